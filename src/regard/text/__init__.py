@@ -1,0 +1,8 @@
+"""From text to numbers and back, exactly: byte-complete vocabularies of four kinds behind one interface."""
+
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.training import train_vocabulary
+from regard.text.vocabulary import Vocabulary
+
+__all__ = ["BOS", "EOS", "PAD", "TextSettings", "Vocabulary", "train_vocabulary"]

@@ -1,0 +1,16 @@
+"""Learning a vocabulary from text."""
+
+from collections.abc import Iterable
+
+from regard.text import bpe, char, word, wordpiece
+from regard.text.settings import TextSettings
+from regard.text.vocabulary import Vocabulary, refuse_surrogates
+
+LEARNERS = {"bpe": bpe.learn, "wordpiece": wordpiece.learn, "word": word.learn, "char": char.learn}
+
+
+def train_vocabulary(texts: Iterable[str], settings: TextSettings) -> Vocabulary:
+    """Learn a vocabulary of `settings.kind`; the same texts give the same file, byte by byte."""
+    learn = LEARNERS[settings.kind]
+    checked = (refuse_surrogates(text) for text in texts)
+    return Vocabulary(learn(checked, settings.vocab_size, settings.min_frequency))
