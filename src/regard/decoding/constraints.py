@@ -1,0 +1,143 @@
+"""What a search may not write: symbols that are no text, n-grams it has written before, anything but a forced prefix,
+and endless loops.
+
+A constraint takes log probabilities and forbids by minus infinity. Nothing is renormalised, so the log probability of
+a hypothesis stays what the model says about it, whatever was forbidden on the way. The end symbol is never part of
+what has been written, so no constraint here can forbid it: a hypothesis always has a way out.
+
+Shapes: B sentences, W hypotheses, T tokens written so far, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.decoding.hypothesis import DEAD
+from regard.decoding.stepper import Symbols
+
+
+class Constraint(Protocol):
+    """A part that forbids next tokens in the light of what has been written."""
+
+    def __call__(self, log_probs: Tensor, history: Tensor) -> Tensor:
+        """`log_probs` (B, W, V) and `history` (B, W, T), without the beginning -> log probabilities (B, W, V)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoRepeat:
+    """Never write the same n-gram twice (Paulus et al. 2017, section 2.5)."""
+
+    size: int
+
+    def __call__(self, log_probs: Tensor, history: Tensor) -> Tensor:
+        written = history.size(-1)
+        if written < self.size:
+            return log_probs
+        windows = history.unfold(-1, self.size, 1)  # (B, W, T - n + 1, n): every n-gram so far
+        opening = history[:, :, None, written - self.size + 1 :]  # the n - 1 tokens the next one would complete
+        same = (windows[..., :-1] == opening).all(dim=-1)
+        # Column V takes what is not forbidden, so that every write into the mask is a True.
+        vocabulary = log_probs.size(-1)
+        column = torch.where(same, windows[..., -1], vocabulary)
+        forbidden = log_probs.new_zeros(*log_probs.shape[:-1], vocabulary + 1, dtype=torch.bool)
+        return log_probs.masked_fill(forbidden.scatter(-1, column, True)[..., :-1], DEAD)
+
+
+@dataclass(frozen=True)
+class LoopGuard:
+    """Notices a hypothesis whose tail is one short unit over and over, as a model that has lost its source writes.
+
+    A unit of up to `max_unit` tokens must fill the last `min_tokens` tokens and stand there `min_repeats` times:
+    laughter ("ha ha ha ha"), emphasis and a row of dots are shorter; a real loop goes on until it is caught.
+    """
+
+    max_unit: int = 8
+    min_repeats: int = 6
+    min_tokens: int = 24
+
+    def __call__(self, history: Tensor) -> Tensor:
+        """(B, W, T) -> (B, W) bool: this hypothesis is looping. All units are looked at in one comparison."""
+        if history.size(-1) < self.min_tokens:
+            return history.new_zeros(history.shape[:-1], dtype=torch.bool)
+        device = history.device
+        unit = torch.arange(1, self.max_unit + 1, device=device)[:, None]
+        repeats = ((self.min_tokens + unit - 1) // unit).clamp(min=self.min_repeats)
+        window = max(self.max_unit * self.min_repeats, self.min_tokens + self.max_unit)
+        # Filling of distinct negative numbers stands for what was not written yet: equal to nothing.
+        blank = -1 - torch.arange(window, device=device).expand(*history.shape[:-1], window)
+        tail = torch.cat([blank, history], dim=-1)[..., -window:]
+        position = torch.arange(window, device=device)
+        equal = tail[..., None, :] == tail[..., (position - unit).clamp(min=0)]  # (B, W, units, window)
+        needed = position >= window - unit * (repeats - 1)
+        return (equal | ~needed).all(dim=-1).any(dim=-1)
+
+
+@dataclass(frozen=True)
+class ForcedPrefix:
+    """The tokens each sentence must begin with; sentences may have prefixes of different lengths, or none."""
+
+    tokens: Tensor  # (B, P), filled up with zeros
+    lengths: Tensor  # (B,)
+
+    @classmethod
+    def of(cls, prefixes: Sequence[Sequence[int]] | None, limits: Tensor, symbols: Symbols) -> "ForcedPrefix":
+        """Line up `prefixes`, one for each sentence in `limits`, on the device of the search."""
+        rows = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in range(len(limits))]
+        if len(rows) != len(limits):
+            raise ValueError(f"{len(rows)} prefixes for {len(limits)} sentences")
+        if bool((limits < 1).any()):
+            raise ValueError("every sentence needs a limit of one token or more")
+        if any(symbols.eos in row for row in rows):
+            raise ValueError(f"a forced prefix holds the end symbol {symbols.eos}: nothing can follow it")
+        lengths = limits.new_tensor([len(row) for row in rows])
+        longest = max((len(row) for row in rows), default=0)
+        tokens = limits.new_tensor([row + [0] * (longest - len(row)) for row in rows]).view(len(rows), longest)
+        return cls(tokens, lengths)
+
+    def keep(self, sentences: Tensor) -> "ForcedPrefix":
+        """Only these sentences, in this order."""
+        return ForcedPrefix(self.tokens[sentences], self.lengths[sentences])
+
+    def active(self, step: int) -> Tensor:
+        """(B,) bool: the token of this step is given."""
+        return step < self.lengths
+
+    def force(self, free: Tensor, model: Tensor, step: int) -> Tensor:
+        """Where a token is given it alone is allowed, with the model's own opinion of it; elsewhere `free` stands."""
+        if step >= self.tokens.size(1):
+            return free
+        given = self.tokens[:, step, None, None].expand(-1, free.size(1), 1)
+        # Given means given: a token the model holds for impossible is very unlikely, and not the end of the hypothesis.
+        opinion = model.gather(-1, given).clamp(min=-1e4)
+        only = torch.full_like(free, DEAD).scatter(-1, given, opinion)
+        return torch.where(self.active(step)[:, None, None], only, free)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What every search respects, whichever way it goes."""
+
+    symbols: Symbols
+    alpha: float = 0.6
+    """Exponent of the length penalty; see `hypothesis.length_penalty`."""
+    constraints: tuple[Constraint, ...] = ()
+    loop_guard: LoopGuard | None = field(default_factory=LoopGuard)
+
+    def log_probs(self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
+        """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
+        model = logits.float().log_softmax(dim=-1)
+        free = model.clone()
+        free[..., self.symbols.never_produced] = DEAD
+        for constraint in self.constraints:
+            free = constraint(free, history)
+        return prefix.force(free, model, step)
+
+    def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
+        """(B, W) bool: a hypothesis is looping, and of its own will: what is forced may repeat itself."""
+        if self.loop_guard is None:
+            return history.new_zeros(history.shape[:-1], dtype=torch.bool)
+        return self.loop_guard(history) & ~prefix.active(step)[:, None]

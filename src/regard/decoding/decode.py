@@ -1,0 +1,47 @@
+"""The one door: settings in, hypotheses out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from regard.decoding.beam import beam_search
+from regard.decoding.constraints import LoopGuard, NoRepeat, Rules
+from regard.decoding.greedy import greedy_search
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.sampling import Sampler, sample
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import S, Stepper, Symbols
+
+
+def rules_of(settings: DecodingSettings, symbols: Symbols) -> Rules:
+    """The parts that the settings ask for."""
+    constraints = (NoRepeat(settings.no_repeat_ngram),) if settings.no_repeat_ngram else ()
+    return Rules(symbols, settings.alpha, constraints, LoopGuard() if settings.loop_guard else None)
+
+
+def decode(
+    stepper: Stepper[S],
+    source: Any,
+    limits: Tensor,
+    symbols: Symbols,
+    settings: DecodingSettings,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """Search the output of every sentence of `source`: up to `settings.nbest` hypotheses each, best first.
+
+    `limits` (B,) says how many tokens each may write, the end symbol among them and its forced `prefixes` aside; the
+    search runs on the device of `limits`. `numbers` are the sentences' numbers in the whole corpus, for sampling that
+    does not depend on how the corpus was cut into batches.
+    """
+    rules = rules_of(settings, symbols)
+    if settings.search == "greedy":
+        return greedy_search(stepper, source, limits, rules, prefixes=prefixes)
+    if settings.search == "beam":
+        return beam_search(stepper, source, limits, rules, width=settings.beam, nbest=settings.nbest, prefixes=prefixes)
+    sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, settings.seed)
+    return sample(
+        stepper, source, limits, rules, sampler=sampler, samples=settings.nbest, prefixes=prefixes, numbers=numbers
+    )

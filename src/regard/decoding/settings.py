@@ -1,0 +1,58 @@
+"""How to search for the best output: which search, how wide, how long, and what it may not write."""
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+from torch import Tensor
+
+from regard.config import Field, Settings
+
+READ_BY = {"beam": ("beam",), "sample": ("temperature", "top_k", "top_p", "seed"), "greedy": ()}
+"""The settings only one search reads; with another search they would be silently without effect."""
+
+
+class DecodingSettings(Settings):
+    """Settings of the search; the defaults are those of Vaswani et al. 2017, section 6.1."""
+
+    search: Literal["greedy", "beam", "sample"] = Field(
+        "beam", description="greedy takes the likeliest token, beam keeps several texts in view, sample draws at random"
+    )
+    beam: int = Field(4, ge=1, description="texts kept in view for each sentence (beam)")
+    alpha: float = Field(
+        0.6, ge=0, description="length penalty of Wu et al. 2016; 0 is none, more favours longer texts"
+    )
+    nbest: int = Field(1, ge=1, description="texts returned for each sentence, best first")
+    extra_length: int = Field(50, ge=0, description="the output may have this many tokens more than the source")
+    max_length: int | None = Field(None, ge=1, description="the output may never have more tokens than this")
+    temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution, above 1 flattens it (sample)")
+    top_k: int = Field(0, ge=0, description="draw from the k likeliest tokens only; 0 is off (sample)")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="draw from the likeliest tokens that hold this mass; 1 is off (sample)"
+    )
+    no_repeat_ngram: int = Field(0, ge=0, description="never write the same n-gram of this size twice; 0 is off")
+    loop_guard: bool = Field(True, description="end a text that goes on repeating itself, and mark it")
+    batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
+    seed: int = Field(1, ge=0, description="the draws depend on this and the sentence's number alone (sample)")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.search == "beam" and self.nbest > self.beam:
+            raise ValueError(
+                f"nbest = {self.nbest} texts cannot come out of beam = {self.beam}; write beam = {self.nbest} or more"
+            )
+        if self.search == "greedy" and self.nbest > 1:
+            raise ValueError(f'greedy search finds one text, not nbest = {self.nbest}; write search = "beam"')
+        for search, names in READ_BY.items():
+            for name in names if search != self.search else ():
+                value, default = getattr(self, name), type(self).model_fields[name].default
+                if value != default and not (name == "beam" and value == 1):
+                    raise ValueError(
+                        f'{name} = {value} has no effect when search = "{self.search}"; '
+                        f'write search = "{search}" or leave {name} at {default}'
+                    )
+        return self
+
+    def limits(self, source_lengths: Tensor) -> Tensor:
+        """(B,) source lengths -> (B,) how many tokens each output may have (at least one), on the same device."""
+        limits = (source_lengths + self.extra_length).clamp(min=1)
+        return limits if self.max_length is None else limits.clamp(max=self.max_length)
