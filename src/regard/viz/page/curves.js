@@ -1,0 +1,147 @@
+// Loss curves, and the learning rate below them, as SVG; pointing or the arrow keys read the values off.
+
+const PLOT = { width: 720, left: 52, right: 14, top: 12 };
+
+function drawLearning(parent) {
+  const parts = [];
+  if (DATA.curves.length || DATA.rate.length) {
+    parts.push(make("section", { class: "card curves" },
+      make("h2", {}, say("curves")), make("p", { class: "about" }, say("curves_about")), plot()));
+  }
+  if (DATA.scores.length) parts.push(scores());
+  parent.className = parts.length > 1 ? "pair" : "";
+  refill(parent, ...parts);
+}
+
+function scores() {
+  const rows = DATA.scores.map(([name, value, signature]) => make("tr", {},
+    make("th", { scope: "row" }, name), make("td", { class: "number" }, digits(value)),
+    make("td", { class: "signature" }, signature)));
+  const heads = ["score", "value", "signature"].map((key) => make("th", { scope: "col" }, say(key)));
+  return make("section", { class: "card scores" }, make("h2", {}, say("scores")),
+    make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+}
+
+function plot() {
+  const all = [...DATA.curves.map((curve) => curve.points), DATA.rate].flat().filter((point) => point[0] !== null);
+  const steps = all.map((point) => point[0]);
+  const span = [Math.min(...steps), Math.max(...steps)];
+  const across = (step) => PLOT.left + (span[1] > span[0] ? (step - span[0]) / (span[1] - span[0]) : 0.5)
+    * (PLOT.width - PLOT.left - PLOT.right);
+  const panels = [];
+  let bottom = PLOT.top;
+  if (DATA.curves.length) {
+    panels.push(panel(DATA.curves, bottom, 230, across, 5));
+    bottom += 230;
+  }
+  if (DATA.rate.length) {
+    bottom += panels.length ? 22 : 0;
+    panels.push(panel([{ name: say("rate"), points: DATA.rate, rate: true }], bottom, 60, across, 2));
+    bottom += 60;
+  }
+  const picture = draw("svg", { viewBox: `0 0 ${PLOT.width} ${bottom + 34}`, class: "plot", role: "img", tabindex: 0,
+    "aria-label": `${say("curves")}: ${DATA.curves.map((curve) => curve.name).join(", ")}` });
+  picture.append(...panels.map((each) => each.picture), stepAxis(span, across, bottom));
+  const reading = make("p", { class: "reading", "aria-live": "polite" });
+  readOff(picture, reading, panels.flatMap((each) => each.marks), across, bottom);
+  return make("div", {}, legend(), picture, reading);
+}
+
+function legend() {
+  const names = DATA.curves.map((curve, n) => make("span", { class: `key line-${n % 6}` }, curve.name));
+  return make("p", { class: "legend" }, names);
+}
+
+// One set of axes with its curves; `marks` says where each curve stands at a step.
+function panel(curves, top, height, across, wanted) {
+  const values = curves.flatMap((curve) => curve.points).map((point) => point[1]).filter((value) => value !== null);
+  const grid = ticks(Math.min(...values), Math.max(...values), wanted);
+  const [low, high] = [Math.min(grid[0], ...values), Math.max(grid[grid.length - 1], ...values)];
+  const up = (value) => top + height - (high > low ? (value - low) / (high - low) : 0.5) * height;
+  const picture = draw("g", {}, grid.map((value) => [
+    draw("line", { class: "grid", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: up(value), y2: up(value) }),
+    draw("text", { class: "tick", x: PLOT.left - 8, y: up(value) + 4, "text-anchor": "end" }, digits(value))]).flat());
+  if (curves[0].rate) picture.append(draw("text", { class: "tick", x: PLOT.left + 6, y: top - 6 }, curves[0].name));
+  curves.forEach((curve, n) => {
+    const style = curve.rate ? "line-rate" : `line-${n % 6}`;
+    picture.append(draw("path", { class: `curve ${style}`, d: trace(curve.points, across, up) }));
+    if (curve.points.length === 1 && curve.points[0][1] !== null) {
+      const [step, value] = curve.points[0];
+      picture.append(draw("circle", { class: `dot ${style}`, cx: across(step), cy: up(value), r: 3 }));
+    }
+  });
+  const marks = curves.map((curve, n) => ({ ...curve, up, style: curve.rate ? "line-rate" : `line-${n % 6}` }));
+  return { picture, marks };
+}
+
+// The path of a curve, with a gap where a value is not a number.
+function trace(points, across, up) {
+  let pen = "M";
+  return points.map(([step, value]) => {
+    if (step === null || value === null) {
+      pen = "M";
+      return "";
+    }
+    const part = `${pen}${across(step).toFixed(1)} ${up(value).toFixed(1)}`;
+    pen = "L";
+    return part;
+  }).join("");
+}
+
+function stepAxis(span, across, bottom) {
+  const marks = ticks(span[0], span[1], 6).filter((step) => step >= span[0] && step <= span[1]);
+  return draw("g", {},
+    draw("line", { class: "axis", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: bottom + 4, y2: bottom + 4 }),
+    marks.map((step) => draw("text", { class: "tick", x: across(step), y: bottom + 20, "text-anchor": "middle" },
+      step.toLocaleString("en"))));
+}
+
+// Round numbers from just below `low` to just above `high`, about `wanted` of them.
+function ticks(low, high, wanted) {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
+  if (low === high) return [low];
+  const rough = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const size = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999);
+  const found = [];
+  for (let n = Math.floor(low / size); n <= Math.ceil(high / size); n += 1) found.push(Number((n * size).toPrecision(12)));
+  return found;
+}
+
+// A line that follows the pointer, or the arrow keys, and reads every curve at the nearest step.
+function readOff(picture, reading, marks, across, bottom) {
+  const steps = [...new Set(marks.flatMap((mark) => mark.points.map((point) => point[0])))]
+    .filter((step) => step !== null).sort((a, b) => a - b);
+  const ruler = draw("line", { class: "ruler", y1: PLOT.top, y2: bottom, visibility: "hidden" });
+  const dots = marks.map((mark) => draw("circle", { class: `dot ${mark.style}`, r: 4, visibility: "hidden" }));
+  picture.append(ruler, ...dots);
+  let place = steps.length - 1;
+  const show = () => {
+    const x = across(steps[place]);
+    dress(ruler, { x1: x, x2: x, visibility: "visible" }, []);
+    const parts = marks.map((mark, n) => {
+      const nearest = mark.points.reduce((best, point) =>
+        Math.abs(point[0] - steps[place]) < Math.abs(best[0] - steps[place]) ? point : best);
+      const known = nearest[1] !== null;
+      dress(dots[n], known ? { cx: across(nearest[0]), cy: mark.up(nearest[1]), visibility: "visible" }
+        : { visibility: "hidden" }, []);
+      return make("span", { class: `key ${mark.style}` }, `${mark.name} ${digits(nearest[1])}`);
+    });
+    reading.replaceChildren(make("span", {}, `${say("step")} ${steps[place].toLocaleString("en")}`), ...parts);
+  };
+  if (!steps.length) return;
+  show();
+  picture.addEventListener("pointermove", (event) => {
+    const box = picture.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width * PLOT.width;
+    place = steps.reduce((best, step, n) => Math.abs(across(step) - x) < Math.abs(across(steps[best]) - x) ? n : best, 0);
+    show();
+  });
+  picture.addEventListener("keydown", (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    place = clamp(place + move, 0, steps.length - 1);
+    show();
+  });
+}

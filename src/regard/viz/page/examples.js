@@ -1,0 +1,105 @@
+// The table of examples: find, keep the right or the wrong ones, sort, and go to an example's attention.
+
+const table = { keep: "all", find: "", sort: "number", down: false };
+
+function drawExamples(parent) {
+  parent.hidden = !DATA.examples.length;
+  if (parent.hidden) return;
+  const judged = DATA.examples.some((example) => example.correct !== null);
+  const body = make("div", { class: "scroll" });
+  const fill = () => refill(body, exampleTable(judged, fill));
+  const keep = make("div", { class: "keep" });
+  const keepChoice = () => refill(keep, choice(say("mark"), ["all", "right", "wrong"].map((key) =>
+    [key, `${say(key)} ${DATA.examples.filter((example) => kept(example, key)).length}`]), table.keep, (value) => {
+    table.keep = value;
+    keepChoice();
+    fill();
+  }));
+  const find = make("input", { type: "search", placeholder: say("search"), "aria-label": say("search"), dir: "auto",
+    oninput: (event) => {
+      table.find = event.target.value;
+      fill();
+    } });
+  find.value = table.find;
+  if (judged) keepChoice();
+  fill();
+  parent.className = "card";
+  refill(parent, make("h2", {}, say("examples")), make("p", { class: "about" }, say("examples_about")),
+    make("div", { class: "controls" }, keep, find), body);
+}
+
+function kept(example, which) {
+  return which === "all" || example.correct === (which === "right");
+}
+
+function exampleTable(judged, fill) {
+  const find = table.find.toLocaleLowerCase();
+  const rows = DATA.examples.map((example, number) => ({ ...example, number }))
+    .filter((example) => kept(example, table.keep))
+    .filter((example) => [example.source, example.reference, example.output].join("\n").toLocaleLowerCase().includes(find));
+  const by = table.sort;
+  const compare = by === "number" || by === "mark"
+    ? (a, b) => (by === "mark" ? Number(a.correct) - Number(b.correct) : 0) || a.number - b.number
+    : (a, b) => a[by].localeCompare(b[by]) || a.number - b.number;
+  rows.sort((a, b) => table.down ? compare(b, a) : compare(a, b));
+  if (!rows.length) return make("p", { class: "about" }, say("none_found"));
+  const columns = ["number", ...(judged ? ["mark"] : []), "source", "reference", "output"];
+  const seen = DATA.examples.some((example) => example.maps.length);
+  return make("table", { class: "examples" },
+    make("thead", {}, make("tr", {}, columns.map((key) => sortHead(key, fill)), seen ? make("td", {}) : null)),
+    make("tbody", {}, rows.map((example) => exampleRow(example, judged, seen))));
+}
+
+function sortHead(key, fill) {
+  const here = table.sort === key;
+  const sort = () => {
+    table.down = here && !table.down;
+    table.sort = key;
+    fill();
+  };
+  return make("th", { scope: "col", "aria-sort": here ? (table.down ? "descending" : "ascending") : null },
+    make("button", { type: "button", onclick: sort }, say(key), make("span", { "aria-hidden": "true" },
+      here ? (table.down ? " ↓" : " ↑") : "")));
+}
+
+function exampleRow(example, judged, seen) {
+  const mark = example.correct === null ? "" : example.correct ? "✓" : "✗";
+  const name = example.correct === null ? null : say(example.correct ? "right" : "wrong");
+  const text = (key, ...content) => make("td", { dir: "auto", "data-name": say(key) }, content);
+  return make("tr", {}, make("td", { class: "number" }, String(example.number + 1)),
+    judged ? make("td", { class: `mark ${example.correct ? "right" : "wrong"}`, title: name, "aria-label": name }, mark) : null,
+    text("source", example.source), text("reference", example.reference),
+    text("output", ...compared(example.reference, example.output)),
+    seen ? make("td", {}, example.maps.length ? make("button", { type: "button", class: "see",
+      onclick: () => goToExample(example.number), "aria-label": `${say("see")}: ${example.number + 1}`, title: say("see") },
+    draw("svg", { viewBox: "0 0 24 24", width: 18, height: 18, "aria-hidden": "true" },
+      draw("path", { d: "M2 12 C6 5 18 5 22 12 C18 19 6 19 2 12Z" }), draw("circle", { cx: 12, cy: 12, r: 3.4 }))) : "") : null);
+}
+
+// The output as text with <mark> around the words outside its longest common subsequence with the reference.
+function compared(reference, output) {
+  if (output === "") return [make("span", { class: "soft" }, say("empty"))];
+  if (reference === "" || reference === output) return [output];
+  const words = /\s+|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[\p{L}\p{M}\p{N}]+|[^\s]/gu;
+  const [a, b] = [reference.match(words) || [], output.match(words) || []];
+  const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  const parts = [];
+  for (let i = 0, j = 0; j < b.length;) {
+    if (i < a.length && a[i] === b[j]) {
+      parts.push(b[j]);
+      i += 1;
+      j += 1;
+    } else if (i < a.length && common[i + 1][j] >= common[i][j + 1]) {
+      i += 1;
+    } else {
+      parts.push(/^\s+$/.test(b[j]) ? b[j] : make("mark", {}, b[j]));
+      j += 1;
+    }
+  }
+  return parts;
+}
