@@ -8,7 +8,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -36,7 +36,9 @@ def read_toml(path: Path) -> Table:
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such recipe", "regard recipes lists those that come with the toolkit") from error
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not valid TOML: {error}", 'a setting looks like: name = 3, or name = "text"') from error
+        raise UserError(
+            f"{path} is not valid TOML: {error}", 'a setting looks like: name = 3, or name = "text"'
+        ) from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}", "save it as UTF-8") from error
     except OSError as error:
@@ -77,7 +79,9 @@ def build(settings: type[S], values: Table, source: str) -> S:
         return settings.model_validate(values)
     except ValidationError as error:
         lines = [_explain(settings, problem) for problem in error.errors()]
-        raise UserError(f"{source}: {len(lines)} setting{'s' * (len(lines) > 1)} cannot be used", "\n  ".join(lines)) from error
+        raise UserError(
+            f"{source}: {len(lines)} setting{'s' * (len(lines) > 1)} cannot be used", "\n  ".join(lines)
+        ) from error
 
 
 def _explain(settings: type[Settings], problem: Any) -> str:
@@ -92,7 +96,9 @@ def _explain(settings: type[Settings], problem: Any) -> str:
         return f"{key}: must be given"
     message = problem["msg"].removeprefix("Value error, ")
     message = message.replace("Input should be", "must be")
-    return f"{key}: {message}, not {given!r}" if key and kind != "value_error" else f"{key}: {message}".removeprefix(": ")
+    return (
+        f"{key}: {message}, not {given!r}" if key and kind != "value_error" else f"{key}: {message}".removeprefix(": ")
+    )
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -113,12 +119,8 @@ def setting_names(settings: type[Settings]) -> Iterator[str]:
 def describe(settings: type[Settings], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every setting with its full name and its field (type, default, help), depth first."""
     for name, field in settings.model_fields.items():
-        groups = [t for t in (field.annotation, *get_args(field.annotation)) if _is_settings(t)]
-        if groups and groups[0] is field.annotation:
-            yield from describe(groups[0], f"{prefix}{name}.")
+        kind: Any = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Settings):
+            yield from describe(kind, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", field
-
-
-def _is_settings(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Settings)

@@ -75,7 +75,9 @@ def writing(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(f"the disk is full: {path} was not written", "free some space and go on") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise UserError(f"{path} cannot be written: {error.strerror}", "choose a folder you may write to") from error
+            raise UserError(
+                f"{path} cannot be written: {error.strerror}", "choose a folder you may write to"
+            ) from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG):
             raise UserError(f"{path} cannot be written: {error.strerror}", "choose another path") from error
         raise

@@ -1,0 +1,205 @@
+"""Padded or packed: where the tokens of a batch lie, and how they attend there.
+
+Projections, norms and feed-forward layers do not care whether they see (B, T, D) or a stream (N, D); only attention
+and positions do. So a batch carries its layout, and the layout knows how to attend:
+
+    padded   | the cat sat . |        packed   | the cat sat . a dog barks . |
+             | a dog . _ _   |                   0               4           8   offsets
+
+`Padded` is the readable reference and the CPU path; `Packed` wastes nothing and is the GPU path. A layout's
+`sees(keys)` gives a `Sight`: the answer to "which queries see which keys", computed once and handed to every layer.
+
+B sentences, T queries, S keys, H heads, K head size, N packed tokens.
+Queries, keys and values come token by token, (B, T, H, K) or (N, H, K), and so does what is returned.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+
+from regard.attention.attend import attend
+from regard.attention.masks import causal_mask, padding_mask
+
+
+class Sight(Protocol):
+    """Which queries see which keys."""
+
+    @property
+    def query_positions(self) -> Tensor: ...
+
+    @property
+    def key_positions(self) -> Tensor: ...
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees."""
+        ...
+
+
+class Layout(Protocol):
+    """Where the tokens of a batch lie."""
+
+    @property
+    def positions(self) -> Tensor:
+        """Each token's place in its own sentence, from 0; broadcastable to the token dimensions."""
+        ...
+
+    def sees(self, keys: Any, causal: bool = False) -> Sight:
+        """The sight of these tokens on `keys`, a layout of the same kind; causal: only up to their own place."""
+        ...
+
+
+class Tokens(NamedTuple):
+    """Token ids and where they lie."""
+
+    ids: Tensor
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A rectangle (B, T): sentences in rows, filled up at the end to the longest."""
+
+    lengths: Tensor  # (B,)
+    size: int
+
+    @classmethod
+    def of(cls, ids: Tensor, lengths: Tensor) -> Tokens:
+        return Tokens(ids, cls(lengths, ids.size(1)))
+
+    @cached_property
+    def positions(self) -> Tensor:
+        return torch.arange(self.size, device=self.lengths.device)
+
+    @cached_property
+    def real(self) -> Tensor:
+        """(B, T): True where a token is real, False where it is padding."""
+        return self.positions < self.lengths[:, None]
+
+    def sees(self, keys: "Padded", causal: bool = False) -> "PaddedSight":
+        return PaddedSight(self, keys, causal)
+
+
+@dataclass(frozen=True)
+class PaddedSight:
+    """Attention over rectangles, with torch's fused kernel in the place of `attend`."""
+
+    queries: Padded
+    keys: Padded
+    causal: bool
+
+    @property
+    def query_positions(self) -> Tensor:
+        return self.queries.positions
+
+    @property
+    def key_positions(self) -> Tensor:
+        return self.keys.positions
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """Broadcastable to (B, H, T, S)."""
+        mask = padding_mask(self.keys.lengths, self.keys.size)
+        return mask & causal_mask(self.keys.size, mask.device) if self.causal else mask
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, T, H, K) -> (B, H, T, K)
+        # Padding comes after the sentence, so a causal sight never reaches it from a real token: no mask is needed.
+        mask = None if self.causal else self.mask
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=self.causal)
+        return out.transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A stream (N,): sentence b is tokens offsets[b] up to offsets[b + 1]."""
+
+    offsets: Tensor  # (B + 1,) int32
+    rows: Tensor  # (N,) the sentence of each token
+    positions: Tensor  # (N,) the place of each token in its sentence
+    longest: int
+
+    @classmethod
+    def of(cls, ids: Tensor, lengths: Tensor) -> Tokens:
+        """Pack a padded rectangle (B, T)."""
+        real = torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
+        rows, positions = real.nonzero(as_tuple=True)
+        offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
+        return Tokens(ids[real], cls(offsets, rows, positions, ids.size(1)))
+
+    def sees(self, keys: "Packed", causal: bool = False) -> "PackedSight":
+        return PackedSight(self, keys, causal)
+
+    def pad(self, stream: Tensor) -> Tensor:
+        """(N, ...) -> (B, T, ...), zeros for padding."""
+        rectangle = stream.new_zeros(self.offsets.numel() - 1, self.longest, *stream.shape[1:])
+        return rectangle.index_put((self.rows, self.positions), stream)
+
+    def unpad(self, rectangle: Tensor) -> Tensor:
+        """(B, T, ...) -> (N, ...)."""
+        return rectangle[self.rows, self.positions]
+
+    @cached_property
+    def padded(self) -> Padded:
+        return Padded(self.offsets.diff().long(), self.longest)
+
+
+@dataclass(frozen=True)
+class PackedSight:
+    """Attention within the sentences of a stream: a variable-length flash kernel, or the padded reference."""
+
+    queries: Packed
+    keys: Packed
+    causal: bool
+
+    @property
+    def query_positions(self) -> Tensor:
+        return self.queries.positions
+
+    @property
+    def key_positions(self) -> Tensor:
+        return self.keys.positions
+
+    @cached_property
+    def padded(self) -> PaddedSight:
+        return self.queries.padded.sees(self.keys.padded, self.causal)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and dropout == 0.0:
+            out = varlen_attn(
+                q, k, v, self.queries.offsets, self.keys.offsets, self.queries.longest, self.keys.longest,
+                window_size=(-1, 0) if self.causal else (-1, -1),
+            )  # fmt: skip
+            assert isinstance(out, Tensor)
+            return out
+        out = self.padded.attend(self.queries.pad(q), self.keys.pad(k), self.keys.pad(v), dropout)
+        return self.queries.unpad(out)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A padded sight that keeps the weights it computes, one (B, H, T, S) for each layer that used it.
+
+    Layers do not know that they are watched: whoever wants the weights hands this in and reads them afterwards.
+    """
+
+    sight: PaddedSight
+    weights: list[Tensor] = field(default_factory=list)
+
+    @property
+    def query_positions(self) -> Tensor:
+        return self.sight.query_positions
+
+    @property
+    def key_positions(self) -> Tensor:
+        return self.sight.key_positions
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        out, weights = attend(q, k, v, self.sight.mask, dropout)
+        self.weights.append(weights)
+        return out.transpose(1, 2)

@@ -1,0 +1,67 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2):
+
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O
+    head_i             = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+
+One head averages everything it looks at into one vector; several heads, each in its own smaller subspace, can look
+at different places at once for the price of one. The h projections W_i are kept as one matrix and split afterwards.
+
+D model, H heads, K = D / H head size; `*` is (B, T) in the padded layout and (N,) in the packed one.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues
+from regard.attention.layouts import Sight
+
+Rotation = Callable[[Tensor, Tensor], Tensor]
+
+
+def unrotated(x: Tensor, positions: Tensor) -> Tensor:
+    """The rotation of every positional scheme that does not rotate."""
+    return x
+
+
+class MultiHeadAttention(nn.Module):
+    """Tokens x look at a memory; in self-attention the memory is x itself.
+
+    `rotate` is applied to queries and keys with their positions: rotary embeddings are handed in here.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, rotate: Rotation = unrotated) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError(f"d_model {d_model} does not divide into {num_heads} heads")
+        self.num_heads, self.head_dim, self.dropout, self.rotate = num_heads, d_model // num_heads, dropout, rotate
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+
+    def forward(self, x: Tensor, memory: Tensor, sight: Sight) -> Tensor:
+        """x (*, D) looks at memory (*, D) -> (*, D)."""
+        keys, values = self.remember(memory, sight.key_positions)
+        return self.look(x, keys, values, sight)
+
+    def remember(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and values of a memory (*, D) -> (*, H, K) each; computed once for a memory looked at often."""
+        return self.rotate(self.heads(self.key(memory)), positions), self.heads(self.value(memory))
+
+    def look(self, x: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
+        """x (*, D) looks at keys and values that are already there."""
+        q = self.rotate(self.heads(self.query(x)), sight.query_positions)
+        return self.output(sight.attend(q, keys, values, self.dropout if self.training else 0.0).flatten(-2))
+
+    def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:
+        """Self-attention of one new position x (B, W, D) over all before it and itself."""
+        position = torch.full((1,), past.length, device=x.device)
+        present = past.append(*self.remember(x, position))
+        context = present.attend(self.rotate(self.heads(self.query(x)), position))
+        return self.output(context.flatten(-2)), present
+
+    def heads(self, x: Tensor) -> Tensor:
+        """(*, D) -> (*, H, K)."""
+        return x.unflatten(-1, (self.num_heads, self.head_dim))

@@ -1,0 +1,96 @@
+"""The two layers a Transformer is stacked from (Vaswani et al. 2017, section 3.1 and figure 1).
+
+    encoder layer   self-attention, feed-forward
+    decoder layer   causal self-attention, attention to the encoder, feed-forward
+
+Each sublayer stands inside a residual connection (residual.py). A decoder layer can also advance by one position
+(`step`), with what it computed before handed in and handed back.
+
+B sentences, W hypotheses, S source, T target, D model; `*` is (B, T) padded or (N,) packed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues
+from regard.attention.layouts import Layout, Sight
+from regard.attention.multihead import MultiHeadAttention
+from regard.layers.feedforward import FeedForward
+from regard.layers.residual import PostNorm, PreNorm
+
+
+class EncoderLayer(nn.Module):
+    """Every word looks at every word of its sentence, then thinks for itself."""
+
+    def __init__(
+        self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], PostNorm | PreNorm]
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, residual()
+        self.feedforward, self.around_feedforward = feedforward, residual()
+
+    def forward(self, x: Tensor, sight: Sight) -> Tensor:
+        y = self.around_attention.enter(x)
+        x = self.around_attention.join(x, self.attention(y, y, sight))
+        y = self.around_feedforward.enter(x)
+        return self.around_feedforward.join(x, self.feedforward(y))
+
+
+@dataclass(frozen=True)
+class DecoderLayerState:
+    """What a decoder layer keeps between steps: its own past, and the memory's keys and values (B, S, H, K)."""
+
+    past: KeyValues
+    memory_keys: Tensor
+    memory_values: Tensor
+
+    def reorder(self, parents: Tensor) -> "DecoderLayerState":
+        """All hypotheses of a sentence share its memory, so only the past is rearranged."""
+        return DecoderLayerState(self.past.reorder(parents), self.memory_keys, self.memory_values)
+
+    def keep(self, sentences: Tensor) -> "DecoderLayerState":
+        memory = (x.index_select(0, sentences) for x in (self.memory_keys, self.memory_values))
+        return DecoderLayerState(self.past.keep(sentences), *memory)
+
+
+class DecoderLayer(nn.Module):
+    """Every word looks at the words written before it, then at the source, then thinks for itself."""
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feedforward: FeedForward,
+        residual: Callable[[], PostNorm | PreNorm],
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, residual()
+        self.cross_attention, self.around_cross_attention = cross_attention, residual()
+        self.feedforward, self.around_feedforward = feedforward, residual()
+
+    def forward(self, x: Tensor, memory: Tensor, sight: Sight, cross_sight: Sight) -> Tensor:
+        y = self.around_attention.enter(x)
+        x = self.around_attention.join(x, self.attention(y, y, sight))
+        y = self.around_cross_attention.enter(x)
+        x = self.around_cross_attention.join(x, self.cross_attention(y, memory, cross_sight))
+        y = self.around_feedforward.enter(x)
+        return self.around_feedforward.join(x, self.feedforward(y))
+
+    def start(self, memory: Tensor, layout: Layout) -> DecoderLayerState:
+        """Before the first word: an empty past, and the memory (B, S, D) projected once."""
+        keys, values = self.cross_attention.remember(memory, layout.positions)
+        past = KeyValues.empty(memory.size(0), self.attention.num_heads, self.attention.head_dim, like=keys)
+        return DecoderLayerState(past, keys, values)
+
+    def step(self, x: Tensor, state: DecoderLayerState, cross_sight: Sight) -> tuple[Tensor, DecoderLayerState]:
+        """One word further: x (B, W, D). To the source, W hypotheses look like a sentence of W words."""
+        y, past = self.attention.step(self.around_attention.enter(x), state.past)
+        x = self.around_attention.join(x, y)
+        y = self.around_cross_attention.enter(x)
+        y = self.cross_attention.look(y, state.memory_keys, state.memory_values, cross_sight)
+        x = self.around_cross_attention.join(x, y)
+        y = self.around_feedforward.enter(x)
+        x = self.around_feedforward.join(x, self.feedforward(y))
+        return x, DecoderLayerState(past, state.memory_keys, state.memory_values)

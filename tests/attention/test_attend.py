@@ -1,0 +1,80 @@
+"""The equation against plain loops in float64, and every fast path against the equation."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from regard.attention import KeyValues, Packed, Padded, Watched, attend, causal_mask, padding_mask, scaled_dot
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """(T, K), (S, K), (S, K), (T, S): every number on its own."""
+    out = torch.zeros(q.size(0), v.size(1), dtype=q.dtype)
+    for t in range(q.size(0)):
+        visible = [s for s in range(k.size(0)) if mask[t, s]]
+        scores = [sum(float(q[t, i] * k[s, i]) for i in range(q.size(1))) / math.sqrt(q.size(1)) for s in visible]
+        total = sum(math.exp(score) for score in scores)
+        for s, score in zip(visible, scores, strict=True):
+            out[t] += math.exp(score) / total * v[s]
+    return out
+
+
+def test_attend_equals_loops_and_empty_rows_give_zeros() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(4, 5, dtype=torch.float64) for _ in range(3))
+    mask = torch.rand(4, 4) < 0.6
+    mask[2] = False
+    out, weights = attend(q, k, v, mask)
+    torch.testing.assert_close(out, by_hand(q, k, v, mask))
+    assert (out[2] == 0).all() and (weights[2] == 0).all()
+    assert (weights[~mask] == 0).all()
+
+
+def test_gradients_are_right_where_a_row_sees_nothing() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    mask = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, mask)[0], (q, k, v))
+
+
+def test_scaled_dot_has_unit_variance_for_unit_inputs() -> None:
+    q, k = torch.randn(300, 256, generator=torch.Generator().manual_seed(1)), torch.randn(300, 256)
+    assert abs(float(scaled_dot(q, k).std()) - 1) < 0.1
+
+
+def test_masks() -> None:
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert padding_mask(torch.tensor([1, 3]), 3).squeeze().tolist() == [[True, False, False], [True, True, True]]
+
+
+def test_padded_packed_and_watched_sights_equal_the_equation() -> None:
+    torch.manual_seed(0)
+    lengths, key_lengths = torch.tensor([5, 1, 3]), torch.tensor([2, 4, 4])
+    queries, keys = Padded(lengths, 5), Padded(key_lengths, 4)
+    q, k, v = torch.randn(3, 5, 2, 8), torch.randn(3, 4, 2, 8), torch.randn(3, 4, 2, 8)
+    expected, weights = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), padding_mask(key_lengths, 4))
+    expected = expected.transpose(1, 2)
+    sight = queries.sees(keys)
+    torch.testing.assert_close(sight.attend(q, k, v, 0.0), expected)
+    watched = Watched(sight)
+    torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
+    torch.testing.assert_close(watched.weights[0], weights)
+    pq, pk = (
+        Packed.of(queries.positions.expand(3, 5), lengths).layout,
+        Packed.of(keys.positions.expand(3, 4), key_lengths).layout,
+    )
+    assert isinstance(pq, Packed) and isinstance(pk, Packed)
+    packed = pq.sees(pk).attend(pq.unpad(q), pk.unpad(k), pk.unpad(v), 0.0)
+    torch.testing.assert_close(packed, pq.unpad(expected))
+    assert pq.offsets.tolist() == [0, 5, 6, 9] and pq.positions.tolist() == [0, 1, 2, 3, 4, 0, 0, 1, 2]
+
+
+def test_cache_gives_what_causal_attention_gives() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 6, 3, 4) for _ in range(3))
+    expected = Padded(torch.tensor([6, 6]), 6).sees(Padded(torch.tensor([6, 6]), 6), causal=True).attend(q, k, v, 0.0)
+    past = KeyValues.empty(2, 3, 4, like=q)
+    for t in range(6):
+        past = past.append(k[:, t : t + 1], v[:, t : t + 1])
+        torch.testing.assert_close(past.attend(q[:, t : t + 1]), expected[:, t : t + 1])
