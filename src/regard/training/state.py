@@ -1,0 +1,98 @@
+"""All that changes in training: weights, moments, their moving average, progress; saved and resumed as one."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from torch import nn
+
+from regard.errors import UserError
+from regard.runtime import World
+from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
+from regard.training.distributed import from_main
+from regard.training.ema import Ema
+from regard.training.optimizer import build_optimizer
+from regard.training.progress import Progress, Window
+from regard.training.settings import TrainingSettings
+from regard.training.weights import all_finite, load_moments, load_weights, moments_of, weights_of
+
+# Marks, among what only training needs, the weights as they are behind their moving average.
+BEHIND = "weights:"
+
+
+class TrainingState:
+    """One model in training. `resume` and `save` are exact: going on from a checkpoint repeats the run to the bit.
+
+    No state of a random generator is kept, because every step seeds its own from its number.
+    """
+
+    def __init__(self, model: nn.Module, settings: TrainingSettings, world: World) -> None:
+        self.model = model
+        self.world = world
+        self.optimizer = build_optimizer(model, settings)
+        self.ema = Ema(model, settings.ema) if settings.ema else None
+        self.progress = Progress()
+        self.window = Window(world.device)
+        self.saved_step = 0
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """While open, the model has the weights to use: their moving average where one is kept."""
+        return self.ema.applied() if self.ema else nullcontext()
+
+    def refuse_nonsense(self, checkpoints: Checkpoints) -> None:
+        """Stop when the loss, a gradient or a weight is no longer a number; the last good checkpoint stays."""
+        step = self.window.first_bad(self.world)
+        if not step and not all_finite(self.model):
+            step = self.progress.step
+        if step:
+            known = checkpoints.all()
+            kept = f"; {known[-1].name} is the last good checkpoint" if known else "; no checkpoint was written yet"
+            raise UserError(
+                f"the loss or its gradient is not a finite number since step {step}{kept}",
+                "lower training.learning_rate, raise training.warmup, write training.clip=1, "
+                "or compute with runtime.precision=fp32",
+            )
+
+    def save(self, checkpoints: Checkpoints) -> None:
+        """Write a checkpoint of this step, unless it has one or holds nonsense; every rank calls, rank 0 writes."""
+        if self.saved_step == self.progress.step:
+            return
+        self.refuse_nonsense(checkpoints)
+        self.window.fold(self.world)
+        if self.world.is_main:
+            self.progress.window = self.window.to_json()
+            training = moments_of(self.model, self.optimizer)
+            if self.ema:
+                training |= {BEHIND + name: tensor for name, tensor in weights_of(self.model).items()}
+            with self.averaged():
+                weights = weights_of(self.model)
+            checkpoints.save(self.progress.step, weights, training, self.progress.to_json())
+        self.saved_step = self.progress.step
+
+    def forget_saved(self) -> None:
+        """Let the next `save` write this step again: something about it has changed."""
+        self.saved_step = -1
+
+    def resume(self, checkpoints: Checkpoints) -> list[str]:
+        """Go on from the newest good checkpoint, if there is one; return what was wrong with newer ones."""
+        path, remarks = checkpoints.newest_good() if self.world.is_main else (None, [])
+        if self.world.is_main:
+            if path is None and remarks:
+                raise UserError(f"no checkpoint in {checkpoints.folder} can be used: {remarks[0]}", "start a new run")
+            checkpoints.set_aside_after(step_of(path) if path else 0)
+        path = from_main(path, self.world)
+        if path is None:
+            return []
+        self._load(path)
+        return [f"{remark}; training goes on from {path.name}" for remark in remarks]
+
+    def _load(self, path: Path) -> None:
+        weights, training = read_weights(path), read_training(path)
+        behind = {key.removeprefix(BEHIND): tensor for key, tensor in training.items() if key.startswith(BEHIND)}
+        moments = {key: tensor for key, tensor in training.items() if not key.startswith(BEHIND)}
+        load_weights(self.model, behind or weights, str(path))
+        if self.ema:
+            self.ema.load(weights)
+        load_moments(self.model, self.optimizer, moments)
+        self.progress = Progress(**read_progress(path))
+        self.window.load(self.progress.window, self.world)
+        self.saved_step = self.progress.step

@@ -1,0 +1,146 @@
+"""A task small enough to train in a moment and real enough to break: an embedding learns to copy tokens, with dropout.
+
+Run as a program it is a whole training run in a folder, to be killed, resumed and spread over processes:
+`python -m tests.training.toy FOLDER name=value ...`.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import apply_overrides, build
+from regard.runtime import RuntimeSettings, World, close_world, open_world
+from regard.training import (
+    Checkpoints,
+    Loss,
+    Outcome,
+    TrainingSettings,
+    Validation,
+    build_log,
+    build_schedule,
+    fit,
+    place,
+)
+
+V, D = 16, 8
+STEPS_PER_EPOCH = 10
+
+
+@dataclass(frozen=True)
+class ToyBatch:
+    tokens: Tensor
+
+    def to(self, device: torch.device) -> "ToyBatch":
+        return ToyBatch(self.tokens.to(device))
+
+
+@dataclass(frozen=True)
+class ToyStep:
+    micro: list[ToyBatch]
+    count: int
+    tokens: int
+    epoch: float
+
+
+class ToyModel(nn.Module):
+    """Embedding, dropout, norm, tied output: a bias and a tied matrix, as real models have."""
+
+    def __init__(self, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(V, D)
+        self.norm = nn.LayerNorm(D)
+        self.output = nn.Linear(D, V)
+        self.output.weight = self.embedding.weight
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.output(self.dropout(self.norm(self.embedding(tokens))))
+        return logits
+
+
+class ToyTask:
+    """Copy: the output at each place is the token there."""
+
+    def loss(self, model: nn.Module, batch: ToyBatch) -> Loss:
+        logits = model(batch.tokens)
+        nll = F.cross_entropy(logits.float(), batch.tokens, reduction="sum")
+        return Loss(nll, batch.tokens.numel(), nll.detach())
+
+    def validate(self, model: nn.Module) -> Validation:
+        tokens = torch.arange(V, device=next(model.parameters()).device)
+        logits = model(tokens).float()
+        accuracy = (logits.argmax(-1) == tokens).double().mean().item()
+        sample = (str(tokens.tolist()), str(tokens.tolist()), str(logits.argmax(-1).tolist()))
+        return Validation({"loss": F.cross_entropy(logits, tokens).item(), "accuracy": accuracy}, [sample] * 5)
+
+
+def toy_steps(world: World, accumulation: int = 1, size: int = 24) -> "ToySteps":
+    return ToySteps(world, accumulation, size)
+
+
+@dataclass(frozen=True)
+class ToySteps:
+    """Steps of `size` tokens drawn from (seed, step) alone, cut into ranks and micro-batches of unequal size."""
+
+    world: World
+    accumulation: int
+    size: int
+
+    def __call__(self, first: int) -> Iterator[ToyStep]:
+        number = first
+        while True:
+            drawn = np.random.default_rng([self.world.seed, number]).integers(0, V, self.size)
+            parts = self.world.size * self.accumulation
+            # Unequal parts: a mean of means would be wrong.
+            edges = [self.size * part * (part + 1) // (parts * (parts + 1)) for part in range(parts + 1)]
+            begin = self.world.rank * self.accumulation
+            own = [drawn[edges[p] : edges[p + 1]] for p in range(begin, begin + self.accumulation)]
+            micro = [ToyBatch(torch.from_numpy(part)) for part in own]
+            yield ToyStep(micro, self.size, 2 * self.size, number // STEPS_PER_EPOCH)
+            number += 1
+
+
+def toy_settings(**values: object) -> TrainingSettings:
+    defaults: dict[str, object] = {
+        "max_steps": 60,
+        "schedule": "constant",
+        "learning_rate": 0.02,
+        "warmup": 5,
+        "log_every": 7,
+        "validate_every": 20,
+    }
+    return build(TrainingSettings, defaults | values, "toy")
+
+
+def cpu_world(seed: int = 3) -> World:
+    return World(rank=0, size=1, local_rank=0, device=torch.device("cpu"), precision="fp32", seed=seed)
+
+
+def toy_run(folder: Path, settings: TrainingSettings, world: World | None = None, dropout: float = 0.1) -> Outcome:
+    """One run in `folder`, from its settings to its outcome; again in the same folder it goes on."""
+    world = world or cpu_world()
+    torch.manual_seed(world.seed)
+    model = place(ToyModel(dropout), world)
+    checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
+    log = build_log(settings, folder, world)
+    steps = toy_steps(world, settings.accumulation)
+    return fit(ToyTask(), model, steps, settings, world, checkpoints, log, build_schedule(settings, D))
+
+
+def main(folder: str, *overrides: str) -> None:
+    settings = toy_settings(**apply_overrides({}, overrides))
+    world = open_world(RuntimeSettings(device="cpu", seed=3, threads=1))
+    outcome = toy_run(Path(folder), settings, world)
+    close_world()
+    if world.is_main:
+        print(outcome.reason, outcome.step)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
