@@ -28,7 +28,7 @@ Curve = Sequence[tuple[float, float]]
 """Points (step, value), in order of step."""
 
 MOST_POINTS = 2000
-PROGRAM = ("elements.js", "curves.js", "examples.js", "matrix.js", "lines.js", "explorer.js", "page.js")
+PROGRAM = ("elements.js", "curves.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js", "page.js")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,11 @@ def attention_maps(
     shifted right by one (Vaswani et al. 2017, section 3.1), so its columns begin with `start`.
     """
     shifted = [start, *target[:-1]] if target else []
-    maps = (("encoder", source, source, encoder), ("decoder", target, shifted, decoder), ("cross", target, source, cross))
+    maps = (
+        ("encoder", source, source, encoder),
+        ("decoder", target, shifted, decoder),
+        ("cross", target, source, cross),
+    )
     return [Map(name, rows, columns, weights) for name, rows, columns, weights in maps if weights is not None]
 
 
@@ -125,12 +129,12 @@ def page_data(report: Report) -> dict[str, Any]:
 def pack_map(attention: Map) -> dict[str, Any]:
     """A map as JSON values, its weights as one byte each (off by at most 1/510) in base64."""
     weights = np.asarray(attention.weights, dtype=np.float64)
-    expected = (len(attention.rows), len(attention.columns))
-    if weights.ndim != 4 or weights.shape[2:] != expected or 0 in weights.shape[:2]:
-        raise ValueError(
-            f"{attention.name} attention is {weights.shape}, not (layers, heads, {expected[0]} rows, {expected[1]} columns)"
-        )
-    if not np.isfinite(weights).all() or weights.size and not -1e-3 <= weights.min() <= weights.max() <= 1 + 1e-3:
+    R, C = len(attention.rows), len(attention.columns)
+    if weights.ndim != 4 or weights.shape[2:] != (R, C) or 0 in weights.shape[:2]:
+        wanted = f"(layers, heads, {R} rows, {C} columns)"
+        raise ValueError(f"{attention.name} attention has the shape {weights.shape}, not {wanted}")
+    rounding = 1e-3
+    if not ((weights >= -rounding) & (weights <= 1 + rounding)).all():
         raise ValueError(f"{attention.name} attention holds weights that are not between 0 and 1")
     bytes_ = np.rint(weights.clip(0, 1) * 255).astype(np.uint8).tobytes()
     return {
@@ -151,6 +155,9 @@ def embed(value: Any) -> str:
 
 
 def _example(example: Example) -> dict[str, Any]:
+    names = [attention.name for attention in example.attention or ()]
+    if len(set(names)) < len(names):
+        raise ValueError(f"maps of one example need names of their own, not {', '.join(names)}")
     return {
         "source": example.source,
         "reference": example.reference,
@@ -161,18 +168,18 @@ def _example(example: Example) -> dict[str, Any]:
 
 
 def _points(curve: Curve) -> list[list[float | None]]:
-    """A curve as JSON; of a long one, the lowest and highest point of every stretch, so that no spike is lost."""
-    points = list(curve)
+    """A curve as JSON; of a long one, the lowest and highest point of every stretch, and one that is no number."""
+    points = np.asarray(curve, dtype=np.float64).reshape(-1, 2)
     if len(points) > MOST_POINTS:
-        stretches = np.array_split(np.arange(len(points)), MOST_POINTS // 2)
-        kept: set[int] = {0, len(points) - 1}
-        for stretch in stretches:
-            kept |= {
-                int(min(stretch, key=lambda n: points[n][1])),
-                int(max(stretch, key=lambda n: points[n][1])),
-            }
-        points = [points[n] for n in sorted(kept)]
-    return [[_number(x), _number(y)] for x, y in points]
+        kept = {0, len(points) - 1}
+        for stretch in np.array_split(np.arange(len(points)), MOST_POINTS // 3):
+            finite = np.isfinite(points[stretch, 1])
+            kept.update(int(n) for n in stretch[~finite][:1])
+            if finite.any():
+                values = points[stretch[finite], 1]
+                kept |= {int(stretch[finite][values.argmin()]), int(stretch[finite][values.argmax()])}
+        points = points[sorted(kept)]
+    return [[_number(float(x)), _number(float(y))] for x, y in points]
 
 
 def _number(value: float) -> float | None:

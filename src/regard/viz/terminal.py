@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.viz.cells import ELLIPSIS, clusters, cut, pad_left, pad_right, visible, width
 
-SHADES = ("· ", "░░", "▒▒", "▓▓", "██")
+SHADES = ("· ", "░ ", "░░", "▒▒", "▓▓", "██")
 """How a weight is drawn without colour, from 0 to 1; two cells of a terminal are about a square."""
 
 RAMP = ((24, 28, 38), (28, 66, 94), (24, 122, 138), (92, 184, 148), (246, 226, 128))
@@ -141,9 +141,10 @@ def _footer(side: int, shown_rows: int, rows: int, shown_columns: int, columns: 
     steps = np.linspace(0, 1, len(SHADES))
     cells = [_coloured(np.array([w])) if colour else SHADES[n] for n, w in enumerate(steps)]
     lines = ["", " " * (side + 1) + "  ".join(f"{cell.rstrip()} {w:g}" for cell, w in zip(cells, steps, strict=True))]
-    if shown_rows < rows or shown_columns < columns:
-        left_out = f"{ELLIPSIS} shows {shown_rows} of {rows} rows and {shown_columns} of {columns} columns"
-        lines.append(" " * (side + 1) + left_out)
+    sides = ((shown_rows, rows, "rows"), (shown_columns, columns, "columns"))
+    left_out = [f"{shown} of {total} {name}" for shown, total, name in sides if shown < total]
+    if left_out:
+        lines.append(f"{' ' * (side + 1)}{ELLIPSIS} only {' and '.join(left_out)} shown")
     return lines
 
 

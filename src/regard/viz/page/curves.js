@@ -1,16 +1,25 @@
-// Loss curves, and the learning rate below them, as SVG; pointing or the arrow keys read the values off.
+// Loss curves, and the learning rate below them, as SVG; pointing or the arrow keys read the values off. Scores beside.
 
-const PLOT = { width: 720, left: 52, right: 14, top: 12 };
+const PLOT = { width: 720, left: 56, right: 26, top: 12 };
 
 function drawLearning(parent) {
   const parts = [];
   if (DATA.curves.length || DATA.rate.length) {
-    parts.push(make("section", { class: "card curves" },
-      make("h2", {}, say("curves")), make("p", { class: "about" }, say("curves_about")), plot()));
+    parts.push(make("section", { class: "card" }, make("h2", {}, say("curves")),
+      make("p", { class: "about" }, say("curves_about")), make("div", { class: "curves" })));
   }
   if (DATA.scores.length) parts.push(scores());
   parent.className = parts.length > 1 ? "pair" : "";
   refill(parent, ...parts);
+  drawCurves();
+}
+
+// The curves, as wide as the room they have, so that their numbers stay readable on a phone.
+function drawCurves() {
+  for (const room of document.querySelectorAll(".curves")) {
+    PLOT.width = clamp(room.clientWidth, 280, 760);
+    refill(room, ...plot());
+  }
 }
 
 function scores() {
@@ -35,7 +44,7 @@ function plot() {
     bottom += 230;
   }
   if (DATA.rate.length) {
-    bottom += panels.length ? 22 : 0;
+    bottom += panels.length ? 36 : 8;
     panels.push(panel([{ name: say("rate"), points: DATA.rate, rate: true }], bottom, 60, across, 2));
     bottom += 60;
   }
@@ -44,7 +53,7 @@ function plot() {
   picture.append(...panels.map((each) => each.picture), stepAxis(span, across, bottom));
   const reading = make("p", { class: "reading", "aria-live": "polite" });
   readOff(picture, reading, panels.flatMap((each) => each.marks), across, bottom);
-  return make("div", {}, legend(), picture, reading);
+  return [legend(), picture, reading];
 }
 
 function legend() {
@@ -61,7 +70,7 @@ function panel(curves, top, height, across, wanted) {
   const picture = draw("g", {}, grid.map((value) => [
     draw("line", { class: "grid", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: up(value), y2: up(value) }),
     draw("text", { class: "tick", x: PLOT.left - 8, y: up(value) + 4, "text-anchor": "end" }, digits(value))]).flat());
-  if (curves[0].rate) picture.append(draw("text", { class: "tick", x: PLOT.left + 6, y: top - 6 }, curves[0].name));
+  if (curves[0].rate) picture.append(draw("text", { class: "tick", x: PLOT.left + 6, y: top - 7 }, curves[0].name));
   curves.forEach((curve, n) => {
     const style = curve.rate ? "line-rate" : `line-${n % 6}`;
     picture.append(draw("path", { class: `curve ${style}`, d: trace(curve.points, across, up) }));
@@ -89,7 +98,7 @@ function trace(points, across, up) {
 }
 
 function stepAxis(span, across, bottom) {
-  const marks = ticks(span[0], span[1], 6).filter((step) => step >= span[0] && step <= span[1]);
+  const marks = ticks(span[0], span[1], Math.floor(PLOT.width / 110)).filter((step) => step >= span[0] && step <= span[1]);
   return draw("g", {},
     draw("line", { class: "axis", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: bottom + 4, y2: bottom + 4 }),
     marks.map((step) => draw("text", { class: "tick", x: across(step), y: bottom + 20, "text-anchor": "middle" },

@@ -52,7 +52,7 @@ function clamp(value, low, high) {
 function digits(value) {
   if (value === null) return say("no_number");
   const size = Math.abs(value);
-  if (value !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(2).replace("e+", "e");
+  if (value !== 0 && (size < 0.001 || size >= 1e6)) return Number(value.toPrecision(3)).toExponential().replace("e+", "e");
   return String(Number(value.toPrecision(4)));
 }
 

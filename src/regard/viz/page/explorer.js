@@ -1,6 +1,7 @@
 // Where every head looked: choose an example and a kind of attention, then one head from all layers, then a piece.
 
 const MEAN = -1; // in place of a head: the mean of a layer's heads; in place of a layer too: the mean of everything
+const VIEWS = { matrix: matrixView, lines: linesView, sentence: sentenceView };
 const explorer = { example: 0, kind: "cross", layer: MEAN, head: MEAN, view: "matrix", lifted: false, row: null, column: null };
 
 function drawAttention(parent) {
@@ -78,7 +79,7 @@ function choose(parent, change) {
 function goToExample(number) {
   const parent = document.getElementById("attention");
   choose(parent, { example: number, row: null, column: null });
-  parent.scrollIntoView({ behavior: "smooth", block: "start" });
+  parent.scrollIntoView({ block: "start" });
   parent.querySelector("select").focus({ preventScroll: true });
 }
 
@@ -96,7 +97,7 @@ function controls(parent, shown) {
     make("div", { class: "chooser" }, step("previous", "‹", place - 1), select, step("next", "›", place + 1)),
     choice(say("kind"), maps.map((map) => [map.name, nameOf(map.name)]), explorer.kind,
       (kind) => choose(parent, { kind, row: null, column: null })),
-    choice(say("view"), [["matrix", say("matrix")], ["lines", say("lines")]], explorer.view, (view) => choose(parent, { view })),
+    choice(say("view"), Object.keys(VIEWS).map((view) => [view, say(view)]), explorer.view, (view) => choose(parent, { view })),
     make("label", { class: "tick-box" }, lift, say("contrast")));
 }
 
@@ -127,7 +128,7 @@ function overview(map, parent) {
     make("thead", {}, make("tr", {}, make("td", {}),
       make("th", { colspan: map.heads, class: "axis-name" }, say("head")), make("td", {})),
     make("tr", {}, make("th", { class: "axis-name" }, say("layer")), names)), make("tbody", {}, rows));
-  grid.style.setProperty("--thumb", `${clamp(Math.floor(330 / (map.heads + 1)) - 8, 22, 72)}px`);
+  grid.style.setProperty("--thumb", `${clamp(Math.floor(310 / (map.heads + 1)) - 16, 20, 64)}px`);
   return make("div", { class: "scroll overview-room" }, grid);
 }
 
@@ -145,9 +146,11 @@ function drawStage(stage, map) {
   };
   const frame = make("div", { class: "scroll" });
   stage.replaceChildren(caption, reading, frame, scale());
-  const view = (explorer.view === "lines" ? linesView : matrixView)(sheet, stage.clientWidth, point);
+  const view = VIEWS[explorer.view](sheet, stage.clientWidth, point);
   frame.append(view.element);
-  view.element.addEventListener("pointerleave", () => point(null, null));
+  view.element.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch") point(null, null); // a finger that is lifted leaves what it chose
+  });
   view.focus.addEventListener("keydown", (event) => keyed(event, sheet, point));
   point(explorer.row !== null && explorer.row < sheet.rows.length ? explorer.row : null, null);
 }
@@ -158,9 +161,8 @@ function keyed(event, sheet, point) {
   event.preventDefault();
   if (!move.length) return point(null, null);
   const step = (now, by, size) => now === null ? (by ? 0 : null) : clamp(now + by, 0, size - 1);
-  const row = step(explorer.row, move[0], sheet.rows.length);
-  const column = explorer.view === "lines" ? null : step(explorer.column, move[1], sheet.columns.length);
-  return point(row, column);
+  if (explorer.view !== "matrix") return point(step(explorer.row, move[0] + move[1], sheet.rows.length), null);
+  return point(step(explorer.row, move[0], sheet.rows.length), step(explorer.column, move[1], sheet.columns.length));
 }
 
 // "cat" looks at: 猫 0.81, 喜欢 0.12 …

@@ -17,9 +17,8 @@ function linesView(sheet, room, point) {
     const [row, column] = [Math.floor(n / columns.length), n % columns.length];
     const [y, z, reach] = [middle(rows, row), middle(columns, column), (width - left - right) / 2];
     const shape = `M${left} ${y} C${left + reach} ${y} ${width - right - reach} ${z} ${width - right} ${z}`;
-    const line = draw("path", { d: shape, "stroke-width": (1 + 3 * value).toFixed(2),
-      "stroke-opacity": (0.04 + 0.96 * sheet.lift(value)).toFixed(3) });
-    lines.push({ row, column, line });
+    const line = draw("path", { d: shape, "stroke-width": (1 + 4 * value).toFixed(2) });
+    lines.push({ row, column, value, line });
     threads.append(line);
   });
   const boxes = (names, x, wide, anchor, pieces) => names.map((name, n) => draw("g", { class: "chip" },
@@ -36,8 +35,12 @@ function linesView(sheet, room, point) {
     draw("text", { class: "tick", x: width - right + 14, y: 16 }, say("looked_at")), threads, ...from, ...to);
   const mark = (row, column) => {
     const onlyColumn = row === null && column !== null;
-    lines.forEach((each) => each.line.classList.toggle("hushed",
-      row !== null ? each.row !== row : onlyColumn && each.column !== column));
+    for (const { row: r, column: c, value, line } of lines) {
+      const alone = row !== null ? r === row : onlyColumn && c === column;
+      const strength = alone ? 0.15 + 0.85 * Math.sqrt(value) : 0.04 + 0.96 * sheet.lift(value);
+      line.style.strokeOpacity = strength.toFixed(3);
+      line.classList.toggle("hushed", !alone && (row !== null || onlyColumn));
+    }
     const shade = (chip, value, chosen) => {
       chip.classList.toggle("chosen", chosen);
       chip.firstChild.style.fillOpacity = chosen ? "" : value.toFixed(3);

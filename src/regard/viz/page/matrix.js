@@ -33,10 +33,7 @@ function paintTiles(canvas, sheet, size) {
 function matrixView(sheet, room, point) {
   const [rows, columns] = [sheet.rows.map((piece) => label(piece)), sheet.columns.map((piece) => label(piece))];
   const side = Math.ceil(Math.max(24, ...rows.map(textWidth)) + 12);
-  const slope = Math.max(20, ...columns.map(textWidth));
-  const top = Math.ceil(slope * 0.77 + 22);
-  const spare = Math.ceil(slope * 0.64);
-  const size = clamp(Math.floor((room - side - spare) / Math.max(1, columns.length)), 15, 36);
+  const { size, angle, top, spare } = columnRoom(columns, room - side);
   const [width, height] = [size * columns.length, size * rows.length];
   const canvas = make("canvas", { "aria-hidden": "true" });
   canvas.style.left = `${side}px`;
@@ -45,8 +42,8 @@ function matrixView(sheet, room, point) {
   const rowNames = rows.map((name, r) => named(draw("text", { class: "piece", x: side - 8, y: top + (r + 0.5) * size + 4,
     "text-anchor": "end" }, name), sheet.rows[r]));
   const columnNames = columns.map((name, c) => {
-    const [x, y] = [side + (c + 0.5) * size + 3, top - 7];
-    return named(draw("text", { class: "piece", x, y, transform: `rotate(-50 ${x} ${y})` }, name), sheet.columns[c]);
+    const [x, y] = [side + (c + 0.5) * size + 4, top - 7];
+    return named(draw("text", { class: "piece", x, y, transform: `rotate(${angle} ${x} ${y})` }, name), sheet.columns[c]);
   });
   const band = draw("rect", { class: "band", visibility: "hidden" });
   const cell = draw("rect", { class: "cell", visibility: "hidden", width: size, height: size });
@@ -73,11 +70,20 @@ function matrixView(sheet, room, point) {
   return { element: make("div", { class: "sheet" }, canvas, picture), focus: picture, mark };
 }
 
-const ruler = document.createElement("canvas").getContext("2d");
+// How large the cells can be, and how the columns' names stand above them: leaning, or upright where it is narrow.
+function columnRoom(columns, room) {
+  const longest = Math.max(20, ...columns.map(textWidth));
+  const fit = (spare) => clamp(Math.floor((room - spare) / Math.max(1, columns.length)), 15, 46);
+  const lean = Math.ceil(longest * 0.64);
+  if (fit(lean) >= 22) return { size: fit(lean), angle: -50, top: Math.ceil(longest * 0.77 + 22), spare: lean };
+  return { size: fit(2), angle: -90, top: Math.ceil(longest + 12), spare: 2 };
+}
+
+const measure = document.createElement("canvas").getContext("2d");
 
 function textWidth(text) {
-  ruler.font = "13px system-ui, sans-serif";
-  return ruler.measureText(text).width;
+  measure.font = "13px system-ui, sans-serif";
+  return measure.measureText(text).width;
 }
 
 function named(element, title) {

@@ -27,10 +27,11 @@ for (const button of document.querySelectorAll("#languages button")) {
 }
 window.addEventListener("hashchange", drawPage);
 DARK.addEventListener("change", drawPage);
-let width = window.innerWidth;
+let drawnWidth = window.innerWidth;
 window.addEventListener("resize", () => {
-  if (window.innerWidth === width) return; // a phone's address bar changes the height alone
-  width = window.innerWidth;
+  if (window.innerWidth === drawnWidth) return; // a phone's address bar changes the height alone
+  drawnWidth = window.innerWidth;
+  drawCurves();
   drawAttention(document.getElementById("attention"));
 });
 drawPage();

@@ -1,0 +1,211 @@
+"""The report page: whole, harmless, without network, and its weights can be read back."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.viz import Example, Map, Report, attention_maps, render, write_report
+from regard.viz.report import MOST_POINTS, embed, pack_map, page_data
+
+MODEST = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+HOSTILE = "</script><script>alert(1)</script><!-- <b> & \u2028 \" '"
+
+
+def distribution(*shape: int, seed: int = 0) -> np.ndarray:
+    values = np.random.default_rng(seed).gamma(0.3, size=shape) + 1e-9
+    return np.asarray(values / values.sum(-1, keepdims=True))
+
+
+def example(source: str = "the cat", output: str = "猫", correct: bool | None = True) -> Example:
+    pieces, target = [*source.split(), "</s>"], [*output.split(), "</s>"]
+    S, T = len(pieces), len(target)
+    maps = attention_maps(
+        pieces, target, distribution(2, 4, S, S), distribution(2, 4, T, T), distribution(2, 4, T, S, seed=1)
+    )
+    return Example(source, "参考", output, correct, maps)
+
+
+def report(**changes: Any) -> Report:
+    parts: dict[str, Any] = {
+        "title": "English to Chinese",
+        "facts": {"model": "transformer", "parameters": "8.4 M"},
+        "curves": {"train": [(1, 3.0), (2, 2.0)], "validation": [(2, 2.5)]},
+        "scores": [("BLEU", 31.4, "nrefs:1|tok:zh")],
+        "examples": [example(), example("a dog", "狗", False), Example("x", "y", "z")],
+        "learning_rate": [(1, 1e-4), (2, 2e-4)],
+    }
+    return Report(**(parts | changes))
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements with their attributes, and the text of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][0] in ("script", "style", "title") and data.strip():
+            self.raw.append((*self.elements[-1], data))
+
+    def block(self, name: str) -> Any:
+        return json.loads("".join(text for _, attributes, text in self.raw if attributes.get("id") == name))
+
+
+def unpack(packed: dict[str, Any]) -> np.ndarray:
+    values = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8) / 255
+    return values.reshape(packed["layers"], packed["heads"], len(packed["rows"]), len(packed["columns"]))
+
+
+@MODEST
+@given(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 6), st.integers(1, 6)), st.integers(0, 99))
+def test_weights_come_back(shape: tuple[int, int, int, int], seed: int) -> None:
+    weights = distribution(*shape, seed=seed).astype(np.float32)
+    packed = json.loads(embed(pack_map(Map("cross", ["r"] * shape[2], ["c"] * shape[3], weights))))
+    assert unpack(packed).shape == shape
+    assert np.abs(unpack(packed) - weights).max(initial=0) < 1 / 255
+
+
+def test_every_map_layer_and_head_is_in_the_page() -> None:
+    given_report = report()
+    shown = Page(render(given_report)).block("data")
+    assert [len(each["maps"]) for each in shown["examples"]] == [3, 3, 0]
+    for packed, attention in zip(shown["examples"][0]["maps"], given_report.examples[0].attention or (), strict=True):
+        assert packed["name"] == attention.name
+        assert (packed["rows"], packed["columns"]) == (list(attention.rows), list(attention.columns))
+        assert np.abs(unpack(packed) - np.asarray(attention.weights)).max() < 1 / 255
+
+
+def test_maps_of_an_encoder_decoder() -> None:
+    maps = attention_maps(["a", "b"], ["x", "y", "z"], decoder=distribution(1, 1, 3, 3), cross=distribution(1, 1, 3, 2))
+    assert [each.name for each in maps] == ["decoder", "cross"]
+    assert maps[0].columns == ["<s>", "x", "y"] and maps[0].rows == ["x", "y", "z"]
+    assert maps[1].columns == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.ones((1, 1, 2, 3)),
+        np.ones((2, 2)),
+        np.full((1, 1, 2, 2), 2.0),
+        np.full((1, 1, 2, 2), np.nan),
+        np.ones((0, 1, 2, 2)),
+    ],
+)
+def test_weights_that_are_no_attention_are_refused(weights: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="cross attention"):
+        pack_map(Map("cross", ["a", "b"], ["c", "d"], weights))
+
+
+def test_two_maps_of_one_name_are_refused() -> None:
+    twice = [Map("cross", ["a"], ["b"], [[[[1.0]]]])] * 2
+    with pytest.raises(ValueError, match="cross, cross"):
+        render(report(examples=[Example("a", "b", "c", None, twice)]))
+
+
+def test_the_page_reaches_for_nothing_outside_itself() -> None:
+    text = render(report())
+    assert not re.search(r"https?:|\bsrc\s*=|@import|url\(|<link|<iframe|fetch\(|XMLHttpRequest|import\(", text)
+    elements = [tag for tag, _ in Page(text).elements]
+    assert elements.count("script") == 3 and "img" not in elements
+
+
+def test_the_policy_allows_exactly_this_program_and_style() -> None:
+    page = Page(render(report()))
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and "default-src 'none'" in policy and "unsafe" not in policy
+    for tag, attributes, content in page.raw:
+        if tag == "style" or (tag == "script" and not attributes):
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_hostile_text_is_only_text() -> None:
+    maps = [Map(HOSTILE, [HOSTILE], [HOSTILE], [[[[1.0]]]])]
+    hostile = report(
+        title=HOSTILE,
+        facts={HOSTILE: HOSTILE},
+        curves={HOSTILE: [(1, 1.0)]},
+        scores=[(HOSTILE, 1.0, HOSTILE)],
+        examples=[Example(HOSTILE, HOSTILE, HOSTILE, None, maps)],
+    )
+    text = render(hostile)
+    page, plain = Page(text), Page(render(report()))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    assert "<script>alert" not in text
+    shown = page.block("data")
+    assert (
+        shown["examples"][0]["source"] == shown["facts"][0][0] == shown["examples"][0]["maps"][0]["rows"][0] == HOSTILE
+    )
+    assert "".join(content for tag, _, content in page.raw if tag == "title").startswith("</script>")
+
+
+@MODEST
+@given(st.text(alphabet=st.characters(), max_size=40) | st.just("\ud83d"))
+def test_any_text_survives_the_page(text: str) -> None:
+    embedded = embed([text])
+    assert not set("<>&") & set(embedded)
+    assert json.loads(embedded) == [text]
+    embedded.encode("utf-8")
+
+
+def test_a_loss_that_is_no_number_is_a_gap() -> None:
+    shown = page_data(
+        report(curves={"train": [(1, math.nan), (2, math.inf), (3, 1 / 3)]}, scores=[("loss", math.nan, "")])
+    )
+    assert shown["curves"][0]["points"] == [[1, None], [2, None], [3, 0.333333]]
+    assert shown["scores"][0][1] is None
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_spikes() -> None:
+    points = [(float(n), 1.0) for n in range(50_000)]
+    points[31_234] = (31_234.0, 99.0)
+    points[40_001] = (40_001.0, math.nan)
+    shown = page_data(report(curves={"train": points}))["curves"][0]["points"]
+    assert len(shown) <= MOST_POINTS + 2
+    assert [31_234, 99] in shown and [40_001, None] in shown
+    assert shown[0][0] == 0 and shown[-1][0] == 49_999
+    assert [step for step, _ in shown] == sorted(step for step, _ in shown)
+
+
+def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_report(tmp_path / "new" / "report.html", report())
+    assert (tmp_path / "new" / "report.html").read_bytes() == render(report()).encode()
+
+
+def test_an_empty_report_is_a_page() -> None:
+    shown = Page(render(Report("nothing yet"))).block("data")
+    assert shown["examples"] == shown["curves"] == shown["scores"] == shown["rate"] == []
+
+
+def test_both_languages_say_everything_the_program_asks_for() -> None:
+    words = Page(render(report())).block("words")
+    english, chinese = words["en"], words["zh"]
+    assert english.keys() == chinese.keys()
+    assert all(value.strip() for value in [*english.values(), *chinese.values()])
+    slots = {key: set(re.findall(r"\{\w+\}", text)) for key, text in english.items()}
+    assert slots == {key: set(re.findall(r"\{\w+\}", text)) for key, text in chinese.items()}
+    program = "".join(
+        text for tag, attributes, text in Page(render(report())).raw if tag == "script" and not attributes
+    )
+    asked = set(re.findall(r'say\("(\w+)"[,)]', program))
+    assert asked <= english.keys() and len(asked) > 20
+    unused = [key for key in english if not re.search(rf'"{key}"|\b{key}:', program)]
+    assert all(key.startswith(("map_", "about_")) for key in unused)

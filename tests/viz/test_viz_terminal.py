@@ -1,0 +1,145 @@
+"""Attention and curves as text: columns line up, what is cut is said, weights can be read back."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.viz import curve, heatmap, sparkline
+from regard.viz.cells import clusters, width
+from regard.viz.terminal import MOST_ROWS, SHADES
+
+MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+PIECES = st.sampled_from(
+    [
+        "cat",
+        "▁the",
+        "猫",
+        "喜欢",
+        "한국",
+        "e\u0301te\u0301",
+        "👍🏽",
+        "👨\u200d👩\u200d👧",
+        "</s>",
+        "",
+        "a b",
+        "\t",
+        "شكرا",
+    ]
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def uniform(rows: int, columns: int) -> np.ndarray:
+    return np.full((rows, columns), 1 / max(1, columns))
+
+
+@MODEST
+@given(st.lists(PIECES, min_size=1, max_size=8), st.lists(PIECES, min_size=1, max_size=8), st.integers(20, 100))
+def test_columns_line_up(rows: list[str], columns: list[str], room: int) -> None:
+    weights = np.ones((len(rows), len(columns)))
+    lines = heatmap(weights, rows, columns, width=room, colour=False).split("\n")
+    drawn = [line for line in lines if "██" in line and "0.2" not in line]
+    assert len(drawn) == len(rows)
+    assert len({width(line[: line.index("██")]) for line in drawn}) == 1
+    assert all(width(line) <= room for line in lines[: lines.index("")])
+
+
+@MODEST
+@given(st.lists(PIECES, min_size=1, max_size=8))
+def test_every_letter_of_a_column_stands_over_its_cells(columns: list[str]) -> None:
+    lines = heatmap(uniform(1, len(columns)), ["x"], columns, width=100, colour=False).split("\n")
+    labels = [
+        pieces_at(line, start=2, cells=2)
+        for line in lines[: lines.index(next(ln for ln in lines if ln.startswith("x")))]
+    ]
+    for n, piece in enumerate(columns):
+        downwards = "".join(line[n] for line in labels if n < len(line)).replace(" ", "")
+        assert downwards == piece.replace(" ", "␣").replace("\t", "␉")
+
+
+def pieces_at(line: str, start: int, cells: int) -> list[str]:
+    """The text of each column of `cells` cells, read by the cells glyphs take."""
+    columns: list[str] = []
+    place = 0
+    for cluster in clusters(line):
+        column = (place - start) // cells
+        if column >= 0:
+            columns += [""] * (column + 1 - len(columns))
+            columns[column] += cluster
+        place += width(cluster)
+    return columns
+
+
+def test_shades_follow_the_weights() -> None:
+    shares = np.linspace(0, 1, len(SHADES))[None]
+    text = heatmap(shares, ["x"], list("abcdef"), width=80, colour=False)
+    assert "x " + "".join(SHADES) in text.split("\n")
+
+
+def test_colour_is_the_same_picture_on_coloured_ground() -> None:
+    weights = np.array([[0.0, 1.0], [0.5, 0.5]])
+    text = heatmap(weights, ["a", "bb"], ["x", "y"], width=80)
+    assert text.count("\x1b[0m") == 2 + len(SHADES)
+    row = next(line for line in text.split("\n") if line.startswith("bb"))
+    assert len(COLOUR.findall(row)) == 2  # one colour for both cells, one reset
+    assert COLOUR.sub("", row) == "bb     "
+    brightness = [sum(map(int, m.split(";")[2:])) for m in re.findall(r"\x1b\[(48;2;[0-9;]*)m", text.split("\n")[1])]
+    assert brightness == sorted(brightness) and len(brightness) == 2
+
+
+def test_what_does_not_fit_is_cut_and_said() -> None:
+    text = heatmap(uniform(MOST_ROWS + 5, 60), ["row"] * (MOST_ROWS + 5), ["word"] * 60, width=40, colour=False)
+    lines = text.split("\n")
+    assert all(width(line) <= 40 for line in lines[: lines.index("")])
+    assert f"{MOST_ROWS} of {MOST_ROWS + 5} rows and 17 of 60 columns" in lines[-1]
+    whole = heatmap(uniform(2, 2), ["a", "b"], ["c", "d"], width=40, colour=False)
+    assert "…" not in whole
+
+
+def test_a_long_name_is_cut() -> None:
+    text = heatmap([[1.0]], ["donaudampfschifffahrt" * 3], ["gesellschaftskapitän" * 3], width=60, colour=False)
+    assert text.count("…") == 2
+
+
+def test_a_hostile_piece_cannot_colour_the_terminal() -> None:
+    text = heatmap([[1.0]], ["\x1b[31mred\n"], ["\x1b]0;title\x07"], width=60, colour=False)
+    assert "\x1b" not in text and "\x07" not in text
+
+
+@pytest.mark.parametrize("weights", [np.zeros((2, 3)), np.zeros(2), np.full((2, 2), np.nan)])
+def test_weights_that_are_no_picture_are_refused(weights: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="weights"):
+        heatmap(weights, ["a", "b"], ["c", "d"])
+
+
+def test_nothing_to_draw_is_drawn() -> None:
+    assert isinstance(heatmap(np.zeros((0, 0)), [], [], width=40), str)
+
+
+def test_sparkline() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([1.0, 1.0]) == "▁▁"
+    assert sparkline([]) == ""
+    assert sparkline([0.0, float("nan"), 1.0]) == "▁ █"
+    assert sparkline(list(range(1000)), width=8) == "▁▂▃▄▅▆▇█"
+
+
+@MODEST
+@given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=200), st.integers(1, 40), st.integers(1, 8))
+def test_a_curve_keeps_to_its_size(values: list[float], columns: int, height: int) -> None:
+    known = [v for v in values if v == v]
+    lines = curve(values, width=columns, height=height, title="loss").split("\n")
+    assert lines[0] == "loss"
+    if known:
+        assert len(lines) == height + 1
+        assert all(len(line.partition("┤")[2]) <= columns for line in lines[1:])
+
+
+def test_a_falling_curve_falls() -> None:
+    lines = curve([4, 3, 2, 1], width=8, height=4).split("\n")
+    assert lines[0].startswith("4 ┤⠉⠉") and lines[-1].startswith("1 ┤")
+    starts = [len(line.partition("┤")[2]) - len(line.partition("┤")[2].lstrip()) for line in lines]
+    assert starts == sorted(starts) and starts[0] < starts[-1]
