@@ -1,0 +1,131 @@
+"""A folder of flat arrays that is either whole and current or is made again.
+
+Each array is one file of plain little-endian numbers, written piece by piece and read through the page cache. A
+`meta.json` names every file with its size and carries a fingerprint of all that the content depends on, and a checksum
+of itself.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from regard.errors import UserError
+from regard.files import read_json, write_json
+
+META = "meta.json"
+Array = NDArray[Any]
+
+
+class ArrayWriter:
+    """Appends to one file of numbers."""
+
+    def __init__(self, path: Path, dtype: DTypeLike) -> None:
+        """Start an empty array of `dtype` at `path`."""
+        self._stream = path.open("wb")
+        self._dtype = _little(dtype)
+        self.length = 0
+
+    def append(self, values: Array) -> None:
+        """Write `values` behind what is there."""
+        self._stream.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+        self.length += len(values)
+
+    def __enter__(self) -> "ArrayWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stream.close()
+
+
+class RaggedWriter:
+    """Appends rows of different lengths: `name.ids` holds them end to end, `name.offsets` where each begins."""
+
+    def __init__(self, folder: Path, name: str, dtype: DTypeLike) -> None:
+        """Start an empty list of rows in `folder`."""
+        self._values = ArrayWriter(folder / f"{name}.ids", dtype)
+        self._offsets = ArrayWriter(folder / f"{name}.offsets", np.int64)
+        self._offsets.append(np.zeros(1, np.int64))
+
+    def append(self, values: Array, lengths: Array) -> None:
+        """Write rows that lie end to end in `values`."""
+        self._offsets.append(self._values.length + np.cumsum(lengths, dtype=np.int64))
+        self._values.append(values)
+
+    def __enter__(self) -> "RaggedWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._values.__exit__(kind, error, at)
+        self._offsets.__exit__(kind, error, at)
+
+
+class Ragged:
+    """Rows of different lengths, memory-mapped."""
+
+    def __init__(self, folder: Path, name: str, dtype: DTypeLike) -> None:
+        """Map what a `RaggedWriter` of the same name wrote."""
+        self.values = map_array(folder / f"{name}.ids", dtype)
+        self.offsets = map_array(folder / f"{name}.offsets", np.int64)
+
+    def gather(self, rows: Array) -> tuple[Array, Array]:
+        """The given rows end to end, and the length of each."""
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        return self.values[positions(starts, lengths)], lengths
+
+
+def positions(starts: Array, lengths: Array) -> Array:
+    """start, start + 1, ... start + length - 1 for every row, end to end."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+
+
+def map_array(path: Path, dtype: DTypeLike) -> Array:
+    """The numbers of a file without reading them; an empty file, which cannot be mapped, is an empty array."""
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype=_little(dtype), mode="r"))
+
+
+def smallest_unsigned(count: int) -> np.dtype[Any]:
+    """The narrower of two and four bytes that can number `count` things."""
+    return np.dtype(np.uint16 if count <= 1 << 16 else np.uint32)
+
+
+def fingerprint(*parts: str) -> str:
+    """A sha256 over `parts`, each set off from the next, and over the format of these files."""
+    return hashlib.sha256(json.dumps(["regard arrays 1", *parts]).encode()).hexdigest()
+
+
+def seal(folder: Path, print_of_inputs: str, facts: dict[str, Any]) -> None:
+    """Write `meta.json` over a finished folder."""
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    content = {"fingerprint": print_of_inputs, "sizes": sizes, **facts}
+    write_json(folder / META, {**content, "checksum": _checksum(content)})
+
+
+def unseal(folder: Path, print_of_inputs: str) -> dict[str, Any] | None:
+    """The facts of a sealed folder, or None if it is missing, damaged or made from other inputs."""
+    try:
+        content = read_json(folder / META)
+        checksum = content.pop("checksum")
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name != META}
+        whole = checksum == _checksum(content) and content["sizes"] == sizes
+    except (UserError, OSError, AttributeError, KeyError, TypeError):
+        return None
+    return content if whole and content["fingerprint"] == print_of_inputs else None
+
+
+def _checksum(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _little(dtype: DTypeLike) -> np.dtype[Any]:
+    kind = np.dtype(dtype)
+    return kind if sys.byteorder == "little" else kind.newbyteorder("<")

@@ -1,0 +1,79 @@
+"""Two small corpora made on the spot, for a first run without any download.
+
+dates: a day written out in fifteen languages -> ISO 8601, "Donnerstag, 5. November 2026" -> "2026-11-05".
+numbers: English number words -> German, "forty-two" -> "zweiundvierzig".
+
+A day or number is in one part alone, by a hash of it, so the test asks for what was never seen. Everything follows
+from fixed seeds.
+"""
+
+import datetime
+import hashlib
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Literal
+
+Name = Literal["dates", "numbers"]
+Part = Literal["train", "valid", "test"]
+Pairs = Iterator[tuple[str, str]]
+
+# Forms that write the month as a word or name its unit; those of digits alone would not say which is the month.
+ABBREVIATING = ("en_US", "en_GB", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "ru", "tr")
+STYLES = [(locale, form) for locale in (*ABBREVIATING, "de", "zh", "ja", "ko") for form in ("full", "long")]
+STYLES += [(locale, "medium") for locale in ABBREVIATING]
+FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
+DATES: dict[Part, int] = {"train": 30_000, "valid": 1_000, "test": 2_000}
+NUMBERS: dict[Part, int] = {"train": 10_000, "valid": 500, "test": 1_000}
+LARGEST_DIGITS = 6
+
+
+def part_of(key: str) -> Part:
+    """The part a day or number belongs to: one in ten is for the test, one in ten to validate."""
+    slot = hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % 10
+    return "test" if slot == 0 else "valid" if slot == 1 else "train"
+
+
+def dates(part: Part) -> Pairs:
+    """Random days of `part`, each in a random language and form."""
+    from babel.dates import format_date
+
+    rng = random.Random(f"dates {part}")
+    span = (LAST - FIRST).days + 1
+    made = 0
+    while made < DATES[part]:
+        day = FIRST + datetime.timedelta(rng.randrange(span))
+        locale, form = rng.choice(STYLES)
+        if part_of(day.isoformat()) == part:
+            made += 1
+            yield format_date(day, form, locale=locale), day.isoformat()
+
+
+def numbers(part: Part) -> Pairs:
+    """Random numbers of `part`, none twice, of every magnitude: the count of digits is drawn before the digits."""
+    from num2words import num2words
+
+    rng = random.Random(f"numbers {part}")
+    seen: set[int] = set()
+    while len(seen) < NUMBERS[part]:
+        number = rng.randrange(10 ** rng.randint(1, LARGEST_DIGITS))
+        if number not in seen and part_of(str(number)) == part:
+            seen.add(number)
+            yield num2words(number, lang="en"), num2words(number, lang="de")
+
+
+MAKERS: dict[Name, Callable[[Part], Pairs]] = {"dates": dates, "numbers": numbers}
+
+
+def pairs(name: Name, part: Part) -> Pairs:
+    """The pairs of a builtin corpus."""
+    return MAKERS[name](part)
+
+
+def fingerprint(name: Name, part: Part) -> str:
+    """What the pairs depend on: this file and the library that writes the words."""
+    library = {"dates": "babel", "numbers": "num2words"}[name]
+    source = hashlib.sha256(inspect.getsource(sys.modules[__name__]).encode()).hexdigest()
+    return f"{name} {part} {library} {version(library)} {source}"

@@ -1,0 +1,219 @@
+"""Reading parallel corpora as a stream of pairs, with every defect of a file named by its line.
+
+A line ends at "\\n" and nowhere else: the other line breaks of Unicode occur inside sentences, and a reader that
+splits there gets two files out of step.
+"""
+
+import csv
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import model_validator
+
+from regard.config import Field, Settings
+from regard.data import builtin
+from regard.errors import UserError
+from regard.files import open_binary
+
+LONGEST_LINE = 1 << 26  # bytes; a line beyond it is no text, and would not fit in memory a thousand times
+
+
+class Pair(NamedTuple):
+    """A sentence, its translation, and the line of the file it begins on."""
+
+    src: str
+    tgt: str
+    line: int
+
+
+class Corpus(Settings):
+    """One parallel corpus: two line-aligned files, or one file with two columns, or one that comes with the toolkit."""
+
+    src: str | None = Field(default=None, description="file with one source sentence a line (.gz and .xz are read too)")
+    tgt: str | None = Field(default=None, description="file with the translation of each line of src")
+    file: str | None = Field(default=None, description="one file with both sides: .tsv, .txt (tabs), .csv or .jsonl")
+    src_column: int | str | None = Field(
+        default=None, description='source column of file: a number from 0, or a name in its header (.jsonl: key, "src")'
+    )
+    tgt_column: int | str | None = Field(
+        default=None, description='target column of file: a number from 0, or a name in its header (.jsonl: key, "tgt")'
+    )
+    builtin: Literal["dates", "numbers"] | None = Field(default=None, description="a corpus made by the toolkit")
+    part: Literal["train", "valid", "test"] | None = Field(default=None, description="which part of a builtin corpus")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> "Corpus":
+        forms = [self.src is not None or self.tgt is not None, self.file is not None, self.builtin is not None]
+        if sum(forms) != 1:
+            raise ValueError("a corpus is either src and tgt (two files), or file (one file), or builtin and part")
+        if (self.src is None) != (self.tgt is None):
+            raise ValueError(f"{'src' if self.src is None else 'tgt'} is missing: src and tgt are two files of a pair")
+        if (self.builtin is None) != (self.part is None):
+            raise ValueError('builtin and part go together: builtin = "dates", part = "train"')
+        if self.file is None and (self.src_column is not None or self.tgt_column is not None):
+            raise ValueError("src_column and tgt_column choose columns of file, which is not given")
+        if self.file is not None:
+            _reader(self)
+        return self
+
+    def files(self, root: Path) -> list[Path]:
+        """The files it is read from."""
+        return [root / Path(name).expanduser() for name in (self.src, self.tgt, self.file) if name is not None]
+
+    def __str__(self) -> str:
+        return self.file or (f"{self.src} + {self.tgt}" if self.src else f"{self.builtin} ({self.part})")
+
+
+def read_pairs(corpus: Corpus, root: Path) -> Iterator[Pair]:
+    """The pairs of a corpus in order, read as they are asked for."""
+    if corpus.builtin is not None and corpus.part is not None:
+        for number, (src, tgt) in enumerate(builtin.pairs(corpus.builtin, corpus.part), 1):
+            yield Pair(src, tgt, number)
+    elif corpus.file is not None:
+        yield from _reader(corpus)(corpus.files(root)[0], corpus)
+    else:
+        yield from _read_aligned(*corpus.files(root))
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file without their ends; a byte order mark at its start is dropped."""
+    number = offset = 0
+    with open_binary(path) as stream:
+        for number, raw in enumerate(_raw_lines(stream, path), 1):
+            if len(raw) > LONGEST_LINE:
+                raise UserError(f"{path}, line {number} is longer than {LONGEST_LINE} bytes", "is this a text file?")
+            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            try:
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
+            except UnicodeDecodeError as error:
+                place = offset + len(raw) - len(line) + error.start
+                problem = f"{path}, line {number} is not UTF-8: byte {line[error.start]:#04x} at offset {place}"
+                remedy = "convert the file: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, whatever it is written in)"
+                raise UserError(problem, remedy) from error
+            offset += len(raw)
+    if number == 0:
+        raise UserError(f"{path} is empty", "a corpus needs at least one line")
+
+
+def _raw_lines(stream: Any, path: Path) -> Iterator[bytes]:
+    try:
+        while line := stream.readline(LONGEST_LINE + 1):
+            yield line
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        remedy = "it is cut off or corrupt; copy or download it again"
+        raise UserError(f"{path} cannot be read to its end: {error}", remedy) from error
+
+
+def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
+    """Line n of one file is the translation of line n of the other; a line without a partner is an error."""
+    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
+    for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), 1):
+        if src is None or tgt is None:
+            rest = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
+            src_count, tgt_count = (rest, number - 1) if tgt is None else (number - 1, rest)
+            raise UserError(
+                f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}",
+                "line n of one must be the translation of line n of the other",
+            )
+        yield Pair(src, tgt, number)
+
+
+def _read_tabs(path: Path, corpus: Corpus) -> Iterator[Pair]:
+    rows = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), 1))
+    return _pick_columns(rows, path, corpus)
+
+
+def _read_csv(path: Path, corpus: Corpus) -> Iterator[Pair]:
+    return _pick_columns(_csv_rows(path), path, corpus)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each begins on: a quoted field may span lines. A blank line is no row."""
+    reader = csv.reader(line + "\n" for line in read_lines(path))
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise UserError(
+                f"{path}, line {number} is not valid CSV: {error}", "is a quotation mark not closed?"
+            ) from error
+        if row is None:
+            return
+        if row:
+            yield number, row
+
+
+def _pick_columns(rows: Iterable[tuple[int, list[str]]], path: Path, corpus: Corpus) -> Iterator[Pair]:
+    chosen: list[int | str] = [
+        0 if corpus.src_column is None else corpus.src_column,
+        1 if corpus.tgt_column is None else corpus.tgt_column,
+    ]
+    rows = iter(rows)
+    if any(isinstance(column, str) for column in chosen):
+        header = next(rows)[1]
+        chosen = [_position(column, header, path) for column in chosen]
+    src, tgt = (int(column) for column in chosen)
+    for number, row in rows:
+        if len(row) <= max(src, tgt):
+            remedy = f"columns {src} and {tgt} (counted from 0) are read; check what separates columns"
+            raise UserError(f"{path}, line {number} has {len(row)} column{'s' * (len(row) != 1)}", remedy)
+        yield Pair(row[src], row[tgt], number)
+
+
+def _position(column: int | str, header: Sequence[str], path: Path) -> int:
+    if isinstance(column, int):
+        return column
+    if column not in header:
+        raise UserError(f"{path} has no column {column!r}", f"its first line names {', '.join(header)}")
+    return header.index(column)
+
+
+def _read_json_lines(path: Path, corpus: Corpus) -> Iterator[Pair]:
+    keys = [corpus.src_column or "src", corpus.tgt_column or "tgt"]
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}, line {number} is not JSON: {error}", "write one object a line") from error
+        sides = [record.get(key) if isinstance(record, dict) else None for key in keys]
+        for key, side in zip(keys, sides, strict=True):
+            if not isinstance(side, str):
+                found = f"the keys {', '.join(record)}" if isinstance(record, dict) else type(record).__name__
+                problem = f"{path}, line {number} has no text under the key {key!r}"
+                raise UserError(problem, f"it holds {found}; write one object a line, and name its keys in src_column")
+            _refuse_surrogates(side, path, number)
+        yield Pair(str(sides[0]), str(sides[1]), number)
+
+
+def _refuse_surrogates(text: str, path: Path, number: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"{path}, line {number} holds half of a surrogate pair, {text[error.start]!a}"
+        raise UserError(problem, "repair the text: surrogates are no characters") from error
+
+
+def _reader(corpus: Corpus) -> Callable[[Path, Corpus], Iterator[Pair]]:
+    """The reader for a file's ending, .gz and .xz aside; a ValueError where the columns do not suit it."""
+    path = Path(corpus.file or "")
+    suffix = Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
+    columns = [column for column in (corpus.src_column, corpus.tgt_column) if column is not None]
+    if any(isinstance(column, int) and column < 0 for column in columns):
+        raise ValueError("columns are counted from 0")
+    if suffix in (".tsv", ".txt"):
+        return _read_tabs
+    if suffix == ".csv":
+        return _read_csv
+    if suffix in (".jsonl", ".json"):
+        if any(isinstance(column, int) for column in columns):
+            raise ValueError('the columns of a .jsonl file are keys: src_column = "src"')
+        return _read_json_lines
+    raise ValueError(f"file must end in .tsv, .txt, .csv or .jsonl (.gz or .xz after it), not {path.name!r}")
