@@ -2,11 +2,11 @@
 
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import Constraint, ForcedPrefix, LoopGuard, NoRepeat, Rules
-from regard.decoding.decode import decode
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.greedy import greedy_search
 from regard.decoding.hypothesis import Hypothesis, length_penalty
 from regard.decoding.sampling import Sampler, sample
+from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import State, Stepper, Symbols
 

@@ -91,7 +91,7 @@ def beam_search(
         pool = _collect(pool, chosen.but(live.masked_fill(~cut, DEAD)), history, rules, finished=False, looped=looped)
         live = live.masked_fill(cut, DEAD)
 
-        done = _bound(live, totals, rules.alpha) <= pool.worst_finished()
+        done = ~(_bound(live, totals, rules.alpha) > pool.worst_finished())
         if bool(done.any()):
             for sentence, found in zip(sentences[done].tolist(), pool.keep(done).hypotheses(), strict=True):
                 ended = [hypothesis for hypothesis in found if hypothesis.finished]

@@ -21,13 +21,13 @@ from regard.decoding.stepper import S, Stepper
 
 
 def keep_top_k(log_probs: Tensor, k: int) -> Tensor:
-    """Only the k likeliest tokens remain (Fan et al. 2018, section 5); of tokens equal to the k-th, all do."""
+    """Only the k likeliest tokens remain (Fan et al. 2018); of tokens equal to the k-th, all do."""
     kth = log_probs.topk(min(k, log_probs.size(-1)), dim=-1).values[..., -1:]
     return log_probs.masked_fill(log_probs < kth, DEAD)
 
 
 def keep_top_p(log_probs: Tensor, p: float) -> Tensor:
-    """Only the nucleus remains: the fewest likeliest tokens whose mass reaches p (Holtzman et al. 2020, eq. 2)."""
+    """Only the nucleus remains: the fewest likeliest tokens whose mass reaches p (Holtzman et al. 2020)."""
     ordered, order = log_probs.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     mass_before = ordered.cumsum(dim=-1) - ordered
     outside = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, mass_before >= p)

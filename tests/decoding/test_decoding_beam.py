@@ -1,0 +1,237 @@
+"""Beam search against brute force, and against itself in other batches, widths and orders."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper, all_texts
+from torch import Tensor
+
+from regard.decoding import Hypothesis, Rules, Stepper, beam_search, greedy_search
+from regard.errors import UserError
+
+NUMBERS = settings(deadline=None, max_examples=30, derandomize=True, database=None)
+
+
+def penalty(length: int, alpha: float) -> float:
+    return float(((5 + length) / 6) ** alpha)
+
+
+def exhaustive(model: MockStepper, sentence: int, limit: int, alpha: float) -> list[tuple[float, list[int]]]:
+    """Every text with its score, best first."""
+    scored = []
+    for text in all_texts(model.vocabulary, limit):
+        scored.append((model.log_prob(sentence, text) / penalty(len(text), alpha), list(text[:-1])))
+    return sorted(scored, reverse=True)
+
+
+def reference_beam(model: MockStepper, sentence: int, limit: int, alpha: float, width: int) -> tuple[float, list[int]]:
+    """Beam search in plain Python that never stops early: lists, loops and no tensors."""
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    ended: list[tuple[float, list[int]]] = []
+    for _ in range(limit):
+        candidates = []
+        for log_prob, text in live:
+            logits = model.logits(sentence, (SYMBOLS.bos, *text))
+            norm = math.log(sum(math.exp(logit) for logit in logits))
+            words = (token for token in range(model.vocabulary) if token not in (SYMBOLS.bos, SYMBOLS.pad))
+            candidates += [(log_prob + logits[token] - norm, (*text, token)) for token in words]
+        candidates.sort(reverse=True)
+        for log_prob, text in candidates[:width]:
+            if text[-1] == SYMBOLS.eos:
+                ended.append((log_prob / penalty(len(text), alpha), list(text[:-1])))
+        live = [candidate for candidate in candidates if candidate[1][-1] != SYMBOLS.eos][:width]
+    return max(ended) if ended else (live[0][0] / penalty(limit, alpha), list(live[0][1]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_a_beam_that_holds_every_text_is_exhaustive_search(alpha: float) -> None:
+    model = MockStepper(vocabulary=6)
+    found = beam_search(model, [0, 1, 2], torch.tensor([4, 3, 2]), Rules(SYMBOLS, alpha), width=150, nbest=10)
+    for sentence, (limit, hypotheses) in enumerate(zip([4, 3, 2], found, strict=True)):
+        expected = exhaustive(model, sentence, limit, alpha)[:10]
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
+        assert all(hypothesis.finished for hypothesis in hypotheses)
+
+
+@NUMBERS
+@given(
+    seed=st.integers(0, 10_000),
+    width=st.integers(1, 5),
+    alpha=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    eos_bonus=st.sampled_from([-3.0, 0.0, 2.0]),
+)
+def test_stopping_early_never_changes_the_answer(seed: int, width: int, alpha: float, eos_bonus: float) -> None:
+    model = MockStepper(vocabulary=7, seed=seed, eos_bonus=eos_bonus)
+    limits = [6, 1, 4]
+    found = beam_search(model, [0, 1, 2], torch.tensor(limits), Rules(SYMBOLS, alpha), width=width)
+    for sentence, limit in enumerate(limits):
+        score, tokens = reference_beam(model, sentence, limit, alpha, width)
+        assert found[sentence][0].tokens == tokens
+        assert found[sentence][0].score == pytest.approx(score, abs=1e-4)
+
+
+@NUMBERS
+@given(seed=st.integers(0, 10_000))
+def test_a_beam_of_one_without_length_penalty_is_greedy(seed: int) -> None:
+    model, rules, limits = MockStepper(8, seed), Rules(SYMBOLS, alpha=0.0), torch.tensor([9, 5, 1])
+    assert beam_search(model, [0, 1, 2], limits, rules, width=1) == greedy_search(model, [0, 1, 2], limits, rules)
+
+
+@NUMBERS
+@given(seed=st.integers(0, 10_000), order=st.permutations(range(5)))
+def test_a_sentence_gets_the_same_answer_in_any_batch(seed: int, order: list[int]) -> None:
+    model, rules = MockStepper(9, seed), Rules(SYMBOLS)
+    limits = torch.tensor([3, 12, 7, 1, 5])
+    together = beam_search(model, order, limits[order], rules, width=3, nbest=3)
+    for place, sentence in enumerate(order):
+        alone = beam_search(model, [sentence], limits[sentence : sentence + 1], rules, width=3, nbest=3)[0]
+        assert together[place] == alone
+
+
+@NUMBERS
+@given(seed=st.integers(0, 10_000), alpha=st.sampled_from([0.0, 0.6, 1.5]))
+def test_nbest_is_sorted_distinct_and_honest_about_its_numbers(seed: int, alpha: float) -> None:
+    model = MockStepper(8, seed)
+    for sentence, found in enumerate(
+        beam_search(model, [0, 1], torch.tensor([6, 9]), Rules(SYMBOLS, alpha), width=6, nbest=6)
+    ):
+        scores = [hypothesis.score for hypothesis in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(hypothesis.tokens) for hypothesis in found}) == len(found)
+        for hypothesis in found:
+            text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
+            assert not {SYMBOLS.bos, SYMBOLS.pad, SYMBOLS.eos} & set(hypothesis.tokens)
+            assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty(len(text), alpha), abs=1e-4)
+
+
+def test_the_best_of_a_longer_nbest_is_the_best() -> None:
+    model, limits = MockStepper(9), torch.tensor([10, 10])
+    many = beam_search(model, [0, 1], limits, Rules(SYMBOLS), width=5, nbest=5)
+    for nbest in (1, 2, 4):
+        fewer = beam_search(model, [0, 1], limits, Rules(SYMBOLS), width=5, nbest=nbest)
+        assert fewer == [found[:nbest] for found in many]
+
+
+def test_a_beam_wider_than_the_vocabulary() -> None:
+    found = beam_search(MockStepper(4), [0], torch.tensor([6]), Rules(SYMBOLS), width=12, nbest=12)[0]
+    # One word: a text is a number of them.
+    assert sorted(len(hypothesis.tokens) for hypothesis in found) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_text_that_meets_its_limit_is_cut_and_says_so() -> None:
+    model = MockStepper(8, eos_bonus=-1e9)
+    for hypotheses, limit in zip(
+        beam_search(model, [0, 1], torch.tensor([3, 7]), Rules(SYMBOLS), width=3, nbest=2), [3, 7], strict=True
+    ):
+        assert [(len(h.tokens), h.finished, h.looped) for h in hypotheses] == [(limit, False, False)] * 2
+
+
+def test_forced_prefixes_of_different_lengths() -> None:
+    model, limits = MockStepper(9), torch.tensor([5, 5, 5])
+    prefixes = [[4, 7, 3], [], [8]]
+    found = beam_search(model, [0, 1, 2], limits, Rules(SYMBOLS), width=3, nbest=3, prefixes=prefixes)
+    for sentence, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[: len(prefix)] == prefix
+            assert len(hypothesis.tokens) <= len(prefix) + 5
+            text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
+            assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
+    assert found[1] == beam_search(model, [1], limits[:1], Rules(SYMBOLS), width=3, nbest=3)[0]
+
+
+def test_a_search_after_a_prefix_is_exhaustive_over_what_can_follow() -> None:
+    model, prefix = MockStepper(6), (4, 3)
+    best = max(
+        (model.log_prob(0, (*prefix, *text)) / penalty(len(prefix) + len(text), 0.6), [*prefix, *text[:-1]])
+        for text in all_texts(6, 3)
+    )
+    found = beam_search(model, [0], torch.tensor([3]), Rules(SYMBOLS), width=40, prefixes=[prefix])[0][0]
+    assert found.tokens == best[1]
+    assert found.score == pytest.approx(best[0], abs=1e-4)
+
+
+def test_a_prefix_may_hold_what_may_not_be_written() -> None:
+    found = beam_search(MockStepper(9), [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[SYMBOLS.bos, SYMBOLS.pad]])
+    assert found[0][0].tokens[:2] == [SYMBOLS.bos, SYMBOLS.pad]
+
+
+class Counting:
+    """A stepper that counts the rows it is asked for."""
+
+    def __init__(self, inner: MockStepper) -> None:
+        self.inner = inner
+        self.rows: list[tuple[int, ...]] = []
+
+    def start(self, source: list[int]) -> MockState:
+        return self.inner.start(source)
+
+    def step(self, tokens: Tensor, state: MockState) -> tuple[Tensor, MockState]:
+        self.rows.append(tuple(tokens.shape))
+        return self.inner.step(tokens, state)
+
+
+def test_finished_sentences_leave_the_batch_and_the_first_step_is_narrow() -> None:
+    counting = Counting(MockStepper(8, eos_bonus=-1e9))
+    beam_search(counting, [0, 1, 2], torch.tensor([1, 4, 2]), Rules(SYMBOLS), width=3)
+    assert counting.rows == [(3, 1), (2, 3), (1, 3), (1, 3)]
+
+
+def test_a_certain_ending_stops_the_search_at_once() -> None:
+    counting = Counting(MockStepper(8, eos_bonus=50.0))
+    found = beam_search(counting, [0, 1], torch.tensor([40, 40]), Rules(SYMBOLS), width=4)
+    assert [hypotheses[0].tokens for hypotheses in found] == [[], []]
+    assert counting.rows == [(2, 1)]
+
+
+def test_nothing_to_search_and_no_room_to_write() -> None:
+    assert beam_search(MockStepper(8), [], torch.zeros(0, dtype=torch.long), Rules(SYMBOLS)) == []
+    with pytest.raises(ValueError, match="limit of one token"):
+        beam_search(MockStepper(8), [0], torch.tensor([0]), Rules(SYMBOLS))
+    with pytest.raises(ValueError, match="2 prefixes for 1"):
+        beam_search(MockStepper(8), [0], torch.tensor([3]), Rules(SYMBOLS), prefixes=[[], []])
+    with pytest.raises(ValueError, match="end symbol"):
+        beam_search(MockStepper(8), [0], torch.tensor([3]), Rules(SYMBOLS), prefixes=[[3, SYMBOLS.eos]])
+
+
+class Constant:
+    """A stepper that says the same at every step."""
+
+    def __init__(self, logits: list[float]) -> None:
+        self.logits = torch.tensor(logits)
+
+    def start(self, source: list[int]) -> MockState:
+        return MockStepper(len(self.logits)).start(source)
+
+    def step(self, tokens: Tensor, state: MockState) -> tuple[Tensor, MockState]:
+        return self.logits.expand(*tokens.shape, -1), state
+
+
+@pytest.mark.parametrize("search", [beam_search, greedy_search])
+def test_a_model_that_gives_no_numbers_is_reported(search: object) -> None:
+    assert callable(search)
+    broken: Stepper[MockState] = Constant([math.nan] * 6)
+    with pytest.raises(UserError, match="NaN"):
+        search(broken, [0, 1], torch.tensor([3, 5]), Rules(SYMBOLS))
+
+
+def test_a_model_that_allows_nothing_gives_an_empty_hypothesis() -> None:
+    only_padding: Stepper[MockState] = Constant([-math.inf, -math.inf, 0.0, -math.inf])
+    found = beam_search(only_padding, [0], torch.tensor([4]), Rules(SYMBOLS), width=2)
+    assert found == [[Hypothesis([], -math.inf, -math.inf, finished=False)]]
+
+
+def test_half_precision_logits_are_scored_in_float32() -> None:
+    logits = [0.0, 1.0, 0.0, 2.0, 2.5]
+    half = Constant(logits)
+    half.logits = half.logits.bfloat16()
+    for one, other in zip(
+        beam_search(half, [0], torch.tensor([3]), Rules(SYMBOLS))[0],
+        beam_search(Constant(logits), [0], torch.tensor([3]), Rules(SYMBOLS))[0],
+        strict=True,
+    ):
+        assert one == other

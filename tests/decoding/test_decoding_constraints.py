@@ -1,0 +1,196 @@
+"""What may not be written is not, loops are noticed and honest repetition is left alone; settings become parts."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
+from torch import Tensor
+
+from regard.config import build
+from regard.decoding import (
+    DecodingSettings,
+    Hypothesis,
+    LoopGuard,
+    NoRepeat,
+    Rules,
+    Sampler,
+    Symbols,
+    beam_search,
+    decode,
+    greedy_search,
+    sample,
+)
+from regard.decoding.search import rules_of
+from regard.errors import UserError
+
+NUMBERS = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+
+
+def ngrams(tokens: list[int], size: int) -> list[tuple[int, ...]]:
+    return [tuple(tokens[place : place + size]) for place in range(len(tokens) - size + 1)]
+
+
+@NUMBERS
+@given(
+    history=st.lists(st.lists(st.integers(3, 6), min_size=7, max_size=7), min_size=1, max_size=4),
+    size=st.integers(1, 4),
+)
+def test_no_repeat_forbids_exactly_what_would_complete_an_old_ngram(history: list[list[int]], size: int) -> None:
+    log_probs = NoRepeat(size)(torch.zeros(1, len(history), 8), torch.tensor([history]))
+    for row, text in enumerate(history):
+        for token in range(8):
+            repeats = ngrams([*text, token], size)[-1] in ngrams(text, size)
+            assert (log_probs[0, row, token].item() == -torch.inf) == repeats
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_search_repeats_an_ngram(size: int) -> None:
+    model, limits = MockStepper(7, eos_bonus=-4.0), torch.tensor([25, 9])
+    rules = Rules(SYMBOLS, constraints=(NoRepeat(size),))
+    for found in (
+        greedy_search(model, [0, 1], limits, rules),
+        beam_search(model, [0, 1], limits, rules, width=4, nbest=4),
+        sample(model, [0, 1], limits, rules, sampler=Sampler(), samples=4),
+    ):
+        for hypothesis in (hypothesis for hypotheses in found for hypothesis in hypotheses):
+            assert len(set(ngrams(hypothesis.tokens, size))) == len(ngrams(hypothesis.tokens, size))
+
+
+def test_forbidding_does_not_change_what_the_model_says() -> None:
+    model = MockStepper(7, eos_bonus=-4.0)
+    found = greedy_search(model, [0], torch.tensor([9]), Rules(SYMBOLS, constraints=(NoRepeat(1),)))[0][0]
+    text = (*found.tokens, SYMBOLS.eos) if found.finished else tuple(found.tokens)
+    assert found.log_prob == pytest.approx(model.log_prob(0, text), abs=1e-4)
+
+
+def looping(tokens: list[int]) -> bool:
+    return bool(LoopGuard()(torch.tensor([[tokens]])).item())
+
+
+@pytest.mark.parametrize("unit", range(1, 9))
+def test_a_unit_over_and_over_is_a_loop(unit: int) -> None:
+    loop = [10 + place for place in range(unit)] * 40
+    opening = [3, 4, 5, 6, 7]
+    needed = max(24, 6 * unit, -(-24 // unit) * unit)
+    assert looping(opening + loop[:needed])
+    assert not looping(opening + loop[: needed - 1])
+    assert not looping([*loop[: needed - 1], 99])
+
+
+def test_honest_repetition_is_no_loop() -> None:
+    assert not looping([5, 6, 7] + [8] * 12)  # a row of dots
+    assert not looping([5, 6] + [8, 9, 10] * 5)  # laughter, letter by letter
+    assert not looping(list(range(9)) * 20)  # a refrain longer than a unit
+    assert not looping([5] * 3)
+
+
+@NUMBERS
+@given(st.lists(st.integers(0, 1), min_size=0, max_size=60))
+def test_the_guard_equals_its_definition(tokens: list[int]) -> None:
+    guard = LoopGuard(max_unit=3, min_repeats=3, min_tokens=7)
+    expected = False
+    for unit in (1, 2, 3):
+        span = unit * max(3, -(-7 // unit))
+        tail = tokens[-span:]
+        expected |= len(tokens) >= span and tail == tail[:unit] * (span // unit)
+    assert guard(torch.tensor([[tokens]], dtype=torch.long)).item() == expected
+
+
+class Cycle:
+    """A stepper that writes 4, 5, 4, 5, ... with great confidence; any other token is unlikely."""
+
+    def start(self, source: list[int]) -> MockState:
+        return MockStepper(8).start(source)
+
+    def step(self, tokens: Tensor, state: MockState) -> tuple[Tensor, MockState]:
+        following = torch.where(tokens == 4, 5, 4)
+        return 20.0 * torch.nn.functional.one_hot(following, 8).float(), state
+
+
+def test_a_loop_is_cut_and_marked() -> None:
+    limits = torch.tensor([60, 20])
+    for found in (
+        greedy_search(Cycle(), [0, 1], limits, Rules(SYMBOLS)),
+        sample(Cycle(), [0, 1], limits, Rules(SYMBOLS), sampler=Sampler()),
+        beam_search(Cycle(), [0, 1], limits, Rules(SYMBOLS), width=1),
+    ):
+        (looped,), (cut,) = found
+        assert looped.looped
+        assert not looped.finished
+        assert looped.tokens == [4, 5] * 12
+        assert (cut.looped, cut.finished, len(cut.tokens)) == (False, False, 20)
+    (free,) = greedy_search(Cycle(), [0], limits[:1], Rules(SYMBOLS, loop_guard=None))[0]
+    assert (len(free.tokens), free.looped) == (60, False)
+
+
+def test_a_loop_does_not_win_over_a_text_that_ends() -> None:
+    (best,) = beam_search(Cycle(), [0], torch.tensor([60]), Rules(SYMBOLS), width=6)[0]
+    assert best.finished
+    assert not best.looped
+
+
+def test_what_is_forced_may_repeat_itself() -> None:
+    (forced,) = greedy_search(MockStepper(9), [0], torch.tensor([3]), Rules(SYMBOLS), prefixes=[[7] * 30])[0]
+    assert forced.tokens[:30] == [7] * 30
+
+
+def test_an_end_that_is_also_padding_or_beginning_can_still_be_written() -> None:
+    assert Symbols(bos=1, eos=1, pad=1).never_produced == []
+    assert Symbols(bos=0, eos=1, pad=1).never_produced == [0]
+    assert Symbols(bos=0, eos=1, pad=2).never_produced == [0, 2]
+
+
+def test_settings_choose_the_search() -> None:
+    model, source, limits = MockStepper(9), [0, 1, 2], torch.tensor([6, 3, 9])
+
+    def found(**values: object) -> list[list[Hypothesis]]:
+        return decode(model, source, limits, SYMBOLS, build(DecodingSettings, values, "recipe"))
+
+    rules = rules_of(DecodingSettings(), SYMBOLS)
+    assert found() == beam_search(model, source, limits, rules, width=4)
+    assert found(beam=6, nbest=3) == beam_search(model, source, limits, rules, width=6, nbest=3)
+    assert found(search="greedy") == greedy_search(model, source, limits, rules)
+    sampler = Sampler(temperature=0.7, top_k=5, top_p=0.9, seed=8)
+    assert found(search="sample", nbest=2, temperature=0.7, top_k=5, top_p=0.9, seed=8) == sample(
+        model, source, limits, rules, sampler=sampler, samples=2
+    )
+
+
+def test_settings_become_rules() -> None:
+    rules = rules_of(DecodingSettings(alpha=1, no_repeat_ngram=3, loop_guard=False), SYMBOLS)
+    assert rules == Rules(SYMBOLS, 1.0, (NoRepeat(3),), None)
+    assert rules_of(DecodingSettings(), SYMBOLS) == Rules(SYMBOLS, 0.6, (), LoopGuard())
+
+
+def test_limits_follow_the_source() -> None:
+    lengths = torch.tensor([0, 3, 100])
+    assert DecodingSettings().limits(lengths).tolist() == [50, 53, 150]
+    assert DecodingSettings(max_length=60, extra_length=0).limits(lengths).tolist() == [1, 3, 60]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"nbest": 5}, "write beam = 5 or more"),
+        ({"search": "greedy", "nbest": 2}, 'write search = "beam"'),
+        ({"search": "greedy", "beam": 8}, "beam = 8 has no effect"),
+        ({"top_k": 10}, 'write search = "sample"'),
+        ({"search": "greedy", "temperature": 0.5}, "temperature = 0.5 has no effect"),
+        ({"beam": 0}, "beam"),
+        ({"alpha": -0.5}, "alpha"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"beams": 4}, "did you mean beam?"),
+    ],
+)
+def test_contradictions_are_refused_with_what_to_write(values: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(DecodingSettings, values, "recipe")
+    assert message in str(error.value)
+
+
+def test_a_whole_recipe_may_change_its_search() -> None:
+    written = DecodingSettings().model_dump()
+    for search in ("greedy", "sample", "beam"):
+        assert build(DecodingSettings, {**written, "search": search}, "recipe").search == search
+    assert build(DecodingSettings, {"search": "greedy", "beam": 1}, "recipe").beam == 1
