@@ -17,14 +17,14 @@ function drawLearning(parent) {
 // The curves, as wide as the room they have, so that their numbers stay readable on a phone.
 function drawCurves() {
   for (const room of document.querySelectorAll(".curves")) {
-    PLOT.width = clamp(room.clientWidth, 280, 760);
+    PLOT.width = clamp(room.clientWidth, 280, 1200);
     refill(room, ...plot());
   }
 }
 
 function scores() {
   const rows = DATA.scores.map(([name, value, signature]) => make("tr", {},
-    make("th", { scope: "row" }, name), make("td", { class: "number" }, digits(value)),
+    make("th", { scope: "row" }, called(name)), make("td", { class: "number" }, digits(value)),
     make("td", { class: "signature" }, signature)));
   const heads = ["score", "value", "signature"].map((key) => make("th", { scope: "col" }, say(key)));
   return make("section", { class: "card scores" }, make("h2", {}, say("scores")),
@@ -49,7 +49,7 @@ function plot() {
     bottom += 60;
   }
   const picture = draw("svg", { viewBox: `0 0 ${PLOT.width} ${bottom + 34}`, class: "plot", role: "img", tabindex: 0,
-    "aria-label": `${say("curves")}: ${DATA.curves.map((curve) => curve.name).join(", ")}` });
+    "aria-label": `${say("curves")}: ${DATA.curves.map((curve) => called(curve.name)).join(", ")}` });
   picture.append(...panels.map((each) => each.picture), stepAxis(span, across, bottom));
   const reading = make("p", { class: "reading", "aria-live": "polite" });
   readOff(picture, reading, panels.flatMap((each) => each.marks), across, bottom);
@@ -57,7 +57,7 @@ function plot() {
 }
 
 function legend() {
-  const names = DATA.curves.map((curve, n) => make("span", { class: `key line-${n % 6}` }, curve.name));
+  const names = DATA.curves.map((curve, n) => make("span", { class: `key line-${n % 6}` }, called(curve.name)));
   return make("p", { class: "legend" }, names);
 }
 
@@ -74,16 +74,12 @@ function panel(curves, top, height, across, wanted) {
   curves.forEach((curve, n) => {
     const style = curve.rate ? "line-rate" : `line-${n % 6}`;
     picture.append(draw("path", { class: `curve ${style}`, d: trace(curve.points, across, up) }));
-    if (curve.points.length === 1 && curve.points[0][1] !== null) {
-      const [step, value] = curve.points[0];
-      picture.append(draw("circle", { class: `dot ${style}`, cx: across(step), cy: up(value), r: 3 }));
-    }
   });
   const marks = curves.map((curve, n) => ({ ...curve, up, style: curve.rate ? "line-rate" : `line-${n % 6}` }));
   return { picture, marks };
 }
 
-// The path of a curve, with a gap where a value is not a number.
+// The path of a curve, with a gap where a value is not a number; a value alone between gaps is a dot (a line of length 0).
 function trace(points, across, up) {
   let pen = "M";
   return points.map(([step, value]) => {
@@ -91,14 +87,15 @@ function trace(points, across, up) {
       pen = "M";
       return "";
     }
-    const part = `${pen}${across(step).toFixed(1)} ${up(value).toFixed(1)}`;
+    const part = `${pen}${across(step).toFixed(1)} ${up(value).toFixed(1)}${pen === "M" ? "h0" : ""}`;
     pen = "L";
     return part;
   }).join("");
 }
 
 function stepAxis(span, across, bottom) {
-  const marks = ticks(span[0], span[1], Math.floor(PLOT.width / 110)).filter((step) => step >= span[0] && step <= span[1]);
+  const marks = ticks(span[0], span[1], Math.floor(PLOT.width / 110))
+    .filter((step) => step >= span[0] && step <= span[1] && Number.isInteger(step));
   return draw("g", {},
     draw("line", { class: "axis", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: bottom + 4, y2: bottom + 4 }),
     marks.map((step) => draw("text", { class: "tick", x: across(step), y: bottom + 20, "text-anchor": "middle" },
@@ -134,9 +131,9 @@ function readOff(picture, reading, marks, across, bottom) {
       const known = nearest[1] !== null;
       dress(dots[n], known ? { cx: across(nearest[0]), cy: mark.up(nearest[1]), visibility: "visible" }
         : { visibility: "hidden" }, []);
-      return make("span", { class: `key ${mark.style}` }, `${mark.name} ${digits(nearest[1])}`);
+      return make("span", { class: `key ${mark.style}` }, `${called(mark.name)} ${digits(nearest[1])}`);
     });
-    reading.replaceChildren(make("span", {}, `${say("step")} ${steps[place].toLocaleString("en")}`), ...parts);
+    reading.replaceChildren(make("span", {}, say("step", { step: steps[place].toLocaleString("en") })), ...parts);
   };
   if (!steps.length) return;
   show();

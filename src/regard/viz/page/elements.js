@@ -11,6 +11,15 @@ function say(key, values = {}) {
   return WORDS[page.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
+function spoken(prefix, name) {
+  return Object.hasOwn(WORDS[page.language], prefix + name);
+}
+
+// A name that came with the data: the usual ones are said in the page's language, all others as they came.
+function called(name, prefix = "name_") {
+  return spoken(prefix, name) ? say(prefix + name) : name;
+}
+
 // An element: attributes starting with "on" are listeners, null and false are left off, children are nodes or text.
 function make(tag, attributes = {}, ...children) {
   return dress(document.createElement(tag), attributes, children);

@@ -63,17 +63,25 @@ function sortHead(key, fill) {
 }
 
 function exampleRow(example, judged, seen) {
-  const mark = example.correct === null ? "" : example.correct ? "✓" : "✗";
-  const name = example.correct === null ? null : say(example.correct ? "right" : "wrong");
   const text = (key, ...content) => make("td", { dir: "auto", "data-name": say(key) }, content);
-  return make("tr", {}, make("td", { class: "number" }, String(example.number + 1)),
-    judged ? make("td", { class: `mark ${example.correct ? "right" : "wrong"}`, title: name, "aria-label": name }, mark) : null,
+  return make("tr", {}, make("td", { class: "number" }, String(example.number + 1)), judged ? judgement(example.correct) : null,
     text("source", example.source), text("reference", example.reference),
     text("output", ...compared(example.reference, example.output)),
-    seen ? make("td", {}, example.maps.length ? make("button", { type: "button", class: "see",
-      onclick: () => goToExample(example.number), "aria-label": `${say("see")}: ${example.number + 1}`, title: say("see") },
-    draw("svg", { viewBox: "0 0 24 24", width: 18, height: 18, "aria-hidden": "true" },
-      draw("path", { d: "M2 12 C6 5 18 5 22 12 C18 19 6 19 2 12Z" }), draw("circle", { cx: 12, cy: 12, r: 3.4 }))) : "") : null);
+    seen ? make("td", {}, example.maps.length ? eye(example.number) : "") : null);
+}
+
+function judgement(correct) {
+  if (correct === null) return make("td", { class: "mark" });
+  const name = correct ? "right" : "wrong";
+  return make("td", { class: `mark ${name}`, title: say(name), "aria-label": say(name) }, correct ? "✓" : "✗");
+}
+
+// The button that leads to an example's attention.
+function eye(number) {
+  return make("button", { type: "button", class: "see", title: say("see"), "aria-label": `${say("see")}: ${number + 1}`,
+    onclick: () => goToExample(number) },
+  draw("svg", { viewBox: "0 0 24 24", width: 18, height: 18, "aria-hidden": "true" },
+    draw("path", { d: "M2 12 C6 5 18 5 22 12 C18 19 6 19 2 12Z" }), draw("circle", { cx: 12, cy: 12, r: 3.4 })));
 }
 
 // The output as text with <mark> around the words outside its longest common subsequence with the reference.

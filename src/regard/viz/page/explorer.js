@@ -2,7 +2,9 @@
 
 const MEAN = -1; // in place of a head: the mean of a layer's heads; in place of a layer too: the mean of everything
 const VIEWS = { matrix: matrixView, lines: linesView, sentence: sentenceView };
-const explorer = { example: 0, kind: "cross", layer: MEAN, head: MEAN, view: "matrix", lifted: false, row: null, column: null };
+const explorer = {
+  example: 0, kind: "cross", layer: MEAN, head: MEAN, view: "matrix", lifted: false, row: null, column: null,
+};
 
 function drawAttention(parent) {
   const shown = DATA.examples.map((example, n) => [example, n]).filter(([example]) => example.maps.length);
@@ -12,8 +14,9 @@ function drawAttention(parent) {
   const map = currentMap();
   parent.className = "card";
   const stage = make("div", { class: "stage" });
+  const meaning = say(spoken("about_", map.name) ? `about_${map.name}` : "about_other");
   refill(parent, make("h2", {}, say("attention")), make("p", { class: "about" }, say("attention_about")),
-    controls(parent, shown), make("p", { class: "meaning" }, aboutMap(map.name)),
+    controls(parent, shown), make("p", { class: "meaning" }, meaning),
     make("div", { class: "explorer" }, overview(map, parent), stage));
   drawStage(stage, map);
 }
@@ -25,18 +28,6 @@ function currentMap() {
   explorer.layer = Math.min(explorer.layer, map.layers - 1);
   explorer.head = Math.min(explorer.head, map.heads - 1);
   return map;
-}
-
-function known(prefix, name) {
-  return Object.hasOwn(WORDS.en, prefix + name);
-}
-
-function nameOf(name) {
-  return known("map_", name) ? say("map_" + name) : name;
-}
-
-function aboutMap(name) {
-  return say(known("about_", name) && known("map_", name) ? "about_" + name : "about_other");
 }
 
 // The weights of one layer and head (or a mean) as a sheet: names, values 0 to 1, and how the eye is helped.
@@ -86,8 +77,10 @@ function goToExample(number) {
 function controls(parent, shown) {
   const go = (number) => choose(parent, { example: number, row: null, column: null });
   const place = shown.findIndex(([, n]) => n === explorer.example);
-  const select = make("select", { "aria-label": say("example"), dir: "auto", onchange: (event) => go(Number(event.target.value)) },
-    shown.map(([example, n]) => make("option", { value: n, selected: n === explorer.example }, `${n + 1}. ${label(example.source, 60).replaceAll("␣", " ")}`)));
+  const option = ([example, n]) => make("option", { value: n, selected: n === explorer.example },
+    `${n + 1}. ${label(example.source, 60).replaceAll("␣", " ")}`);
+  const select = make("select", { "aria-label": say("example"), dir: "auto",
+    onchange: (event) => go(Number(event.target.value)) }, shown.map(option));
   const step = (name, mark, to) => make("button", { type: "button", class: "step", "aria-label": say(name), title: say(name),
     disabled: !shown[to], onclick: () => go(shown[to][1]) }, mark);
   const maps = DATA.examples[explorer.example].maps;
@@ -95,9 +88,10 @@ function controls(parent, shown) {
   lift.checked = explorer.lifted;
   return make("div", { class: "controls" },
     make("div", { class: "chooser" }, step("previous", "‹", place - 1), select, step("next", "›", place + 1)),
-    choice(say("kind"), maps.map((map) => [map.name, nameOf(map.name)]), explorer.kind,
+    choice(say("kind"), maps.map((map) => [map.name, called(map.name, "map_")]), explorer.kind,
       (kind) => choose(parent, { kind, row: null, column: null })),
-    choice(say("view"), Object.keys(VIEWS).map((view) => [view, say(view)]), explorer.view, (view) => choose(parent, { view })),
+    choice(say("view"), Object.keys(VIEWS).map((view) => [view, say(view)]), explorer.view,
+      (view) => choose(parent, { view })),
     make("label", { class: "tick-box" }, lift, say("contrast")));
 }
 
@@ -111,24 +105,31 @@ function overview(map, parent) {
   const heads = [...Array(map.heads).keys(), MEAN];
   const thumb = (layer, head) => {
     const sheet = sheetOf(map, layer, head);
-    const canvas = make("canvas", { "aria-hidden": "true" });
+    const canvas = make("canvas", { "aria-hidden": "true", class: sheet.columns.length > 64 ? "fine" : null });
     paintSmall(canvas, sheet);
     const name = headName(map, layer, head);
-    return make("button", { type: "button", class: "thumb", "aria-label": name,
+    const button = make("button", { type: "button", class: "thumb", "aria-label": name,
       title: `${name}\n${say("spread", { number: spread(sheet).toFixed(1), count: map.columns.length })}`,
       "aria-pressed": String(explorer.layer === layer && explorer.head === head),
-      onclick: () => choose(parent, { layer, head }) }, canvas);
+      onclick: () => {
+        Object.assign(explorer, { layer, head });
+        for (const each of parent.querySelectorAll(".thumb")) each.setAttribute("aria-pressed", String(each === button));
+        drawStage(parent.querySelector(".stage"), map);
+      } }, canvas);
+    return button;
   };
   const rows = [...Array(map.layers).keys()].map((layer) => make("tr", {},
     make("th", { scope: "row" }, String(layer + 1)), heads.map((head) => make("td", {}, thumb(layer, head)))));
   rows.push(make("tr", {}, make("th", { scope: "row", colspan: map.heads + 1, class: "rest" }, say("all_layers")),
     make("td", {}, thumb(MEAN, MEAN))));
   const names = heads.map((head) => make("th", { scope: "col" }, head === MEAN ? say("mean") : String(head + 1)));
-  const grid = make("table", { class: "overview" },
+  const dense = map.heads > 6;
+  const grid = make("table", { class: dense ? "overview dense" : "overview" },
     make("thead", {}, make("tr", {}, make("td", {}),
       make("th", { colspan: map.heads, class: "axis-name" }, say("head")), make("td", {})),
     make("tr", {}, make("th", { class: "axis-name" }, say("layer")), names)), make("tbody", {}, rows));
-  grid.style.setProperty("--thumb", `${clamp(Math.floor(310 / (map.heads + 1)) - 16, 20, 64)}px`);
+  const room = Math.min(parent.clientWidth - 90, dense ? 400 : 335);
+  grid.style.setProperty("--thumb", `${clamp(Math.floor(room / (map.heads + 1)) - (dense ? 8 : 16), 18, 64)}px`);
   return make("div", { class: "scroll overview-room" }, grid);
 }
 
@@ -138,7 +139,8 @@ function drawStage(stage, map) {
   const reading = make("p", { class: "reading", "aria-live": "polite" });
   const count = map.columns.length;
   const caption = make("div", { class: "caption" }, make("h3", {}, headName(map, explorer.layer, explorer.head)),
-    make("span", { class: "soft", title: say("spread_about", { count }) }, say("spread", { number: spread(sheet).toFixed(1), count })));
+    make("span", { class: "soft", title: say("spread_about", { count }) },
+      say("spread", { number: spread(sheet).toFixed(1), count })));
   const point = (row, column) => {
     Object.assign(explorer, { row, column });
     view.mark(row, column);
@@ -174,7 +176,8 @@ function readOut(sheet, row, column) {
   const list = row !== null
     ? sheet.columns.map((piece, c) => [piece, sheet.values[row * width + c], c === column])
     : sheet.rows.map((piece, r) => [piece, sheet.values[r * width + column], false]);
-  const best = [...list].sort((a, b) => b[2] - a[2] || b[1] - a[1]).slice(0, 5).filter((each) => each[2] || each[1] >= 0.005);
+  const best = [...list].sort((a, b) => b[2] - a[2] || b[1] - a[1]).slice(0, 5)
+    .filter((each) => each[2] || each[1] >= 0.005);
   return [make("bdi", { class: "who" }, label(row !== null ? sheet.rows[row] : sheet.columns[column])),
     make("span", { class: "soft" }, say(row !== null ? "looks_at" : "seen_by")), ...best.map((each) => pair(...each))];
 }

@@ -7,7 +7,14 @@ function paintSmall(canvas, sheet) {
   if (!canvas.width || !canvas.height) return;
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  sheet.values.forEach((value, n) => image.data.set([...heat(sheet.lift(value)), 255], 4 * n));
+  const colours = Array.from({ length: 256 }, (_, level) => heat(sheet.lift(level / 255)));
+  sheet.values.forEach((value, n) => {
+    const [red, green, blue] = colours[Math.round(clamp(value, 0, 1) * 255)];
+    image.data[4 * n] = red;
+    image.data[4 * n + 1] = green;
+    image.data[4 * n + 2] = blue;
+    image.data[4 * n + 3] = 255;
+  });
   context.putImageData(image, 0, 0);
 }
 

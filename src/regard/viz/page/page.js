@@ -13,7 +13,7 @@ function drawPage() {
     button.setAttribute("aria-pressed", String(button.dataset.lang === page.language));
   }
   document.getElementById("facts").replaceChildren(...DATA.facts.map(([key, value]) =>
-    make("div", {}, make("dt", {}, key), make("dd", { dir: "auto" }, value))));
+    make("div", {}, make("dt", {}, called(key)), make("dd", { dir: "auto" }, value))));
   drawLearning(document.getElementById("learning"));
   drawAttention(document.getElementById("attention"));
   drawExamples(document.getElementById("examples"));

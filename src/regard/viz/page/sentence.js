@@ -2,14 +2,14 @@
 
 function sentenceView(sheet, room, point) {
   const width = sheet.columns.length;
-  const words = (pieces, pick) => pieces.map((piece, n) => make("span", { class: "word", title: piece,
+  const words = (pieces, pick) => pieces.map((piece, n) => make("span", { class: "word", dir: "auto", title: piece,
     onpointerenter: () => point(...pick(n)), onpointerdown: () => point(...pick(n)) }, label(piece, 40)));
   const from = words(sheet.rows, (row) => [row, null]);
   const to = words(sheet.columns, (column) => [null, column]);
   const element = make("div", { class: "sentences", role: "img", tabindex: 0,
     "aria-label": say("sentence_label", { rows: from.length, columns: to.length }) },
-  make("p", { class: "soft" }, say("looking")), make("p", { class: "text", dir: "auto" }, from),
-  make("p", { class: "soft" }, say("looked_at")), make("p", { class: "text", dir: "auto" }, to));
+  make("p", { class: "soft" }, say("looking")), make("p", { class: "text", dir: direction(sheet.rows) }, from),
+  make("p", { class: "soft" }, say("looked_at")), make("p", { class: "text", dir: direction(sheet.columns) }, to));
   const shade = (word, value, chosen) => {
     const colour = value === null ? null : heat(sheet.lift(value));
     word.classList.toggle("chosen", chosen);
@@ -22,6 +22,13 @@ function sentenceView(sheet, room, point) {
     to.forEach((word, c) => shade(word, row !== null ? sheet.values[row * width + c] : null, back && c === column));
   };
   return { element, focus: element, mark };
+}
+
+// Which way a sentence runs: the way most of its letters do, whatever marks like </s> stand around it.
+function direction(pieces) {
+  const letters = pieces.join("").match(/\p{L}/gu) || [];
+  const leftwards = letters.filter((letter) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(letter));
+  return leftwards.length * 2 > letters.length ? "rtl" : "ltr";
 }
 
 function luminance([red, green, blue]) {
