@@ -5,7 +5,8 @@ const FAINT = 0.02; // a line of a smaller weight could not be seen
 function linesView(sheet, room, point) {
   const [rows, columns] = [sheet.rows.map((piece) => label(piece)), sheet.columns.map((piece) => label(piece))];
   const pitch = 26;
-  const [left, right] = [rows, columns].map((names) => Math.ceil(Math.max(40, ...names.map(textWidth)) + 22));
+  const [left, right] = [[say("looking"), ...rows], [say("looked_at"), ...columns]]
+    .map((names) => Math.ceil(Math.max(40, ...names.map(textWidth)) + 22));
   const width = Math.min(room, left + right + 420);
   const height = Math.max(rows.length, columns.length) * pitch + 30;
   const start = (names) => 30 + (height - 30 - names.length * pitch) / 2;
