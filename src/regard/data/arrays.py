@@ -20,6 +20,8 @@ from regard.files import read_json, write_json
 
 META = "meta.json"
 Array = NDArray[Any]
+Rows = tuple[Array, Array]
+"""Rows of numbers end to end, and the length of each."""
 
 
 class ArrayWriter:
@@ -73,7 +75,7 @@ class Ragged:
         self.values = map_array(folder / f"{name}.ids", dtype)
         self.offsets = map_array(folder / f"{name}.offsets", np.int64)
 
-    def gather(self, rows: Array) -> tuple[Array, Array]:
+    def gather(self, rows: Array) -> Rows:
         """The given rows end to end, and the length of each."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts

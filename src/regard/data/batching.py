@@ -6,15 +6,14 @@ resumed, or goes on with other hardware, sees the same examples in the same step
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.data.collate import Batch, Rows, collate_rows
+from regard.data.arrays import Array, Rows
+from regard.data.collate import Batch, collate_rows
 from regard.errors import UserError
 
-Array = NDArray[Any]
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
 
 

@@ -9,14 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.arrays import Array, Rows
 from regard.text.symbols import BOS, EOS, PAD
-
-Array = NDArray[Any]
-Rows = tuple[Array, Array]
-"""Token numbers end to end, and the length of each row."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from regard.data.arrays import (
     ArrayWriter,
     Ragged,
     RaggedWriter,
+    Rows,
     fingerprint,
     map_array,
     seal,
@@ -64,11 +65,11 @@ class Store:
         """The target tokens of a pair."""
         return self.targets(np.array([index]))[0]
 
-    def sources(self, indices: Array) -> tuple[Array, Array]:
+    def sources(self, indices: Array) -> Rows:
         """The source tokens of many pairs end to end, and the length of each."""
         return self._src.gather(self._kept[indices])
 
-    def targets(self, indices: Array) -> tuple[Array, Array]:
+    def targets(self, indices: Array) -> Rows:
         """The target tokens of many pairs end to end, and the length of each."""
         return self._tgt.gather(self._kept[indices])
 
@@ -193,7 +194,7 @@ class Encoder:
         )
 
 
-def _flatten(rows: list[list[int]], vocab_size: int) -> tuple[Array, Array]:
+def _flatten(rows: list[list[int]], vocab_size: int) -> Rows:
     flat = np.array([number for row in rows for number in row], smallest_unsigned(vocab_size))
     return flat, np.array([len(row) for row in rows], np.int64)
 
