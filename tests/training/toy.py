@@ -1,13 +1,18 @@
 """A task small enough to train in a moment and real enough to break: an embedding learns to copy tokens, with dropout.
 
 Run as a program it is a whole training run in a folder, to be killed, resumed and spread over processes:
-`python -m tests.training.toy FOLDER name=value ...`.
+`python -m tests.training.toy FOLDER name=value ...`; with TOY_DIES_AFTER=n in the environment the last rank kills
+itself after n steps, at the first attempt.
 """
 
+import json
+import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,21 +85,20 @@ class ToyTask:
         return Validation({"loss": F.cross_entropy(logits, tokens).item(), "accuracy": accuracy}, [sample] * 5)
 
 
-def toy_steps(world: World, accumulation: int = 1, size: int = 24) -> "ToySteps":
-    return ToySteps(world, accumulation, size)
-
-
 @dataclass(frozen=True)
 class ToySteps:
     """Steps of `size` tokens drawn from (seed, step) alone, cut into ranks and micro-batches of unequal size."""
 
     world: World
-    accumulation: int
-    size: int
+    accumulation: int = 1
+    size: int = 24
+    before: Callable[[int], None] = lambda number: None
+    """Called with the number of each step, from 0, before it is trained."""
 
     def __call__(self, first: int) -> Iterator[ToyStep]:
         number = first
         while True:
+            self.before(number)
             drawn = np.random.default_rng([self.world.seed, number]).integers(0, V, self.size)
             parts = self.world.size * self.accumulation
             # Unequal parts: a mean of means would be wrong.
@@ -122,21 +126,40 @@ def cpu_world(seed: int = 3) -> World:
     return World(rank=0, size=1, local_rank=0, device=torch.device("cpu"), precision="fp32", seed=seed)
 
 
-def toy_run(folder: Path, settings: TrainingSettings, world: World | None = None, dropout: float = 0.1) -> Outcome:
+def toy_run(
+    folder: Path,
+    settings: TrainingSettings,
+    world: World | None = None,
+    task: ToyTask | None = None,
+    before: Callable[[int], None] = lambda number: None,
+) -> Outcome:
     """One run in `folder`, from its settings to its outcome; again in the same folder it goes on."""
     world = world or cpu_world()
     torch.manual_seed(world.seed)
-    model = place(ToyModel(dropout), world)
+    model = place(ToyModel(), world)
     checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
     log = build_log(settings, folder, world)
-    steps = toy_steps(world, settings.accumulation)
-    return fit(ToyTask(), model, steps, settings, world, checkpoints, log, build_schedule(settings, D))
+    steps = ToySteps(world, settings.accumulation, before=before)
+    return fit(task or ToyTask(), model, steps, settings, world, checkpoints, log, build_schedule(settings, D))
+
+
+def written_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, less what a clock wrote."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    clocks = {"seconds", "seconds_left", "tokens_per_second"}
+    return [{name: value for name, value in line.items() if name not in clocks} for line in lines]
+
+
+def _die(number: int) -> None:
+    if number == int(os.environ.get("TOY_DIES_AFTER", -1)) and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(folder: str, *overrides: str) -> None:
     settings = toy_settings(**apply_overrides({}, overrides))
     world = open_world(RuntimeSettings(device="cpu", seed=3, threads=1))
-    outcome = toy_run(Path(folder), settings, world)
+    last = world.rank == world.size - 1
+    outcome = toy_run(Path(folder), settings, world, before=_die if last else lambda number: None)
     close_world()
     if world.is_main:
         print(outcome.reason, outcome.step)

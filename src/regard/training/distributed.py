@@ -5,7 +5,8 @@ and divides by the tokens of the whole step: the gradient is that of one process
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from inspect import signature
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,6 +17,10 @@ from regard.runtime import World
 
 T = TypeVar("T")
 
+# Buffers are constants, the same on every rank from the start; the option that says so has two names over versions.
+_NEW_NAME = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+_SAME_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEW_NAME else "broadcast_buffers": False}
+
 
 def place(model: nn.Module, world: World) -> nn.Module:
     """Move the model to the world's device and, among several processes, keep its gradients equal on all of them."""
@@ -23,7 +28,7 @@ def place(model: nn.Module, world: World) -> nn.Module:
     if world.size == 1:
         return model
     devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
+    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True, **_SAME_BUFFERS)
 
 
 def unwrap(model: nn.Module) -> nn.Module:

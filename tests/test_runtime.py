@@ -1,0 +1,115 @@
+"""The world a run happens in: seeds, devices, precision, and a group of processes that survives a restart."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from regard import runtime
+from regard.config import build
+from regard.errors import UserError
+from regard.runtime import RuntimeSettings, World, autocast, close_world, derive_seed, open_world, seed_everything
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_one_process_is_a_world() -> None:
+    world = open_world(RuntimeSettings(device="cpu", seed=5))
+    assert world == World(0, 1, 0, torch.device("cpu"), "fp32", 5)
+    assert world.is_main
+    close_world()
+
+
+def test_the_world_is_seeded_before_anything_is_drawn() -> None:
+    open_world(RuntimeSettings(device="cpu", seed=5))
+    first = torch.rand(3), np.random.rand(), random.random()
+    open_world(RuntimeSettings(device="cpu", seed=5))
+    second = torch.rand(3), np.random.rand(), random.random()
+    assert torch.equal(first[0], second[0])
+    assert first[1:] == second[1:]
+    open_world(RuntimeSettings(device="cpu", seed=6))
+    assert not torch.equal(first[0], torch.rand(3))
+
+
+def test_derived_seeds_are_the_same_everywhere_and_differ_by_every_part() -> None:
+    assert derive_seed(1, "step", 2) == 8381546592646788231
+    seeds = {derive_seed(*parts) for parts in [(1,), (2,), (1, 2), (1, 2, 0), (1, 20), (12, 0), (1, "a"), (1, "b")]}
+    assert len(seeds) == 8
+    assert seed_everything(1, "a") == derive_seed(1, "a")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "tpu", "cpu:0"])
+def test_a_device_nobody_knows_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="device"):
+        build(RuntimeSettings, {"device": name}, "recipe.toml")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_asking_for_a_gpu_where_there_is_none_names_the_setting() -> None:
+    with pytest.raises(UserError, match=r"(?s)'cuda'.*no GPU.*runtime\.device=cpu"):
+        open_world(RuntimeSettings(device="cuda"))
+
+
+def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert runtime._choose_device("auto", size=1, local_rank=0) == torch.device("cuda", 0)
+    assert runtime._choose_device("cuda", size=2, local_rank=1) == torch.device("cuda", 1)
+    assert runtime._choose_device("cuda:1", size=1, local_rank=0) == torch.device("cuda", 1)
+    with pytest.raises(UserError, match="only 2"):
+        runtime._choose_device("cuda:2", size=1, local_rank=0)
+    with pytest.raises(UserError, match="4 processes need a GPU each"):
+        runtime._choose_device("cuda:1", size=4, local_rank=0)
+
+
+def test_a_cpu_that_dies_of_bf16_is_found_out_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_BF16_PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    with pytest.raises(UserError, match=r"(?s)signal 4.*ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"):
+        open_world(RuntimeSettings(device="cpu", precision="bf16"))
+    monkeypatch.setattr(runtime, "_BF16_PROBE", "")
+    assert open_world(RuntimeSettings(device="cpu", precision="bf16")).precision == "bf16"
+
+
+def test_autocast_follows_the_precision() -> None:
+    layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    cpu = torch.device("cpu")
+    with autocast(World(0, 1, 0, cpu, "fp32")):
+        assert layer(x).dtype == torch.float32
+    with autocast(World(0, 1, 0, cpu, "bf16")):
+        assert torch.is_autocast_enabled("cpu")
+        assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
+def test_a_senseless_launch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    with pytest.raises(UserError, match="WORLD_SIZE is 'many'"):
+        open_world(RuntimeSettings(device="cpu"))
+
+
+def test_a_restarted_group_does_not_see_what_its_dead_predecessor_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    agents_store = dist.HashStore()
+    groups: list[dict[str, Any]] = []
+
+    def meet(*_: object, **__: object) -> Iterator[tuple[dist.Store, int, int]]:
+        yield agents_store, 0, 2
+
+    monkeypatch.setattr(runtime, "rendezvous", meet)
+    monkeypatch.setattr(dist, "init_process_group", lambda **group: groups.append(group))
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "x"}.items():
+        monkeypatch.setenv(name, value)
+    for attempt in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        assert open_world(RuntimeSettings(device="cpu")).size == 2
+    first, second = (group["store"] for group in groups)
+    first.set("address of rank 1", "gone")
+    assert first.check(["address of rank 1"])
+    assert not second.check(["address of rank 1"])
+    assert groups[0]["backend"] == "gloo"

@@ -1,0 +1,244 @@
+"""The loop: exact gradients however a step is cut, exact resuming, every way to end, and no nonsense saved."""
+
+import math
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import UserError
+from regard.training import Checkpoints, Logs, Loss, TrainRecord, Validation, fit, read_progress, read_weights
+from regard.training.weights import weights_of
+from tests.training.toy import ToyBatch, ToyModel, ToySteps, ToyTask, cpu_world, toy_run, toy_settings, written_metrics
+
+
+def at(step: int, action: Callable[[], object]) -> Callable[[int], None]:
+    """Do `action` once, before the step with that number (from 0) is trained."""
+    done = [False]
+
+    def before(number: int) -> None:
+        if number == step and not done[0]:
+            done[0] = True
+            action()
+
+    return before
+
+
+def final_weights(folder: Path) -> dict[str, torch.Tensor]:
+    return read_weights(Checkpoints(folder / "checkpoints").resolve("last"))
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Every number ever logged and every weight, to the bit."""
+    assert written_metrics(one) == written_metrics(other)
+    weights, others = final_weights(one), final_weights(other)
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+def test_the_toy_is_learned(tmp_path: Path) -> None:
+    outcome = toy_run(tmp_path, toy_settings())
+    assert (outcome.step, outcome.reason, outcome.best_step) == (60, "max_steps", 60)
+    assert outcome.metrics["accuracy"] == 1 and outcome.best == outcome.metrics["loss"] < 0.1
+    losses = [line["loss"] for line in written_metrics(tmp_path) if line["kind"] == "train"]
+    assert losses[-1] < losses[0] / 5
+
+
+@pytest.mark.parametrize("accumulation", [2, 4])
+def test_accumulation_changes_nothing_but_rounding(tmp_path: Path, accumulation: int) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder, pieces in ((whole, 1), (parts, accumulation)):
+        torch.manual_seed(1)
+        model, world = ToyModel(dropout=0.0), cpu_world()
+        settings = toy_settings(max_steps=20)
+        checkpoints, steps = Checkpoints(folder / "checkpoints"), ToySteps(world, pieces)
+        fit(ToyTask(), model, steps, settings, world, checkpoints, Logs(), lambda step: 0.01)
+    torch.testing.assert_close(final_weights(whole), final_weights(parts), rtol=1e-5, atol=1e-6)
+
+
+def test_the_gradient_is_of_the_sum_over_the_count() -> None:
+    """One step of a rate so small that only its direction counts, against torch by hand."""
+    world, model, by_hand = cpu_world(), ToyModel(dropout=0.0), ToyModel(dropout=0.0)
+    by_hand.load_state_dict(model.state_dict())
+    seen: list[TrainRecord] = []
+
+    class Ear(Logs):
+        def train(self, record: TrainRecord) -> None:
+            seen.append(record)
+
+    step = next(ToySteps(world, 3)(0))
+    tokens = torch.cat([batch.tokens for batch in step.micro])
+    loss = nn.functional.cross_entropy(by_hand(tokens), tokens)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = torch.stack([p.grad.norm() for p in by_hand.parameters() if p.grad is not None]).norm()
+    folder = Path("unused")
+    settings = toy_settings(max_steps=1, log_every=1, accumulation=3)
+    checkpoints = Checkpoints(folder)
+    checkpoints.save = lambda *_, **__: folder  # type: ignore[method-assign]
+    fit(ToyTask(), model, ToySteps(world, 3), settings, world, checkpoints, Ear(), lambda step: 0.0)
+    assert seen[0].gradient_norm == pytest.approx(norm.item(), rel=1e-5)
+    assert seen[0].loss == seen[0].nll == pytest.approx(loss.item(), rel=1e-6)
+    assert seen[0].perplexity == pytest.approx(math.exp(loss.item()), rel=1e-6)
+
+
+VARIANTS = [{}, {"ema": 0.9}, {"weight_decay": 0.1, "clip": 0.5, "accumulation": 3}]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("stop", [1, 13, 14, 20, 33])
+def test_an_interrupted_run_goes_on_to_the_bit(tmp_path: Path, variant: dict[str, object], stop: int) -> None:
+    settings = toy_settings(max_steps=45, **variant)
+    toy_run(tmp_path / "whole", settings)
+    outcome = toy_run(tmp_path / "cut", settings, before=at(stop - 1, lambda: signal.raise_signal(signal.SIGINT)))
+    assert outcome.reason == "interrupted" and outcome.step in (stop - 1, stop)
+    assert toy_run(tmp_path / "cut", settings).reason == "max_steps"
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_longer_run_goes_on_from_a_finished_one_and_a_finished_one_changes_nothing(tmp_path: Path) -> None:
+    toy_run(tmp_path / "whole", toy_settings(max_steps=40))
+    toy_run(tmp_path / "grown", toy_settings(max_steps=20))
+    before = (tmp_path / "grown" / "metrics.jsonl").read_bytes()
+    again = toy_run(tmp_path / "grown", toy_settings(max_steps=20))
+    assert again.step == 20 and again.metrics["accuracy"] > 0
+    assert (tmp_path / "grown" / "metrics.jsonl").read_bytes() == before
+    toy_run(tmp_path / "grown", toy_settings(max_steps=40))
+    weights, others = final_weights(tmp_path / "whole"), final_weights(tmp_path / "grown")
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+def test_sigterm_is_a_request_and_handlers_are_given_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    outcome = toy_run(tmp_path, toy_settings(), before=at(10, lambda: signal.raise_signal(signal.SIGTERM)))
+    assert outcome.reason == "interrupted"
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert [path.name for path in Checkpoints(tmp_path / "checkpoints").all()] == [f"step-{outcome.step:08d}"]
+
+
+def test_a_second_ctrl_c_aborts_at_once_and_leaves_what_was_saved(tmp_path: Path) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        toy_run(tmp_path, toy_settings(), before=at(25, twice))
+    assert [path.name for path in Checkpoints(tmp_path / "checkpoints").all()] == ["step-00000020"]
+
+
+class Poisoned(ToyTask):
+    """At one step the loss, or only its gradient, is not a number."""
+
+    def __init__(self, step: int, gradient_only: bool) -> None:
+        self.step, self.gradient_only, self.seen = step, gradient_only, 0
+
+    def loss(self, model: nn.Module, batch: ToyBatch) -> Loss:
+        self.seen += 1
+        good = super().loss(model, batch)
+        if self.seen != self.step:
+            return good
+        first = next(model.parameters())
+        return Loss(good.sum + (first.sum() * 0).sqrt() if self.gradient_only else good.sum * math.nan, 1, good.nll)
+
+
+@pytest.mark.parametrize("gradient_only", [False, True])
+@pytest.mark.parametrize(("log_every", "step"), [(7, 33), (1000, 33), (1000, 40)])
+def test_nonsense_is_named_and_never_saved(tmp_path: Path, gradient_only: bool, log_every: int, step: int) -> None:
+    settings = toy_settings(log_every=log_every)
+    with pytest.raises(UserError, match=f"since step {step}; step-00000020 is the last good checkpoint") as caught:
+        toy_run(tmp_path, settings, task=Poisoned(step, gradient_only))
+    assert "learning_rate" in caught.value.remedy and "clip" in caught.value.remedy
+    assert [path.name for path in Checkpoints(tmp_path / "checkpoints").all()] == ["step-00000020"]
+    assert all(tensor.isfinite().all() for tensor in final_weights(tmp_path).values())
+    assert all(math.isfinite(line["loss"]) for line in written_metrics(tmp_path) if line["kind"] == "train")
+    assert toy_run(tmp_path, settings).reason == "max_steps"
+
+
+class Scripted(ToyTask):
+    """Validations whose scores are given beforehand."""
+
+    def __init__(self, scores: list[float]) -> None:
+        self.scores = iter(scores)
+
+    def validate(self, model: nn.Module) -> Validation:
+        assert not model.training and not torch.is_grad_enabled()
+        return Validation({"loss": 1.0, "bleu": next(self.scores)})
+
+
+def test_patience_counts_validations_without_improvement(tmp_path: Path) -> None:
+    settings = toy_settings(max_steps=500, validate_every=10, patience=2, monitor="bleu", keep=1)
+    outcome = toy_run(tmp_path, settings, task=Scripted([10, 30, 20, 40, 40, 39, 0, 0]))
+    assert (outcome.reason, outcome.step, outcome.best, outcome.best_step) == ("patience", 60, 40, 40)
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert [path.name for path in checkpoints.all()] == ["step-00000040", "step-00000060"]
+    assert checkpoints.resolve("best").name == "step-00000040"
+
+
+def test_patience_survives_an_interruption(tmp_path: Path) -> None:
+    settings = toy_settings(max_steps=500, validate_every=10, patience=2, monitor="bleu")
+    stop = at(35, lambda: signal.raise_signal(signal.SIGINT))
+    assert toy_run(tmp_path, settings, task=Scripted([10, 30, 20]), before=stop).reason == "interrupted"
+    outcome = toy_run(tmp_path, settings, task=Scripted([20, 99]))
+    assert (outcome.reason, outcome.step, outcome.best) == ("patience", 40, 30)
+
+
+def test_epochs_and_minutes_are_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = toy_run(tmp_path / "epochs", toy_settings(max_epochs=2.0))
+    assert (outcome.reason, outcome.step) == ("max_epochs", 20)
+    clock = iter(range(0, 10_000, 5))
+    monkeypatch.setattr("regard.training.loop.time.monotonic", lambda: float(next(clock)))
+    outcome = toy_run(tmp_path / "minutes", toy_settings(max_minutes=1.0))
+    assert outcome.reason == "max_minutes" and 0 < outcome.step < 20
+    progress = read_progress(Checkpoints(tmp_path / "minutes" / "checkpoints").resolve("last"))
+    assert progress["validated_step"] == outcome.step
+    assert toy_run(tmp_path / "minutes", toy_settings(max_minutes=1.0)).step == outcome.step
+
+
+def test_a_last_step_saved_before_it_was_judged_is_judged(tmp_path: Path) -> None:
+    outcome = toy_run(tmp_path, toy_settings(max_steps=15, checkpoint_every=5))
+    progress = read_progress(Checkpoints(tmp_path / "checkpoints").resolve("last"))
+    assert progress["validated_step"] == outcome.step == 15 and outcome.best_step == 15
+
+
+def test_a_metric_nobody_measures_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"(?s)monitor is 'blue'.*accuracy, loss"):
+        toy_run(tmp_path, toy_settings(monitor="blue"))
+
+
+def test_the_average_is_validated_and_kept_but_not_trained(tmp_path: Path) -> None:
+    judged: list[dict[str, torch.Tensor]] = []
+
+    class Watching(ToyTask):
+        def validate(self, model: nn.Module) -> Validation:
+            judged.append(weights_of(model))
+            return super().validate(model)
+
+    toy_run(tmp_path / "ema", toy_settings(ema=0.99), task=Watching())
+    toy_run(tmp_path / "plain", toy_settings())
+    kept, plain = final_weights(tmp_path / "ema"), final_weights(tmp_path / "plain")
+    assert all(torch.equal(kept[name], judged[-1][name]) for name in kept)
+    assert not torch.equal(kept["embedding.weight"], plain["embedding.weight"])
+    losses = [[line for line in written_metrics(tmp_path / name) if line["kind"] == "train"] for name in ("ema", "plain")]
+    assert losses[0] == losses[1]
+    # Switched off, training goes on from the weights behind the average.
+    toy_run(tmp_path / "ema", toy_settings(max_steps=61))
+    toy_run(tmp_path / "plain", toy_settings(max_steps=61))
+    kept, plain = final_weights(tmp_path / "ema"), final_weights(tmp_path / "plain")
+    assert all(torch.equal(kept[name], plain[name]) for name in kept)
+
+
+def test_the_stream_of_steps_is_closed(tmp_path: Path) -> None:
+    closed = []
+    world = cpu_world()
+
+    def steps(first: int):  # type: ignore[no-untyped-def]
+        try:
+            yield from ToySteps(world)(first)
+        finally:
+            closed.append(first)
+
+    arguments = (toy_settings(max_steps=3), world, Checkpoints(tmp_path), Logs(), lambda step: 0.01)
+    fit(ToyTask(), ToyModel(), steps, *arguments)
+    assert closed == [0]
