@@ -27,8 +27,10 @@ def exhaustive(model: MockStepper, sentence: int, limit: int, alpha: float) -> l
     return sorted(scored, reverse=True)
 
 
-def reference_beam(model: MockStepper, sentence: int, limit: int, alpha: float, width: int) -> tuple[float, list[int]]:
-    """Beam search in plain Python that never stops early: lists, loops and no tensors."""
+def plain_beam(
+    model: MockStepper, sentence: int, limit: int, alpha: float, width: int
+) -> list[tuple[float, list[int]]]:
+    """Beam search in plain Python that never stops early: lists, loops and no tensors. All that ended, best first."""
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     ended: list[tuple[float, list[int]]] = []
     for _ in range(limit):
@@ -43,7 +45,8 @@ def reference_beam(model: MockStepper, sentence: int, limit: int, alpha: float, 
             if text[-1] == SYMBOLS.eos:
                 ended.append((log_prob / penalty(len(text), alpha), list(text[:-1])))
         live = [candidate for candidate in candidates if candidate[1][-1] != SYMBOLS.eos][:width]
-    return max(ended) if ended else (live[0][0] / penalty(limit, alpha), list(live[0][1]))
+    cut = [(log_prob / penalty(limit, alpha), list(text)) for log_prob, text in live]
+    return sorted(ended or cut, reverse=True)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
@@ -67,11 +70,12 @@ def test_a_beam_that_holds_every_text_is_exhaustive_search(alpha: float) -> None
 def test_stopping_early_never_changes_the_answer(seed: int, width: int, alpha: float, eos_bonus: float) -> None:
     model = MockStepper(vocabulary=7, seed=seed, eos_bonus=eos_bonus)
     limits = [6, 1, 4]
-    found = beam_search(model, [0, 1, 2], torch.tensor(limits), Rules(SYMBOLS, alpha), width=width)
-    for sentence, limit in enumerate(limits):
-        score, tokens = reference_beam(model, sentence, limit, alpha, width)
-        assert found[sentence][0].tokens == tokens
-        assert found[sentence][0].score == pytest.approx(score, abs=1e-4)
+    for nbest in {1, width}:
+        found = beam_search(model, [0, 1, 2], torch.tensor(limits), Rules(SYMBOLS, alpha), width=width, nbest=nbest)
+        for sentence, limit in enumerate(limits):
+            expected = plain_beam(model, sentence, limit, alpha, width)[:nbest]
+            assert [hypothesis.tokens for hypothesis in found[sentence]] == [tokens for _, tokens in expected]
+            assert [h.score for h in found[sentence]] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
 @NUMBERS
@@ -188,6 +192,33 @@ def test_a_certain_ending_stops_the_search_at_once() -> None:
     assert counting.rows == [(2, 1)]
 
 
+class Chain:
+    """Ends at once with probability 0.6; else counts 4, 5, 6, ... up to the last word of its vocabulary, and ends."""
+
+    vocabulary = 14
+
+    def start(self, source: list[int]) -> MockState:
+        return MockStepper(self.vocabulary).start(source)
+
+    def step(self, tokens: Tensor, state: MockState) -> tuple[Tensor, MockState]:
+        following = torch.where(tokens == self.vocabulary - 1, SYMBOLS.eos, tokens + 1)
+        certain = torch.nn.functional.one_hot(following, self.vocabulary).float()
+        opening = torch.zeros(self.vocabulary)
+        opening[SYMBOLS.eos], opening[4] = 0.6, 0.4
+        return torch.where((tokens == SYMBOLS.bos)[..., None], opening, certain).log(), state
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_the_search_goes_on_while_a_longer_text_can_still_win(width: int) -> None:
+    # Ending at once scores log 0.6; the ten words and their end score log 0.4 / lp(11), which is more.
+    longer, shorter = math.log(0.4) / penalty(11, 1.0), math.log(0.6)
+    assert longer > shorter
+    for alpha, tokens in ((1.0, list(range(4, 14))), (0.0, [])):
+        best = beam_search(Chain(), [0], torch.tensor([11]), Rules(SYMBOLS, alpha), width=width)[0][0]
+        assert best.tokens == tokens
+    assert best.score == pytest.approx(shorter)
+
+
 def test_nothing_to_search_and_no_room_to_write() -> None:
     assert beam_search(MockStepper(8), [], torch.zeros(0, dtype=torch.long), Rules(SYMBOLS)) == []
     with pytest.raises(ValueError, match="limit of one token"):
@@ -223,6 +254,14 @@ def test_a_model_that_allows_nothing_gives_an_empty_hypothesis() -> None:
     only_padding: Stepper[MockState] = Constant([-math.inf, -math.inf, 0.0, -math.inf])
     found = beam_search(only_padding, [0], torch.tensor([4]), Rules(SYMBOLS), width=2)
     assert found == [[Hypothesis([], -math.inf, -math.inf, finished=False)]]
+
+
+def test_a_prefix_the_model_holds_for_impossible_is_written_all_the_same() -> None:
+    model = Constant([-math.inf, 0.0, -math.inf, -math.inf, 1.0])
+    for search in (beam_search, greedy_search):
+        (found,) = search(model, [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[3]])[0]
+        assert found.tokens[0] == 3
+        assert found.log_prob < -1e3
 
 
 def test_half_precision_logits_are_scored_in_float32() -> None:

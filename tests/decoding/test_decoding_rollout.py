@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding.mock_stepper import SYMBOLS, MockStepper
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 
 from regard.decoding import Ensemble, Rules, Sampler, beam_search, greedy_search, sample
 from regard.decoding.sampling import invert_cdf, keep_top_k, keep_top_p, uniform_numbers
@@ -57,6 +57,41 @@ def test_samples_follow_the_models_distribution() -> None:
         chi_square += (counts[token] - expected) ** 2 / expected
     assert set(counts) <= set(allowed)
     assert chi_square < 16.27  # 3 degrees of freedom: exceeded by chance once in a thousand seeds
+
+
+@NUMBERS
+@given(seed=st.integers(0, 10_000))
+def test_samples_are_sorted_and_honest_about_their_numbers(seed: int) -> None:
+    model = MockStepper(7, seed, eos_bonus=1.0)
+    for sentence, found in enumerate(
+        sample(model, [0, 1], torch.tensor([9, 5]), Rules(SYMBOLS), sampler=Sampler(temperature=1.5), samples=5)
+    ):
+        scores = [hypothesis.score for hypothesis in found]
+        assert len(scores) == 5
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in found:
+            text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
+            assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / ((5 + len(text)) / 6) ** 0.6, abs=1e-4)
+
+
+class Halting:
+    """Half of the texts end at once, and what comes after an end is endless ends; the others count 4, 5, 6, ..."""
+
+    def start(self, source: list[int]) -> MockState:
+        return MockStepper(60).start(source)
+
+    def step(self, tokens: torch.Tensor, state: MockState) -> tuple[torch.Tensor, MockState]:
+        following = torch.where(tokens == SYMBOLS.eos, SYMBOLS.eos, tokens + 1).clamp(max=59)
+        likely = torch.nn.functional.one_hot(following, 60)
+        opening = torch.nn.functional.one_hot(torch.tensor([SYMBOLS.eos, 4]), 60).sum(dim=0)
+        return 40.0 * torch.where((tokens == SYMBOLS.bos)[..., None], opening, likely).float(), state
+
+
+def test_what_stands_after_an_end_does_not_count() -> None:
+    (found,) = sample(Halting(), [0], torch.tensor([40]), Rules(SYMBOLS), sampler=Sampler(), samples=12)
+    assert {(len(hypothesis.tokens), hypothesis.finished) for hypothesis in found} == {(0, True), (40, False)}
+    assert not any(hypothesis.looped for hypothesis in found)
 
 
 def test_temperature_sharpens_towards_greedy() -> None:

@@ -106,15 +106,14 @@ class ForcedPrefix:
         """(B,) bool: the token of this step is given."""
         return step < self.lengths
 
-    def force(self, free: Tensor, model: Tensor, step: int) -> Tensor:
-        """Where a token is given it alone is allowed, with the model's own opinion of it; elsewhere `free` stands."""
+    def forced(self, log_probs: Tensor, step: int) -> Tensor | None:
+        """(B, W, V): the given token alone, with the model's own opinion of it; None when no sentence has one left."""
         if step >= self.tokens.size(1):
-            return free
-        given = self.tokens[:, step, None, None].expand(-1, free.size(1), 1)
+            return None
+        given = self.tokens[:, step, None, None].expand(-1, log_probs.size(1), 1)
         # Given means given: a token the model holds for impossible is very unlikely, and not the end of the hypothesis.
-        opinion = model.gather(-1, given).clamp(min=-1e4)
-        only = torch.full_like(free, DEAD).scatter(-1, given, opinion)
-        return torch.where(self.active(step)[:, None, None], only, free)
+        opinion = log_probs.gather(-1, given).clamp(min=-1e4)
+        return torch.full_like(log_probs, DEAD).scatter(-1, given, opinion)
 
 
 @dataclass(frozen=True)
@@ -129,12 +128,12 @@ class Rules:
 
     def log_probs(self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
         """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
-        model = logits.float().log_softmax(dim=-1)
-        free = model.clone()
-        free[..., self.symbols.never_produced] = DEAD
+        log_probs = logits.float().log_softmax(dim=-1)
+        forced = prefix.forced(log_probs, step)  # before anything is forbidden: what is given may be
+        log_probs[..., self.symbols.never_produced] = DEAD
         for constraint in self.constraints:
-            free = constraint(free, history)
-        return prefix.force(free, model, step)
+            log_probs = constraint(log_probs, history)
+        return log_probs if forced is None else torch.where(prefix.active(step)[:, None, None], forced, log_probs)
 
     def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
         """(B, W) bool: a hypothesis is looping, and of its own will: what is forced may repeat itself."""

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from regard.config import Field, Settings
 
-READ_BY = {"beam": ("beam",), "sample": ("temperature", "top_k", "top_p", "seed"), "greedy": ()}
-"""The settings only one search reads; with another search they would be silently without effect."""
+READ_BY = {"beam": ("beam",), "sample": ("temperature", "top_k", "top_p"), "greedy": ()}
+"""The settings only one search reads: with another they would silently have no effect, and are refused."""
 
 
 class DecodingSettings(Settings):
