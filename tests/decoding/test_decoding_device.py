@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 from torch import Tensor
 
 from regard.decoding import DecodingSettings, decode
-from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 
 
 class Elsewhere:
