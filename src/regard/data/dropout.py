@@ -42,9 +42,9 @@ END = ""  # the word that stands for the end symbol: number 0, cut one way
 class DroppingStore:
     """The pairs of a store, cut into other pieces in every epoch."""
 
-    def __init__(self, store: Store, src: "WordTable", tgt: "WordTable", seed: int) -> None:
+    def __init__(self, store: Store, tables: tuple["WordTable", "WordTable"], seed: int, max_length: int) -> None:
         """Use `open_or_build_dropout`."""
-        self._store, self._src, self._tgt, self._seed = store, src, tgt, seed
+        self._store, self._tables, self._seed, self._max_length = store, tables, seed, max_length
 
     def __len__(self) -> int:
         """The number of pairs."""
@@ -52,19 +52,20 @@ class DroppingStore:
 
     def at_epoch(self, epoch: int) -> "DroppedEpoch":
         """The pairs as `epoch` sees them."""
-        keys = [_key(self._seed, epoch, side) for side in range(2)]
-        return DroppedEpoch(self._store, (self._src, self._tgt), (keys[0], keys[1]))
+        keys = _key(self._seed, epoch, side=0), _key(self._seed, epoch, side=1)
+        return DroppedEpoch(self._store, self._tables, keys, self._max_length)
 
 
 class DroppedEpoch:
-    """One epoch's cut. A pair that dropout would make longer than any pair of the store keeps its plain cut."""
+    """One epoch's cut. A pair that dropout would make longer than `max_length` keeps its plain cut."""
 
-    def __init__(self, store: Store, tables: tuple["WordTable", "WordTable"], keys: tuple[int, int]) -> None:
+    def __init__(
+        self, store: Store, tables: tuple["WordTable", "WordTable"], keys: tuple[int, int], max_length: int
+    ) -> None:
         """Find every pair's lengths in this epoch."""
         self._tables, self._keys = tables, keys
-        longest = max(int(store.src_lengths.max()), int(store.tgt_lengths.max()))
         src, tgt = (table.lengths(key) for table, key in zip(tables, keys, strict=True))
-        self._plain = np.maximum(src, tgt) > longest
+        self._plain = np.maximum(src, tgt) > max_length
         self.src_lengths = np.where(self._plain, store.src_lengths, src)
         self.tgt_lengths = np.where(self._plain, store.tgt_lengths, tgt)
 
@@ -146,11 +147,13 @@ def open_or_build_dropout(
     tgt_vocab: Vocabulary,
     rate: float,
     seed: int,
+    max_length: int,
     workers: int = 0,
 ) -> DroppingStore:
     """The words of `store` and their segmentations in `folder`, made anew if missing, damaged or of another store.
 
-    The words are read off the store itself: what its tokens spell is the text, exactly.
+    The words are read off the store itself: what its tokens spell is the text, exactly. No side grows beyond
+    `max_length` tokens, the bound the store was filtered with.
     """
     current = fingerprint("dropout", store.fingerprint, repr((rate, seed, CUTS)))
     sides = (("src", src_vocab, store.sources), ("tgt", tgt_vocab, store.targets))
@@ -164,7 +167,7 @@ def open_or_build_dropout(
         if unseal(folder, current) is None:
             raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
     src, tgt = (WordTable(folder, side, len(vocab)) for side, vocab, _ in sides)
-    return DroppingStore(store, src, tgt, seed)
+    return DroppingStore(store, (src, tgt), seed, max_length)
 
 
 def _write_rows(place: Path, side: str, vocab: Vocabulary, chunks: Iterable[Rows], workers: int) -> list[str]:

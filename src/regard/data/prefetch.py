@@ -1,7 +1,7 @@
 """Preparing the next batches while the current one is computed."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeVar
@@ -16,7 +16,7 @@ class _End:
     error: BaseException | None = None
 
 
-def prefetch(items: Iterable[T], depth: int = 4) -> Iterator[T]:
+def prefetch(items: Iterable[T], depth: int = 4) -> Generator[T, None, None]:
     """Yield `items` in their order while a thread prepares up to `depth` of them ahead.
 
     An error in `items` is raised where the item would have come. Closing the iterator ends the thread.

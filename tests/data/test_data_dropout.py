@@ -1,0 +1,109 @@
+"""BPE-dropout over a store: the same text, other pieces each epoch, exact lengths, and always the same again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data import dropout as dropout_module
+from regard.data.batching import Batches
+from regard.data.corpora import Corpus
+from regard.data.dropout import DroppingStore, open_or_build_dropout
+from regard.data.filters import KEEP_ALL
+from regard.data.store import Store, open_or_build
+from regard.text import EOS, TextSettings, train_vocabulary
+
+LINES = [
+    ("der kleine hund schläft unter dem großen baum", "the little dog sleeps under the big tree"),
+    ("die katze läuft über das große haus", "the cat runs over the big house"),
+    ("", "日本 and\u2003more"),
+    ("zwei hunde laufen unter den bäumen", "two dogs run under the trees"),
+    ("der baum", "the tree"),
+] * 4
+VOCAB = train_vocabulary([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    root = tmp_path_factory.mktemp("corpus")
+    (root / "a.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in LINES), encoding="utf-8")
+    return open_or_build(root / "store", [Corpus(file="a.tsv")], root, VOCAB, VOCAB, KEEP_ALL, workers=1)
+
+
+def make(
+    folder: Path, store: Store, rate: float = 0.2, seed: int = 5, max_length: int = 256, workers: int = 1
+) -> DroppingStore:
+    return open_or_build_dropout(folder / "dropout", store, VOCAB, VOCAB, rate, seed, max_length, workers)
+
+
+def test_the_text_stays_and_the_pieces_change(store: Store, tmp_path: Path) -> None:
+    dropping = make(tmp_path, store)
+    assert len(dropping) == len(store)
+    cuts = set()
+    for number in range(4):
+        epoch = dropping.at_epoch(number)
+        for index, (src, tgt) in enumerate(LINES):
+            assert VOCAB.decode(epoch.src(index)) == src
+            assert VOCAB.decode(epoch.tgt(index)) == tgt
+            assert epoch.src(index)[-1] == EOS
+            assert len(epoch.src(index)) == epoch.src_lengths[index]
+            assert len(epoch.tgt(index)) == epoch.tgt_lengths[index]
+        cuts.add(tuple(epoch.src(0).tolist()))
+    assert len(cuts) > 1
+    assert epoch.src_lengths.sum() > store.src_lengths.sum()
+
+
+def test_rate_zero_is_the_store(store: Store, tmp_path: Path) -> None:
+    epoch = make(tmp_path, store, rate=0.0).at_epoch(1)
+    everything = np.arange(len(store))
+    assert epoch.sources(everything)[0].tolist() == store.sources(everything)[0].tolist()
+    assert epoch.targets(everything)[1].tolist() == store.targets(everything)[1].tolist()
+
+
+def test_rows_do_not_depend_on_their_company(store: Store, tmp_path: Path) -> None:
+    epoch = make(tmp_path, store).at_epoch(2)
+    wanted = np.array([11, 3, 3, 0])
+    assert epoch.sources(wanted)[0].tolist() == [number for index in wanted for number in epoch.src(index)]
+
+
+def test_no_pair_grows_beyond_the_bound(store: Store, tmp_path: Path) -> None:
+    longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
+    dropping = make(tmp_path, store, rate=0.9, max_length=longest)
+    plain = 0
+    for number in range(3):
+        epoch = dropping.at_epoch(number)
+        assert max(epoch.src_lengths.max(), epoch.tgt_lengths.max()) <= longest
+        for index in range(len(store)):
+            plain += epoch.src(index).tolist() == store.src(index).tolist() and store.src_lengths[index] > 2
+    assert plain > 0
+
+
+def test_any_process_count_and_every_time_the_same(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropout_module, "CHUNK", 1)
+    make(tmp_path, store)
+    content = {path.name: path.read_bytes() for path in (tmp_path / "dropout").iterdir()}
+    make(tmp_path / "again", store, workers=2)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "again" / "dropout").iterdir()} == content
+
+
+def test_opened_if_current_and_made_anew_if_not(store: Store, tmp_path: Path) -> None:
+    make(tmp_path, store)
+    meta = tmp_path / "dropout" / "meta.json"
+    made = meta.stat().st_ino, meta.stat().st_mtime_ns
+    make(tmp_path, store)
+    assert (meta.stat().st_ino, meta.stat().st_mtime_ns) == made
+    (tmp_path / "dropout" / "src.cuts.ids").write_bytes(b"")
+    assert VOCAB.decode(make(tmp_path, store).at_epoch(0).src(0)) == LINES[0][0]
+    first = make(tmp_path, store, seed=5).at_epoch(0).sources(np.arange(len(store)))[0].tolist()
+    assert make(tmp_path, store, seed=6).at_epoch(0).sources(np.arange(len(store)))[0].tolist() != first
+
+
+def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
+    batches = Batches(make(tmp_path, store, rate=0.5), 80, seed=1)
+    for step in range(20):
+        drawn = batches.batch(step)
+        (batch,) = drawn.micro
+        assert len(batch) * max(batch.src.shape[1], batch.labels.shape[1]) <= 80 or len(batch) == 1
+        assert drawn.tokens == batch.tokens
