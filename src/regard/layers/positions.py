@@ -36,8 +36,8 @@ class NoPositions(nn.Module):
 
     rotate = staticmethod(unrotated)
 
-    def forward(self, positions: Tensor) -> Tensor | float:
-        return 0.0
+    def forward(self, positions: Tensor) -> Tensor:
+        return positions.new_zeros(())
 
 
 class Sinusoidal(nn.Module):
@@ -49,7 +49,7 @@ class Sinusoidal(nn.Module):
         super().__init__()
         self.d_model = d_model
 
-    def forward(self, positions: Tensor) -> Tensor | float:
+    def forward(self, positions: Tensor) -> Tensor:
         return sinusoid(positions, self.d_model)
 
 
@@ -63,7 +63,7 @@ class Learned(nn.Module):
         self.table = nn.Embedding(max_positions, d_model)
         nn.init.normal_(self.table.weight, std=d_model**-0.5)
 
-    def forward(self, positions: Tensor) -> Tensor | float:
+    def forward(self, positions: Tensor) -> Tensor:
         if not positions.is_cuda and positions.numel() and int(positions.max()) >= self.table.num_embeddings:
             raise ValueError(f"position {int(positions.max())} is beyond the {self.table.num_embeddings} learned ones")
         return self.table(positions)
@@ -77,8 +77,8 @@ class Rotary(nn.Module):
     The dot product of a query at m and a key at n then depends on m - n alone. Nothing is added to the embeddings.
     """
 
-    def forward(self, positions: Tensor) -> Tensor | float:
-        return 0.0
+    def forward(self, positions: Tensor) -> Tensor:
+        return positions.new_zeros(())
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """x (*, H, K) at positions broadcastable to *."""

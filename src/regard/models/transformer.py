@@ -152,7 +152,8 @@ class Transformer(nn.Module):
         return self.output.scores(self.decoder_norm(x))
 
     def embed(self, embedding: TokenEmbedding, ids: Tensor, positions: Tensor) -> Tensor:
-        return self.dropout(embedding(ids) + self.positions(positions))
+        x = embedding(ids)
+        return self.dropout(x + self.positions(positions).to(x.dtype))
 
     def start(self, src: Tokens) -> TransformerState:
         """Read the source (padded) once; every step looks back at it."""

@@ -1,0 +1,8 @@
+"""A run: the folder a model lives in, how it comes about, and what can be done with it."""
+
+from regard.run.evaluation import Evaluation, evaluate
+from regard.run.folder import Run
+from regard.run.train import train
+from regard.run.translator import Translator
+
+__all__ = ["Evaluation", "Run", "Translator", "evaluate", "train"]

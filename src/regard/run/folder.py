@@ -1,0 +1,152 @@
+"""A run is a folder: everything a model needs to be trained further, used, judged and understood.
+
+recipe.toml                      every setting, defaults written out
+tokenizer.json                   the vocabulary (or src.tokenizer.json and tgt.tokenizer.json)
+store/train, store/valid         tokenised pairs; made again whenever what they depend on changes
+checkpoints/                     the weights (see training/checkpoint.py)
+metrics.jsonl                    losses and scores over time
+evaluations/*.json, *.html       what was measured and drawn afterwards
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from regard.config import build, read_toml
+from regard.data.corpora import Corpus, read_pairs
+from regard.data.filters import KEEP_ALL, Filters
+from regard.data.store import Store, open_or_build
+from regard.decoding import DecodingSettings
+from regard.errors import UserError
+from regard.files import write_text, writing
+from regard.models import Transformer
+from regard.recipe import Recipe
+from regard.tasks import Objective, Translation
+from regard.text import Vocabulary, train_vocabulary
+from regard.training import Checkpoints, load_weights, read_weights
+
+RECIPE, JOINT, SRC, TGT = "recipe.toml", "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
+
+# Groups of settings that a run's weights and data depend on: these may not change when it goes on.
+FIXED = ("task", "text", "model", "data")
+
+Say = Callable[[str], None]
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One folder and its recipe."""
+
+    folder: Path
+    recipe: Recipe
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe) -> "Run":
+        """Make the folder. Paths to data are kept whole, so that the run can be used from anywhere."""
+        data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
+        recipe = recipe.model_copy(update={"data": data})
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / RECIPE, recipe.to_toml() + "\n")
+        return cls(folder, recipe)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Run":
+        """Open a folder that `create` made."""
+        folder = Path(folder)
+        if not (folder / RECIPE).is_file():
+            what = "is not a run: it has no recipe.toml" if folder.is_dir() else "there is no such folder"
+            near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
+            raise UserError(
+                f"{folder}: {what}",
+                f"runs near it: {', '.join(map(str, near))}" if near else "regard train RECIPE makes one",
+            )
+        return cls(folder, build(Recipe, read_toml(folder / RECIPE), str(folder / RECIPE)))
+
+    def resumed_with(self, recipe: Recipe) -> "Run":
+        """The same run with another recipe's settings; refused where the weights would no longer fit them."""
+        asked = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
+        recipe = recipe.model_copy(update={"data": asked})
+        for group in FIXED:
+            if getattr(recipe, group) != getattr(self.recipe, group):
+                raise UserError(
+                    f"{self.folder} was begun with other settings in [{group}]",
+                    f"go on with its own recipe (regard train {self.folder}), or start another run with --run FOLDER",
+                )
+        return Run.create(self.folder, recipe)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder / "checkpoints", keep=self.recipe.training.keep)
+
+    @cached_property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Source and target vocabulary; one and the same where they are joint."""
+        if self.recipe.text.joint:
+            joint = Vocabulary.load(self.folder / JOINT)
+            return joint, joint
+        return Vocabulary.load(self.folder / SRC), Vocabulary.load(self.folder / TGT)
+
+    def make_vocabularies(self, say: Say) -> None:
+        """Learn what is not there yet, from the training text alone."""
+        text, longest = self.recipe.text, 32 * self.recipe.data.max_length
+
+        def sides(src: bool, tgt: bool) -> Iterator[str]:
+            for corpus in self.recipe.data.train:
+                for pair in read_pairs(corpus, self.recipe.data.folder):
+                    wanted = [pair.src] * src + [pair.tgt] * tgt
+                    yield from (text for text in wanted if len(text) <= longest)
+
+        wanted = {JOINT: (True, True)} if text.joint else {SRC: (True, False), TGT: (False, True)}
+        for name, (src, tgt) in wanted.items():
+            if not (self.folder / name).exists():
+                say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
+                train_vocabulary(sides(src, tgt), text).save(self.folder / name)
+
+    def store(self, part: str, progress: Progress | None = None) -> Store:
+        """The tokenised pairs of "train", "valid" or "test"."""
+        data = self.recipe.data
+        corpora: list[Corpus] = getattr(data, part)
+        if not corpora:
+            raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
+        filters = Filters.of(data) if part == "train" else KEEP_ALL
+        folder = self.folder / "store" / part
+        return open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+
+    def pairs(self, part: str) -> list[tuple[str, str]]:
+        """The text of "valid" or "test"."""
+        corpora: Iterable[Corpus] = getattr(self.recipe.data, part)
+        return [(src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, self.recipe.data.folder)]
+
+    def task(self, decoding: DecodingSettings | None = None) -> Translation:
+        """The task as it is used after training."""
+        training = self.recipe.training
+        longest = self.recipe.data.max_length
+        settings = decoding or self.recipe.decoding
+        if self.recipe.model.positions == "learned":
+            bound = self.recipe.model.max_positions
+            settings = settings.model_copy(update={"max_length": min(settings.max_length or bound, bound)})
+        return Translation(
+            *self.vocabularies,
+            objective=Objective(training.label_smoothing, training.r_drop),
+            decoding=settings,
+            max_source=longest,
+        )
+
+    def new_model(self) -> Transformer:
+        """A model with fresh weights."""
+        src, tgt = self.vocabularies
+        return Transformer(self.recipe.model, len(src), len(tgt))
+
+    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Transformer:
+        """The model with the weights of a checkpoint, ready to be used."""
+        path = self.checkpoints.resolve(checkpoint)
+        with torch.device("meta"):
+            model = self.new_model()
+        model = model.to_empty(device="cpu")
+        load_weights(model, read_weights(path), str(path))
+        return model.to(device or torch.device("cpu")).eval()

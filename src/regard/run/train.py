@@ -1,0 +1,140 @@
+"""The straight line of training:
+
+recipe -> world (seed first) -> run -> vocabularies -> stores -> task -> batches -> model -> place -> fit -> checkpoints
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from regard.attention import Packed, Padded
+from regard.data.batching import Batches, Step
+from regard.data.prefetch import prefetch
+from regard.errors import UserError
+from regard.recipe import Recipe
+from regard.run.folder import Progress, Run, Say
+from regard.runtime import World, close_world, open_world, seed_everything
+from regard.tasks import Translation
+from regard.training import Log, Outcome, build_log, build_schedule, fit, place
+from regard.training.distributed import from_main
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that was trained and how that ended."""
+
+    run: Run
+    outcome: Outcome
+
+
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    say: Say = print,
+    progress: Progress | None = None,
+    log: Log | None = None,
+) -> Trained:
+    """Train what the recipe says in `folder`; with `resume`, go on where a run in that folder stopped."""
+    world = open_world(recipe.runtime)
+    try:
+        if world.is_main:
+            run = begin(recipe, folder, resume or restarted())
+            prepare(run, say, progress)
+        from_main(None, world)  # the others wait until everything is prepared
+        run = Run.open(folder)
+        return Trained(run, fit_run(run, world, log))
+    finally:
+        close_world()
+
+
+def restarted() -> bool:
+    """Whether torchrun started this process again after a crash: then going on is what it was started for."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
+    """Make the run's folder, or open it to go on; a folder with something in it is never overwritten."""
+    if not (folder / "recipe.toml").exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UserError(f"{folder} is not empty and not a run", "choose another folder with --run FOLDER")
+        return Run.create(folder, recipe)
+    if not resume:
+        known = Run.open(folder).checkpoints.all()
+        raise UserError(
+            f"{folder} holds a run already" + (f", trained up to {known[-1].name}" if known else ""),
+            "add --resume to go on with it, or --run FOLDER to start another",
+        )
+    return Run.open(folder).resumed_with(recipe)
+
+
+def prepare(run: Run, say: Say, progress: Progress | None = None) -> None:
+    """Vocabularies and stores, made once and by one process."""
+    run.make_vocabularies(say)
+    src, tgt = run.vocabularies
+    pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
+    for part in ("train", "valid"):
+        store = run.store(part, progress)
+        if part == "train":
+            say(store.report.table())
+        say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
+    say(f"vocabulary: {pieces} pieces")
+
+
+def fit_run(run: Run, world: World, log: Log | None = None) -> Outcome:
+    """Train a prepared run."""
+    recipe = run.recipe
+    steps = Stream(run, world)
+    seed_everything(recipe.runtime.seed, "weights")
+    model = place(run.new_model(), world)
+    return fit(
+        training_task(run, world),
+        model,
+        steps,
+        recipe.training,
+        world,
+        run.checkpoints,
+        log or build_log(recipe.training, run.folder, world),
+        build_schedule(recipe.training, recipe.model.d_model),
+    )
+
+
+def training_task(run: Run, world: World) -> Translation:
+    """The task with validation data and, on a GPU, with packed batches."""
+    training = run.recipe.training
+    packed = world.device.type == "cuda" and run.recipe.model.attention_dropout == 0.0
+    scored = training.monitor not in ("loss", "perplexity")
+    return replace(
+        run.task(),
+        layout=Packed if packed else Padded,
+        valid=run.store("valid"),
+        valid_pairs=run.pairs("valid"),
+        valid_scores=(training.monitor,) if scored else (),
+        samples=training.samples,
+    )
+
+
+class Stream:
+    """The steps of training from any step on, prepared ahead by a thread."""
+
+    def __init__(self, run: Run, world: World) -> None:
+        training = run.recipe.training
+        self._pin = world.device.type == "cuda"
+        self._batches = Batches(
+            run.store("train"),
+            training.batch_tokens,
+            run.recipe.runtime.seed,
+            world.rank,
+            world.size,
+            training.accumulation,
+        )
+
+    def __call__(self, first: int) -> Iterator[Step]:
+        return prefetch(self._step(number) for number in count(first))
+
+    def _step(self, number: int) -> Step:
+        step = self._batches.batch(number)
+        return replace(step, micro=[batch.pin() for batch in step.micro]) if self._pin else step

@@ -1,0 +1,79 @@
+"""Using a trained run from Python: the same path that the command line, the evaluation and the report take.
+
+from regard import Translator
+Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import build
+from regard.decoding import DecodingSettings, Ensemble
+from regard.errors import UserError
+from regard.run.folder import Run
+from regard.runtime import RuntimeSettings, open_world
+from regard.tasks import Prediction, Translation
+from regard.viz import Map, attention_maps
+
+
+class Translator:
+    """One run, or several of the same vocabulary voting together."""
+
+    def __init__(
+        self, runs: Sequence[Run], checkpoint: str = "best", device: str = "auto", precision: str = "fp32"
+    ) -> None:
+        world = open_world(RuntimeSettings.model_validate({"device": device, "precision": precision}))
+        self.run, self.device = runs[0], world.device
+        for other in runs[1:]:
+            if [v.to_json() for v in other.vocabularies] != [v.to_json() for v in self.run.vocabularies]:
+                raise UserError(
+                    f"{other.folder} and {self.run.folder} have different vocabularies and cannot vote on one text",
+                    "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
+                )
+        self.models = [run.model(checkpoint, world.device) for run in runs]
+        if world.precision == "bf16":
+            self.models = [model.to(torch.bfloat16) for model in self.models]
+        self.task: Translation = self.run.task()
+        self.stepper: Any = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+
+    @classmethod
+    def load(
+        cls, *runs: str | Path, checkpoint: str = "best", device: str = "auto", precision: str = "fp32"
+    ) -> "Translator":
+        """Open one run folder, or several as an ensemble."""
+        return cls([Run.open(run) for run in runs], checkpoint, device, precision)
+
+    def decoding(self, **changes: Any) -> DecodingSettings:
+        """The run's search settings with some of them changed: beam=1, nbest=5, search="sample", ..."""
+        return build(DecodingSettings, self.task.decoding.model_dump() | changes, "decoding")
+
+    def translate(self, sentences: str | Sequence[str], **changes: Any) -> Any:
+        """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
+        if isinstance(sentences, str):
+            return next(self.predict([sentences], **changes)).text
+        return [prediction.text for prediction in self.predict(sentences, **changes)]
+
+    def predict(
+        self, lines: Iterable[str], prefixes: Iterable[str] | None = None, **changes: Any
+    ) -> Iterator[Prediction]:
+        """Translate a stream of any length in bounded memory; each prediction holds all hypotheses and their scores."""
+        settings = self.decoding(**changes)
+        return self.task.predict(self.stepper, lines, settings, prefixes, self.device)
+
+    def explain(self, source: str, **changes: Any) -> tuple[Prediction, list[Map]]:
+        """A translation and what attended to what while it was written: every layer and head."""
+        prediction = next(self.predict([source], **changes))
+        tokens = prediction.hypotheses[0].tokens if prediction.hypotheses else []
+        return prediction, self.attention(source, tokens)
+
+    def attention(self, source: str, target: Sequence[int] | str) -> list[Map]:
+        """The attention of the (first) model between a source and any target, text or tokens."""
+        tokens = self.task.tgt_vocabulary.encode(target) if isinstance(target, str) else target
+        rows, columns, weights = self.task.attentions(self.models[0], source, tokens)
+        encoder, decoder, cross = (
+            x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
+        )
+        return attention_maps(rows, columns, encoder, decoder, cross, start="⟨s⟩")

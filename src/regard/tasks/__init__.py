@@ -1,0 +1,5 @@
+"""One file a task: how its text is encoded, which model learns it, what it minimises, predicts and scores."""
+
+from regard.tasks.translation import Objective, Prediction, Translation, TranslationModel
+
+__all__ = ["Objective", "Prediction", "Translation", "TranslationModel"]

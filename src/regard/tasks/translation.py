@@ -1,0 +1,260 @@
+"""Translation: a sentence in, a sentence out. The one path from text to text that everybody enters by `predict`.
+
+    text -> ids -> batch -> state -> search -> hypotheses -> text
+
+B sentences, S source, T target, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Packed, Padded
+from regard.data.collate import Batch, collate, collate_sources
+from regard.data.store import Store
+from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols, decode
+from regard.losses import Loss, cross_entropy, r_drop
+from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
+from regard.models import Attentions
+from regard.tasks.streaming import cut, groups_by_length, stretches
+from regard.text import BOS, EOS, PAD, Vocabulary
+from regard.training.task import Sample, Validation
+
+SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
+    "bleu": bleu,
+    "chrf": chrf,
+    "ter": ter,
+    "exact_match": exact_match,
+}
+
+
+class TranslationModel(Stepper[Any], Protocol):
+    """What this task asks of a model, beside being a module whose forward takes source and target tokens."""
+
+    def attentions(self, src: Any, tgt: Any) -> Attentions: ...
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised: cross-entropy with label smoothing, and how much two passes with dropout may differ."""
+
+    label_smoothing: float = 0.1
+    r_drop: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A source line and its translations, best first; `parts` says into how many a long line was cut."""
+
+    source: str
+    texts: list[str]
+    hypotheses: list[Hypothesis]
+    parts: int = 1
+
+    @property
+    def text(self) -> str:
+        return self.texts[0]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The task. It holds vocabularies and settings, never a model: models are handed in."""
+
+    src_vocabulary: Vocabulary
+    tgt_vocabulary: Vocabulary
+    objective: Objective = Objective()
+    decoding: DecodingSettings = field(default_factory=DecodingSettings)
+    max_source: int = 256
+    layout: type[Padded] | type[Packed] = Padded
+    valid: Store | None = None
+    valid_pairs: Sequence[tuple[str, str]] = ()
+    valid_scores: Sequence[str] = ()
+    samples: int = 3
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The objective, summed over the real target tokens of a batch."""
+        if not (self.objective.r_drop and model.training):
+            return self._cross_entropy(self._logits(model, batch), batch)
+        # One pass over the batch taken twice: dropout falls differently on either half (Liang et al. 2021, equation 4).
+        first, second = self._logits(model, twice(batch)).chunk(2)
+        one, two = self._cross_entropy(first, batch), self._cross_entropy(second, batch)
+        apart = r_drop(first, second, self._labels(batch), ignore=PAD)
+        total = (one.sum + two.sum + self.objective.r_drop * apart) / 2
+        return Loss(total, one.count, (one.nll + two.nll) / 2)
+
+    def _logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        src = self.layout.of(batch.src, batch.src_lengths)
+        tgt = self.layout.of(batch.tgt_in, batch.tgt_lengths)
+        return model(src, tgt)
+
+    def _labels(self, batch: Batch) -> Tensor:
+        return self.layout.of(batch.labels, batch.tgt_lengths).ids
+
+    def _cross_entropy(self, logits: Tensor, batch: Batch) -> Loss:
+        return cross_entropy(logits, self._labels(batch), self.objective.label_smoothing, ignore=PAD)
+
+    def validate(self, model: nn.Module) -> Validation:
+        """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""
+        assert self.valid is not None, "a task that is trained has validation data"
+        nll, count = self.likelihood(model, self.valid)
+        metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
+        pairs = self.valid_pairs if self.valid_scores else self.valid_pairs[: self.samples]
+        # A quick search is enough to follow progress; the final evaluation uses the recipe's own.
+        quick = DecodingSettings(
+            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
+        )
+        outputs = [p.text for p in self.predict(model, [src for src, _ in pairs], quick)]  # type: ignore[arg-type]
+        references = [tgt for _, tgt in pairs]
+        for name in self.valid_scores:
+            metrics[name] = SCORES[name](outputs, references).value
+        return Validation(
+            metrics, [Sample(*row) for row in zip((s for s, _ in pairs), references, outputs, strict=True)]
+        )
+
+    @torch.no_grad()
+    def likelihood(self, model: nn.Module, store: Store, budget: int = 8192) -> tuple[float, int]:
+        """Negative log-likelihood of every target of a corpus given its source, in nats, and the number of tokens."""
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
+        for group in groups_by_length(lengths, budget):
+            batch = collate([(store.src(i), store.tgt(i)) for i in group]).to(device)
+            loss = cross_entropy(self._logits(model, batch), self._labels(batch), ignore=PAD)
+            total, count = total + float(loss.nll), count + int(loss.count)
+        return total, count
+
+    def predict(
+        self,
+        model: TranslationModel,
+        lines: Iterable[str],
+        decoding: DecodingSettings | None = None,
+        prefixes: Iterable[str] | None = None,
+        device: torch.device | None = None,
+    ) -> Iterator[Prediction]:
+        """Translate any number of lines in bounded memory: one prediction for each, in order, blank for blank."""
+        settings = decoding or self.decoding
+        if device is None:
+            device = next(model.parameters()).device  # type: ignore[attr-defined]
+        number, beginnings = 0, iter(prefixes or ())
+        for stretch in stretches(lines):
+            forced = [text for text, _ in zip_longest(_take(beginnings, len(stretch)), stretch, fillvalue="")]
+            yield from self._predict_stretch(model, stretch, forced, settings, number, device)
+            number += len(stretch)
+
+    def _predict_stretch(
+        self,
+        model: TranslationModel,
+        lines: list[str],
+        forced: list[str],
+        settings: DecodingSettings,
+        first: int,
+        device: torch.device,
+    ) -> Iterator[Prediction]:
+        """Cut long lines, decode parts of like length together, put everything back in its place."""
+        cuts = [cut(line, self.src_vocabulary, self.max_source - 1) if line.strip() else [] for line in lines]
+        parts = [(owner, ids) for owner, line_parts in enumerate(cuts) for _, ids in line_parts]
+        prefixes = [self.tgt_vocabulary.encode(text) if text else [] for text in forced]
+        started: set[int] = set()
+        forced_ids = []
+        for owner, _ in parts:  # only the first part of a line begins with the line's prefix
+            forced_ids.append([] if owner in started else prefixes[owner])
+            started.add(owner)
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        for group in groups_by_length([len(ids) for _, ids in parts], settings.batch_tokens):
+            answers = self._decode(
+                model,
+                [parts[i][1] for i in group],
+                [forced_ids[i] for i in group],
+                [first + parts[i][0] for i in group],
+                settings,
+                device,
+            )
+            for index, hypotheses in zip(group, answers, strict=True):
+                found[index] = hypotheses
+        remaining = iter(found)
+        for line, line_parts in zip(lines, cuts, strict=True):
+            yield self._join(line, [next(remaining) for _ in line_parts])
+
+    def _decode(
+        self,
+        model: TranslationModel,
+        sources: list[list[int]],
+        prefixes: list[list[int]],
+        numbers: list[int],
+        settings: DecodingSettings,
+        device: torch.device,
+    ) -> list[list[Hypothesis]]:
+        src, lengths = collate_sources([[*ids, EOS] for ids in sources])
+        src, lengths = src.to(device), lengths.to(device)
+        with torch.inference_mode():
+            return decode(
+                model,
+                Padded.of(src, lengths),
+                settings.limits(lengths),
+                SYMBOLS,
+                settings,
+                prefixes=prefixes if any(prefixes) else None,
+                numbers=numbers,
+            )
+
+    def _join(self, line: str, parts: list[list[Hypothesis]]) -> Prediction:
+        if not parts:
+            return Prediction(line, [""], [], parts=0)
+        if len(parts) == 1:
+            texts = [one_line(self.tgt_vocabulary.decode(hypothesis.tokens)) for hypothesis in parts[0]]
+            return Prediction(line, texts, parts[0])
+        best = [part[0] for part in parts]
+        text = " ".join(one_line(self.tgt_vocabulary.decode(hypothesis.tokens)) for hypothesis in best)
+        return Prediction(line, [text], best, parts=len(parts))
+
+    def score(self, outputs: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> list[Score]:
+        """BLEU, chrF, TER and exact match of outputs against references."""
+        return [
+            bleu(outputs, references, tokenize=tokenize),
+            chrf(outputs, references),
+            ter(outputs, references),
+            exact_match(outputs, references),
+        ]
+
+    def attentions(
+        self, model: TranslationModel, source: str, target: Sequence[int]
+    ) -> tuple[list[str], list[str], Attentions]:
+        """Source pieces, target pieces (each row is the position that wrote it) and all attention weights between."""
+        device = next(model.parameters()).device  # type: ignore[attr-defined]
+        ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
+        src, src_lengths = collate_sources([[*ids, EOS]])
+        tgt = torch.tensor([[BOS, *target]])
+        src_tokens = Padded.of(src.to(device), src_lengths.to(device))
+        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
+        return self.src_vocabulary.pieces([*ids, EOS]), self.tgt_vocabulary.pieces([*target, EOS]), weights
+
+
+def twice(batch: Batch) -> Batch:
+    """The same sentences, then the same again."""
+
+    def double(x: Tensor) -> Tensor:
+        return torch.cat([x, x])
+
+    return Batch(
+        src=double(batch.src),
+        src_lengths=double(batch.src_lengths),
+        tgt_in=double(batch.tgt_in),
+        labels=double(batch.labels),
+        tgt_lengths=double(batch.tgt_lengths),
+        tokens=2 * batch.tokens,
+    )
+
+
+def one_line(text: str) -> str:
+    """A translation is one line whatever the model wrote: one line out for one line in."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def _take(stream: Iterator[str], count: int) -> list[str]:
+    return [item for _, item in zip(range(count), stream, strict=False)]
