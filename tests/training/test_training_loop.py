@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.training.toy import ToyBatch, ToyModel, ToySteps, ToyTask, cpu_world, toy_run, toy_settings, written_metrics
 from torch import nn
 
 from regard.errors import UserError
 from regard.training import Checkpoints, Logs, Loss, TrainRecord, Validation, fit, read_progress, read_weights
 from regard.training.weights import weights_of
-from tests.training.toy import ToyBatch, ToyModel, ToySteps, ToyTask, cpu_world, toy_run, toy_settings, written_metrics
 
 
 def at(step: int, action: Callable[[], object]) -> Callable[[int], None]:
@@ -72,7 +72,7 @@ def test_the_gradient_is_of_the_sum_over_the_count() -> None:
     step = next(ToySteps(world, 3)(0))
     tokens = torch.cat([batch.tokens for batch in step.micro])
     loss = nn.functional.cross_entropy(by_hand(tokens), tokens)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     norm = torch.stack([p.grad.norm() for p in by_hand.parameters() if p.grad is not None]).norm()
     folder = Path("unused")
     settings = toy_settings(max_steps=1, log_every=1, accumulation=3)
@@ -84,12 +84,17 @@ def test_the_gradient_is_of_the_sum_over_the_count() -> None:
     assert seen[0].perplexity == pytest.approx(math.exp(loss.item()), rel=1e-6)
 
 
-VARIANTS = [{}, {"ema": 0.9}, {"weight_decay": 0.1, "clip": 0.5, "accumulation": 3}]
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-@pytest.mark.parametrize("stop", [1, 13, 14, 20, 33])
-def test_an_interrupted_run_goes_on_to_the_bit(tmp_path: Path, variant: dict[str, object], stop: int) -> None:
+@pytest.mark.parametrize(
+    ("stop", "variant"),
+    [
+        (1, {}),
+        (13, {"ema": 0.9}),
+        (14, {}),
+        (20, {"weight_decay": 0.1, "clip": 0.5, "accumulation": 3}),
+        (33, {"ema": 0.9, "accumulation": 2}),
+    ],
+)
+def test_an_interrupted_run_goes_on_to_the_bit(tmp_path: Path, stop: int, variant: dict[str, object]) -> None:
     settings = toy_settings(max_steps=45, **variant)
     toy_run(tmp_path / "whole", settings)
     outcome = toy_run(tmp_path / "cut", settings, before=at(stop - 1, lambda: signal.raise_signal(signal.SIGINT)))
@@ -220,7 +225,9 @@ def test_the_average_is_validated_and_kept_but_not_trained(tmp_path: Path) -> No
     kept, plain = final_weights(tmp_path / "ema"), final_weights(tmp_path / "plain")
     assert all(torch.equal(kept[name], judged[-1][name]) for name in kept)
     assert not torch.equal(kept["embedding.weight"], plain["embedding.weight"])
-    losses = [[line for line in written_metrics(tmp_path / name) if line["kind"] == "train"] for name in ("ema", "plain")]
+    losses = [
+        [line for line in written_metrics(tmp_path / name) if line["kind"] == "train"] for name in ("ema", "plain")
+    ]
     assert losses[0] == losses[1]
     # Switched off, training goes on from the weights behind the average.
     toy_run(tmp_path / "ema", toy_settings(max_steps=61))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.training.toy import D, ToyModel, V, toy_settings
 from torch import nn
 
 from regard.errors import UserError
@@ -12,7 +13,6 @@ from regard.training import Checkpoints, average_checkpoints, load_weights, read
 from regard.training.ema import Ema, decay_at
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 from regard.training.weights import all_finite, load_moments, moments_of, weights_of
-from tests.training.toy import D, ToyModel, V, toy_settings
 
 
 def stepped(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3) -> None:
@@ -66,7 +66,7 @@ def test_ema_is_its_recurrence_and_returns_the_weights_to_the_bit() -> None:
     expected = model.norm.weight.detach().clone()
     for step in (1, 2, 500):
         with torch.no_grad():
-            model.norm.weight += step
+            model.norm.weight.add_(step)
         ema.update(step)
         decay = decay_at(step, 0.9)
         expected = decay * expected + (1 - decay) * model.norm.weight.detach()
@@ -145,7 +145,9 @@ def test_average_is_the_mean_in_high_precision(tmp_path: Path) -> None:
 def test_strangers_are_not_averaged(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=4)
     first = checkpoints.save(1, {"w": torch.ones(2)}, {}, {})
-    for step, other in enumerate(({"w": torch.ones(3)}, {"v": torch.ones(2)}, {"w": torch.ones(2), "v": torch.ones(1)}), 2):
+    for step, other in enumerate(
+        ({"w": torch.ones(3)}, {"v": torch.ones(2)}, {"w": torch.ones(2), "v": torch.ones(1)}), 2
+    ):
         with pytest.raises(UserError, match=f"step-0000000{step} and .* are not of one model"):
             average_checkpoints([first, checkpoints.save(step, other, {}, {})])
     with pytest.raises(UserError, match="no checkpoint to average"):

@@ -5,13 +5,13 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.training.toy import toy_settings
 
 from regard.config import build
 from regard.errors import UserError
 from regard.training import TrainingSettings, build_schedule
 from regard.training.schedule import constant, cosine, inverse_sqrt, paper
 from regard.training.settings import improves
-from tests.training.toy import toy_settings
 
 modest = settings(deadline=None, max_examples=50, derandomize=True, database=None)
 step = st.integers(1, 100_000)

@@ -1,0 +1,174 @@
+"""Checkpoints: whole or not there, checked, the right ones kept, and a damaged one never silently used."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from tests.training.toy import toy_run, toy_settings
+
+from regard.errors import UserError
+from regard.training import Checkpoints, read_progress, read_weights
+from regard.training import checkpoint as module
+from regard.training.checkpoint import damage
+
+
+def saved(folder: Path, steps: list[int], keep: int = 10, best: dict[int, int] | None = None) -> Checkpoints:
+    """Checkpoints of `steps`; `best` says which step was the best one when a step was saved."""
+    checkpoints = Checkpoints(folder, keep)
+    for step in steps:
+        progress = {"step": step, "score": float(step), "best_step": (best or {}).get(step)}
+        checkpoints.save(step, {"w": torch.full((4,), float(step))}, {"exp_avg:w": torch.zeros(4)}, progress)
+    return checkpoints
+
+
+def names(checkpoints: Checkpoints) -> list[int]:
+    return [int(path.name.removeprefix("step-")) for path in checkpoints.all()]
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def change_a_digit(file: Path) -> None:
+    file.write_text(file.read_text().replace('"step": 3', '"step": 4'))
+
+
+def test_what_is_saved_comes_back(tmp_path: Path) -> None:
+    path = saved(tmp_path, [3]).resolve("last")
+    assert torch.equal(read_weights(path)["w"], torch.full((4,), 3.0))
+    assert read_progress(path)["step"] == 3
+    assert sorted(file.name for file in path.iterdir()) == ["model.safetensors", "state.json", "training.safetensors"]
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    best = {1: 1, 2: 2, 3: 2, 4: 2, 5: 2, 6: 6, 7: 6}
+    checkpoints = saved(tmp_path, [1, 2, 3, 4, 5], keep=2, best=best)
+    assert names(checkpoints) == [2, 4, 5]
+    index = json.loads((tmp_path / "checkpoints.json").read_text())
+    assert (index["best"], index["last"]) == ("step-00000002", "step-00000005")
+    assert index["scores"] == {"step-00000002": 2.0, "step-00000004": 4.0, "step-00000005": 5.0}
+    checkpoints = saved(tmp_path, [6, 7], keep=1, best=best)
+    assert names(checkpoints) == [6, 7]
+
+
+def test_names_are_resolved_even_without_the_index(tmp_path: Path) -> None:
+    checkpoints = saved(tmp_path, [1, 2, 3], best={1: 1, 2: 2, 3: 2})
+    (tmp_path / "checkpoints.json").unlink()
+    found = [checkpoints.resolve(name).name for name in ("best", "last", "step-00000001")]
+    assert found == ["step-00000002", "step-00000003", "step-00000001"]
+    with pytest.raises(UserError, match=r"(?s)no checkpoint 'averaged'.*step-00000001, step-00000002"):
+        checkpoints.resolve("averaged")
+    with pytest.raises(UserError, match=r"no checkpoint '\.\./step-00000001'"):
+        checkpoints.resolve("../step-00000001")
+    with pytest.raises(UserError, match="train first"):
+        Checkpoints(tmp_path / "empty").resolve("best")
+
+
+@pytest.mark.parametrize(
+    ("harm", "file", "complaint"),
+    [
+        (truncate, "model.safetensors", "has 77 of 80 bytes"),
+        (flip_a_bit, "model.safetensors", "sha256 differs"),
+        (flip_a_bit, "training.safetensors", "sha256 differs"),
+        (truncate, "state.json", "state.json is damaged"),
+        (change_a_digit, "state.json", "sha256 differs"),
+        (Path.unlink, "model.safetensors", "is missing"),
+        (Path.unlink, "state.json", "no such file"),
+    ],
+)
+def test_damage_is_found_and_the_next_older_one_used(
+    tmp_path: Path, harm: Callable[[Path], object], file: str, complaint: str
+) -> None:
+    checkpoints = saved(tmp_path, [1, 2, 3])
+    harm(tmp_path / "step-00000003" / file)
+    good, remarks = checkpoints.newest_good()
+    assert good == tmp_path / "step-00000002"
+    assert len(remarks) == 1 and complaint in remarks[0] and str(tmp_path / "step-00000003" / file) in remarks[0]
+
+
+def test_asking_for_a_damaged_one_names_the_file_and_a_whole_one(tmp_path: Path) -> None:
+    checkpoints = saved(tmp_path, [1, 2, 3])
+    truncate(tmp_path / "step-00000003" / "model.safetensors")
+    flip_a_bit(tmp_path / "step-00000002" / "model.safetensors")
+    with pytest.raises(UserError, match=r"(?s)step-00000003/model\.safetensors is damaged.*use step-00000001"):
+        checkpoints.resolve("last")
+    with pytest.raises(UserError, match=r"model\.safetensors cannot be read"):
+        read_weights(tmp_path / "step-00000003")
+
+
+def test_training_goes_on_from_the_last_good_one_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = toy_settings(max_steps=40, checkpoint_every=10)
+    toy_run(tmp_path / "whole", settings)
+    toy_run(tmp_path / "hurt", toy_settings(max_steps=30, checkpoint_every=10))
+    truncate(tmp_path / "hurt" / "checkpoints" / "step-00000030" / "training.safetensors")
+    capsys.readouterr()
+    toy_run(tmp_path / "hurt", settings)
+    said = capsys.readouterr().err
+    assert "step-00000030/training.safetensors is damaged" in said and "goes on from step-00000020" in said
+    ends = [read_weights(Checkpoints(tmp_path / name / "checkpoints").resolve("last")) for name in ("whole", "hurt")]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    assert damage(tmp_path / "hurt" / "checkpoints" / "step-00000030") is None
+
+
+def test_when_nothing_is_whole_training_does_not_start_over_in_silence(tmp_path: Path) -> None:
+    toy_run(tmp_path, toy_settings(max_steps=20))
+    truncate(tmp_path / "checkpoints" / "step-00000020" / "model.safetensors")
+    with pytest.raises(UserError, match=r"(?s)no checkpoint in .* can be used: .*model\.safetensors is damaged"):
+        toy_run(tmp_path, toy_settings(max_steps=20))
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    toy_run(tmp_path, toy_settings(max_steps=20))
+    half = tmp_path / "checkpoints" / ".step-00000040.x.partial"
+    (half / "step-00000040").mkdir(parents=True)
+    toy_run(tmp_path, toy_settings(max_steps=21))
+    assert not half.exists()
+
+
+def fsync_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+def library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(module, "save_file", full)
+
+
+@pytest.mark.parametrize("fill", [fsync_fails, library_fails])
+def test_a_full_disk_leaves_the_last_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    checkpoints = saved(tmp_path, [1], keep=1)
+    with monkeypatch.context() as patch:
+        fill(patch)
+        with pytest.raises(UserError, match=r"the disk is full: .*step-00000002"):
+            saved(tmp_path, [2], keep=1)
+    assert names(checkpoints) == [1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints.json", "step-00000001"]
+    assert checkpoints.newest_good() == (tmp_path / "step-00000001", [])
+
+
+def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FORMAT", 99)
+    path = saved(tmp_path, [1]).resolve("last")
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="newer version"):
+        read_progress(path)
