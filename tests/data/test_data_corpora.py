@@ -57,6 +57,12 @@ def test_named_columns_and_quotation_marks_in_tabs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a\.tsv has no column 'fr'") as caught:
         read(tmp_path, file="a.tsv", src_column="fr", tgt_column="en")
     assert "id, en, de" in str(caught.value)
+    write(tmp_path / "b.csv", "\n")
+    with pytest.raises(UserError, match=r"b\.csv has no column 'de'"):
+        read(tmp_path, file="b.csv", src_column="de", tgt_column="en")
+    write(tmp_path / "c.tsv", "de\ten\n")
+    with pytest.raises(UserError, match=r"c\.tsv holds no pair"):
+        read(tmp_path, file="c.tsv", src_column="de", tgt_column="en")
 
 
 def test_csv_fields_may_span_lines(tmp_path: Path) -> None:
@@ -101,6 +107,8 @@ def test_unequal_files_say_both_counts(tmp_path: Path, src_count: int, tgt_count
         ("a.jsonl", '{"src": "a", "tgt": 3}', r"line 1 has no text under the key 'tgt'"),
         ("a.jsonl", '["a", "b"]', r"line 1 has no text under the key 'src'"),
         ("a.jsonl", '{"src": "\\ud83d", "tgt": "b"}', r"a\.jsonl, line 1 holds half of a surrogate pair"),
+        ("a.jsonl", "\n \n", r"a\.jsonl holds no pair"),
+        ("a.csv", "\n\n", r"a\.csv holds no pair"),
         ("a.jsonl", "[" * 100_000, r"a\.jsonl, line 1 is not JSON"),
     ],
 )

@@ -81,7 +81,8 @@ def test_no_pair_grows_beyond_the_bound(store: Store, tmp_path: Path) -> None:
 def test_any_process_count_and_every_time_the_same(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropout_module, "CHUNK", 1)
+    monkeypatch.setattr(dropout_module, "CHUNK_PAIRS", 1)
+    monkeypatch.setattr(dropout_module, "CHUNK_WORDS", 2)
     make(tmp_path, store)
     content = {path.name: path.read_bytes() for path in (tmp_path / "dropout").iterdir()}
     make(tmp_path / "again", store, workers=2)

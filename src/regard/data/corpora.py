@@ -70,14 +70,21 @@ class Corpus(Settings):
 
 
 def read_pairs(corpus: Corpus, root: Path) -> Iterator[Pair]:
-    """The pairs of a corpus in order, read as they are asked for."""
+    """The pairs of a corpus in order, read as they are asked for; there is at least one."""
+    pair = None
+    for pair in _open(corpus, root):
+        yield pair
+    if pair is None:
+        raise UserError(f"{', '.join(map(str, corpus.files(root)))} holds no pair", "a corpus needs at least one")
+
+
+def _open(corpus: Corpus, root: Path) -> Iterator[Pair]:
     if corpus.builtin is not None and corpus.part is not None:
-        for number, (src, tgt) in enumerate(builtin.pairs(corpus.builtin, corpus.part), 1):
-            yield Pair(src, tgt, number)
-    elif corpus.file is not None:
-        yield from _reader(corpus)(corpus.files(root)[0], corpus)
-    else:
-        yield from _read_aligned(*corpus.files(root))
+        made = builtin.pairs(corpus.builtin, corpus.part)
+        return (Pair(src, tgt, number) for number, (src, tgt) in enumerate(made, 1))
+    if corpus.file is not None:
+        return _reader(corpus)(corpus.files(root)[0], corpus)
+    return _read_aligned(*corpus.files(root))
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -156,7 +163,7 @@ def _pick_columns(rows: Iterable[tuple[int, list[str]]], path: Path, corpus: Cor
     ]
     rows = iter(rows)
     if any(isinstance(column, str) for column in chosen):
-        header = next(rows)[1]
+        header = next(rows, (0, []))[1]
         chosen = [_position(column, header, path) for column in chosen]
     src, tgt = (int(column) for column in chosen)
     for number, row in rows:

@@ -35,7 +35,7 @@ from regard.text.vocabulary import Vocabulary
 BITS = 4
 DRAWN = 1 << BITS  # segmentations drawn for a word
 CUTS = DRAWN + 1  # the last one is that of plain byte pair encoding
-CHUNK = 2_000
+CHUNK_PAIRS, CHUNK_WORDS = 2_000, 200  # drawing the cuts of a word takes as long as splitting ten lines
 END = ""  # the word that stands for the end symbol: number 0, cut one way
 
 
@@ -160,7 +160,9 @@ def open_or_build_dropout(
     if unseal(folder, current) is None:
         with replacing(folder, folder=True) as place:
             for side, vocab, rows in sides:
-                chunks = (rows(np.arange(i, min(i + CHUNK, len(store)))) for i in range(0, len(store), CHUNK))
+                chunks = (
+                    rows(np.arange(i, min(i + CHUNK_PAIRS, len(store)))) for i in range(0, len(store), CHUNK_PAIRS)
+                )
                 words = _write_rows(place, side, vocab, chunks, count_workers(workers))
                 _write_cuts(place, side, vocab, words, (rate, seed), count_workers(workers))
             seal(place, current, {})
@@ -185,7 +187,7 @@ def _write_cuts(
     place: Path, side: str, vocab: Vocabulary, words: list[str], rate_and_seed: tuple[float, int], workers: int
 ) -> None:
     """Write the segmentations of every word, `CUTS` rows a word."""
-    chunks = (words[first : first + CHUNK] for first in range(0, len(words), CHUNK))
+    chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
     cut = map_in_order(Cutter, (vocab.to_json(), *rate_and_seed), chunks, workers)
     with closing(cut), RaggedWriter(place, f"{side}.cuts", smallest_unsigned(len(vocab))) as writer:
         for tokens, lengths in cut:
