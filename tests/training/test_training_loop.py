@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.toy import ToyBatch, ToyModel, ToySteps, ToyTask, cpu_world, toy_run, toy_settings, written_metrics
+from tests.training.toy import (
+    ToyBatch,
+    ToyLoss,
+    ToyModel,
+    ToySteps,
+    ToyTask,
+    cpu_world,
+    toy_run,
+    toy_settings,
+    written_metrics,
+)
 from torch import nn
 
 from regard.errors import UserError
-from regard.training import Checkpoints, Logs, Loss, TrainRecord, Validation, fit, read_progress, read_weights
+from regard.training import Checkpoints, Logs, TrainRecord, Validation, fit, read_progress, read_weights
 from regard.training.weights import weights_of
 
 
@@ -139,13 +149,13 @@ class Poisoned(ToyTask):
     def __init__(self, step: int, gradient_only: bool) -> None:
         self.step, self.gradient_only, self.seen = step, gradient_only, 0
 
-    def loss(self, model: nn.Module, batch: ToyBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: ToyBatch) -> ToyLoss:
         self.seen += 1
         good = super().loss(model, batch)
         if self.seen != self.step:
             return good
         first = next(model.parameters())
-        return Loss(good.sum + (first.sum() * 0).sqrt() if self.gradient_only else good.sum * math.nan, 1, good.nll)
+        return ToyLoss(good.sum + (first.sum() * 0).sqrt() if self.gradient_only else good.sum * math.nan, good.nll)
 
 
 @pytest.mark.parametrize("gradient_only", [False, True])

@@ -69,4 +69,6 @@ def test_two_processes_are_one_even_when_one_of_them_dies_and_is_restarted(tmp_p
     for one, two in zip(written_metrics(tmp_path / "one"), written_metrics(tmp_path / "two"), strict=True):
         assert (one["kind"], one["step"]) == (two["kind"], two["step"])
         if one["kind"] == "train":
-            assert one["loss"] == pytest.approx(two["loss"], rel=1e-4) and one["tokens"] == two["tokens"]
+            assert one["tokens"] == two["tokens"]
+            for name in ("loss", "gradient_norm"):
+                assert one[name] == pytest.approx(two[name], rel=1e-3)

@@ -23,7 +23,6 @@ from regard.config import apply_overrides, build
 from regard.runtime import RuntimeSettings, World, close_world, open_world
 from regard.training import (
     Checkpoints,
-    Loss,
     Outcome,
     TrainingSettings,
     Validation,
@@ -53,6 +52,12 @@ class ToyStep:
     epoch: float
 
 
+@dataclass(frozen=True)
+class ToyLoss:
+    sum: Tensor
+    nll: Tensor
+
+
 class ToyModel(nn.Module):
     """Embedding, dropout, norm, tied output: a bias and a tied matrix, as real models have."""
 
@@ -72,10 +77,10 @@ class ToyModel(nn.Module):
 class ToyTask:
     """Copy: the output at each place is the token there."""
 
-    def loss(self, model: nn.Module, batch: ToyBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: ToyBatch) -> ToyLoss:
         logits = model(batch.tokens)
         nll = F.cross_entropy(logits.float(), batch.tokens, reduction="sum")
-        return Loss(nll, batch.tokens.numel(), nll.detach())
+        return ToyLoss(nll, nll.detach())
 
     def validate(self, model: nn.Module) -> Validation:
         tokens = torch.arange(V, device=next(model.parameters()).device)

@@ -21,16 +21,18 @@ B_co = TypeVar("B_co", bound=Batch, covariant=True)
 B_contra = TypeVar("B_contra", bound=Batch, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Protocol):
     """Sums over the real target tokens of one batch: they are divided once, by the tokens of the whole step."""
 
-    sum: Tensor
-    """The objective: what is differentiated."""
-    count: Tensor | int
-    """Real target tokens."""
-    nll: Tensor
-    """Plain negative log-likelihood in nats, without smoothing or penalties: perplexity is exp(nll / count)."""
+    @property
+    def sum(self) -> Tensor:
+        """The objective: what is differentiated."""
+        ...
+
+    @property
+    def nll(self) -> Tensor:
+        """Plain negative log-likelihood in nats, without smoothing or penalties: perplexity is exp(nll / count)."""
+        ...
 
 
 class Sample(NamedTuple):
