@@ -166,9 +166,10 @@ def test_unchanged_is_opened_and_changed_is_made_anew(tmp_path: Path) -> None:
     edited = [*sentences(19), ("neu", "new")]
     assert texts(make(tmp_path, write(tmp_path, edited))) == edited
     seen = {made, identity(tmp_path)}
-    make(tmp_path, corpora, Filters(max_length=30))
+    swapped = make(tmp_path, [Corpus(file="a.tsv", src_column=1, tgt_column=0)])
+    assert texts(swapped) == [(tgt, src) for src, tgt in edited]
     seen.add(identity(tmp_path))
-    make(tmp_path, [Corpus(file="a.tsv", src_column=1, tgt_column=0)])
+    make(tmp_path, corpora, Filters(max_length=30))
     seen.add(identity(tmp_path))
     other = train_vocabulary(["ein anderer Text"], TextSettings(vocab_size=300, min_frequency=1))
     open_or_build(tmp_path / "store", corpora, tmp_path, other, CHARS, KEEP_ALL)

@@ -110,6 +110,7 @@ def test_frequent_words_are_one_piece() -> None:
     assert ALL["word"].pieces(ALL["word"].encode("The lazy dog.")) == ["The", "␣lazy", "␣dog", "."]
     assert ALL["word"].pieces(ALL["word"].encode("日本 ox")) == ["日", "本", "␣", "o", "x"]
     assert ALL["char"].pieces(ALL["char"].encode("Nä日")) == ["N", "ä", "日"]
+    assert len(ALL["char"].words("a\n\n\r\nb")) == 6
 
 
 def test_min_frequency_keeps_rare_words_out() -> None:
