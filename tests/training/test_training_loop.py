@@ -94,6 +94,20 @@ def test_the_gradient_is_of_the_sum_over_the_count() -> None:
     assert seen[0].perplexity == pytest.approx(math.exp(loss.item()), rel=1e-6)
 
 
+def test_dropout_falls_differently_at_every_step_and_part(tmp_path: Path) -> None:
+    seeds: list[int] = []
+
+    class Listening(ToyTask):
+        def loss(self, model: nn.Module, batch: ToyBatch) -> ToyLoss:
+            seeds.append(torch.initial_seed())
+            return super().loss(model, batch)
+
+    for seed in (3, 4):
+        settings = toy_settings(max_steps=10, accumulation=3)
+        toy_run(tmp_path / str(seed), settings, cpu_world(seed), task=Listening())
+    assert len(set(seeds)) == len(seeds) == 60
+
+
 @pytest.mark.parametrize(
     ("stop", "variant"),
     [

@@ -88,11 +88,8 @@ class _Run(Generic[B]):
         self.remarks = self.state.resume(checkpoints)
         self.progress, self.window = self.state.progress, self.state.window
         self.norm = torch.zeros(())
-        self._first_step, self._seconds_before, self._began = (
-            self.progress.step,
-            self.progress.seconds,
-            time.monotonic(),
-        )
+        self._first_step, self._seconds_before = self.progress.step, self.progress.seconds
+        self._began = time.monotonic()
 
     @contextmanager
     def opened(self) -> Iterator[Interruption]:
