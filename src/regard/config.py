@@ -90,7 +90,9 @@ def _explain(settings: type[Settings], problem: Any) -> str:
     key = ".".join(part for part in location if not part.startswith(("list[", "function-", "union[")))
     kind, given = problem["type"], problem.get("input")
     if kind == "extra_forbidden":
-        close = nearest(key, list(setting_names(settings)))
+        names = list(setting_names(settings))
+        groups = {name.rpartition(".")[0] for name in names if "." in name}
+        close = nearest(key, [*sorted(groups), *names])
         return f"{key}: there is no such setting" + (f"; did you mean {close}?" if close else "")
     if kind == "missing":
         return f"{key}: must be given"

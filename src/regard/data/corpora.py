@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from pydantic import model_validator
 
@@ -88,26 +88,33 @@ def _open(corpus: Corpus, root: Path) -> Iterator[Pair]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file without their ends; a byte order mark at its start is dropped."""
-    number = offset = 0
+    """The lines of a UTF-8 file, of which there is at least one."""
+    line = None
     with open_binary(path) as stream:
-        for number, raw in enumerate(_raw_lines(stream, path), 1):
-            if len(raw) > LONGEST_LINE:
-                raise UserError(f"{path}, line {number} is longer than {LONGEST_LINE} bytes", "is this a text file?")
-            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            try:
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
-            except UnicodeDecodeError as error:
-                place = offset + len(raw) - len(line) + error.start
-                problem = f"{path}, line {number} is not UTF-8: byte {line[error.start]:#04x} at offset {place}"
-                remedy = "convert the file: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, whatever it is written in)"
-                raise UserError(problem, remedy) from error
-            offset += len(raw)
-    if number == 0:
+        for line in decode_lines(stream, path):
+            yield line
+    if line is None:
         raise UserError(f"{path} is empty", "a corpus needs at least one line")
 
 
-def _raw_lines(stream: Any, path: Path) -> Iterator[bytes]:
+def decode_lines(stream: BinaryIO, name: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 stream without their ends; a byte order mark at its start is dropped."""
+    offset = 0
+    for number, raw in enumerate(_raw_lines(stream, name), 1):
+        if len(raw) > LONGEST_LINE:
+            raise UserError(f"{name}, line {number} is longer than {LONGEST_LINE} bytes", "is this a text file?")
+        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            place = offset + len(raw) - len(line) + error.start
+            problem = f"{name}, line {number} is not UTF-8: byte {line[error.start]:#04x} at offset {place}"
+            remedy = "convert it: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, whatever it is written in)"
+            raise UserError(problem, remedy) from error
+        offset += len(raw)
+
+
+def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     try:
         while line := stream.readline(LONGEST_LINE + 1):
             yield line

@@ -41,14 +41,25 @@ def train(
     """Train what the recipe says in `folder`; with `resume`, go on where a run in that folder stopped."""
     world = open_world(recipe.runtime)
     try:
-        if world.is_main:
-            run = begin(recipe, folder, resume or restarted())
-            prepare(run, say, progress)
-        from_main(None, world)  # the others wait until everything is prepared
+        problem = begin_and_prepare(recipe, folder, resume, say, progress) if world.is_main else None
+        problem = from_main(problem, world)  # the others wait until everything is prepared, and fail together
+        if problem is not None:
+            raise problem
         run = Run.open(folder)
         return Trained(run, fit_run(run, world, log))
     finally:
         close_world()
+
+
+def begin_and_prepare(
+    recipe: Recipe, folder: Path, resume: bool, say: Say, progress: Progress | None
+) -> UserError | None:
+    """Everything one process does before all of them train; what the user must know is returned, for all to raise."""
+    try:
+        prepare(begin(recipe, folder, resume or restarted()), say, progress)
+    except UserError as problem:
+        return problem
+    return None
 
 
 def restarted() -> bool:

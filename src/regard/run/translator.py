@@ -12,6 +12,7 @@ import torch
 
 from regard.config import build
 from regard.decoding import DecodingSettings, Ensemble
+from regard.decoding.settings import READ_BY
 from regard.errors import UserError
 from regard.run.folder import Run
 from regard.runtime import RuntimeSettings, open_world
@@ -25,7 +26,7 @@ class Translator:
     def __init__(
         self, runs: Sequence[Run], checkpoint: str = "best", device: str = "auto", precision: str = "fp32"
     ) -> None:
-        world = open_world(RuntimeSettings.model_validate({"device": device, "precision": precision}))
+        world = open_world(build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"))
         self.run, self.device = runs[0], world.device
         for other in runs[1:]:
             if [v.to_json() for v in other.vocabularies] != [v.to_json() for v in self.run.vocabularies]:
@@ -48,7 +49,7 @@ class Translator:
 
     def decoding(self, **changes: Any) -> DecodingSettings:
         """The run's search settings with some of them changed: beam=1, nbest=5, search="sample", ..."""
-        return build(DecodingSettings, self.task.decoding.model_dump() | changes, "decoding")
+        return build(DecodingSettings, searching(self.task.decoding, changes), "decoding")
 
     def translate(self, sentences: str | Sequence[str], **changes: Any) -> Any:
         """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
@@ -77,3 +78,24 @@ class Translator:
             x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
         return attention_maps(rows, columns, encoder, decoder, cross, start="⟨s⟩")
+
+
+def searching(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, Any]:
+    """`settings` with `changes`, as whoever wrote only the changes means them.
+
+    A setting that one search alone reads asks for that search (beam=5 for beam, top_k=10 for sample), and several
+    translations ask for a search that finds them. What the recipe said for another search is left behind.
+    """
+    search = changes.get("search") or next(
+        (search for search, names in READ_BY.items() if any(name in changes for name in names)), settings.search
+    )
+    if search == "greedy" and "search" not in changes and changes.get("nbest", 1) > 1:
+        search = "beam"
+    values = settings.model_dump() | {"search": search}
+    if search != settings.search:
+        unread = {name for other, names in READ_BY.items() if other != search for name in names} | {"nbest"}
+        values = {name: value for name, value in values.items() if name not in unread}
+    if search == "beam":  # as many texts in view as are asked for, and no more asked for than are in view
+        beam = changes.get("beam") or max(values.get("beam", DecodingSettings().beam), changes.get("nbest", 1))
+        values |= {"beam": beam, "nbest": min(values.get("nbest", 1), beam)}
+    return values | changes

@@ -1,0 +1,98 @@
+"""regard: attention models from raw text to a trained, evaluated and explained translator.
+
+from regard import Translator, load_recipe, train
+train(load_recipe("dates"), Path("runs/dates"))
+Translator.load("runs/dates").translate("Sunday, November 15, 2026")
+
+Names are found when they are first used, so importing the package costs nothing and loads neither torch nor any other
+large library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.attention import MultiHeadAttention, attend
+    from regard.config import Settings
+    from regard.decoding import DecodingSettings, Hypothesis, beam_search, greedy_search, sample
+    from regard.errors import UserError
+    from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
+    from regard.models import Transformer, TransformerSettings
+    from regard.recipe import Recipe, load_recipe
+    from regard.run import Evaluation, Run, Translator, evaluate, train
+    from regard.tasks import Prediction, Translation
+    from regard.text import TextSettings, Vocabulary, train_vocabulary
+    from regard.training import Checkpoints, TrainingSettings, average_checkpoints, fit
+    from regard.viz import curve, heatmap, write_report
+
+__version__ = "0.1.0"
+
+HOMES = {
+    "regard.attention": ("MultiHeadAttention", "attend"),
+    "regard.config": ("Settings",),
+    "regard.decoding": ("DecodingSettings", "Hypothesis", "beam_search", "greedy_search", "sample"),
+    "regard.errors": ("UserError",),
+    "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
+    "regard.models": ("Transformer", "TransformerSettings"),
+    "regard.recipe": ("Recipe", "load_recipe"),
+    "regard.run": ("Evaluation", "Run", "Translator", "evaluate", "train"),
+    "regard.tasks": ("Prediction", "Translation"),
+    "regard.text": ("TextSettings", "Vocabulary", "train_vocabulary"),
+    "regard.training": ("Checkpoints", "TrainingSettings", "average_checkpoints", "fit"),
+    "regard.viz": ("curve", "heatmap", "write_report"),
+}
+"""Where each public name lives."""
+
+__all__ = [
+    "Checkpoints",
+    "DecodingSettings",
+    "Evaluation",
+    "Hypothesis",
+    "MultiHeadAttention",
+    "Prediction",
+    "Recipe",
+    "Run",
+    "Score",
+    "Settings",
+    "TextSettings",
+    "TrainingSettings",
+    "Transformer",
+    "TransformerSettings",
+    "Translation",
+    "Translator",
+    "UserError",
+    "Vocabulary",
+    "__version__",
+    "attend",
+    "average_checkpoints",
+    "beam_search",
+    "bleu",
+    "chrf",
+    "compare",
+    "curve",
+    "evaluate",
+    "exact_match",
+    "fit",
+    "greedy_search",
+    "heatmap",
+    "load_recipe",
+    "sample",
+    "ter",
+    "train",
+    "train_vocabulary",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name's room when the name is first used."""
+    for home, names in HOMES.items():
+        if name in names:
+            value = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,47 @@
+"""The command line: one verb a file, and `main`, which every start goes through.
+
+Large libraries are imported inside the verbs, so that asking for help is instant.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from regard.errors import UserError
+
+USER_ERROR, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    0 done, 1 something the user gave cannot be used (said without a traceback), 2 a command that cannot be understood,
+    130 interrupted. Any other exception is a defect of ours and shows where it happened.
+    """
+    from regard.cli.app import app_command
+    from regard.cli.screen import complain
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # text is UTF-8 whatever the machine's locale says
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        app_command().main(args=None if arguments is None else list(arguments), prog_name="regard")
+    except UserError as error:
+        complain(error)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as exit_:
+        return _flushed(exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None))
+    return _flushed(0)
+
+
+def _flushed(status: int) -> int:
+    """Write out what is still held back; a reader that went away (`| head`) is no error worth words."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return USER_ERROR
+    return status

@@ -1,0 +1,58 @@
+"""All verbs put together."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from regard import __version__
+from regard.cli.average import average
+from regard.cli.demo import demo
+from regard.cli.evaluate import evaluate
+from regard.cli.inspect import inspect
+from regard.cli.options import grouped
+from regard.cli.recipes import recipes
+from regard.cli.train import train
+from regard.cli.translate import translate
+
+app = typer.Typer(
+    name="regard",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="regard VERB --help explains a verb, with examples.",
+)
+
+VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, recipes]
+for verb in VERBS:
+    app.command()(grouped(verb))
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and nothing else."""
+    if asked:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def regard(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Attention models from raw text to a trained, evaluated and explained translator.
+
+    \b
+    Examples:
+      regard demo                                        watch one learn, two minutes
+      regard train dates                                 train a recipe that comes with the toolkit
+      echo "5 November 2026" | regard translate runs/dates
+    """
+
+
+def app_command() -> Any:
+    """The whole command line as one object that can be run."""
+    return get_command(app)

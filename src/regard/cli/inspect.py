@@ -1,0 +1,103 @@
+"""regard inspect: what a model looked at while it translated one sentence."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
+from regard.cli.screen import in_colour, result, result_json
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run import Translator
+    from regard.viz import Map
+
+
+def inspect(
+    run: RunFolder,
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="The sentence to translate and explain.")],
+    search: SearchOptions,
+    model: ModelOptions,
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Explain this translation instead of the model's own.")
+    ] = None,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [their mean].")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the page goes [RUN/inspect.html].")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Translate one sentence and show where each word was read from.
+
+    The terminal shows the attention from the decoder to the source: a row is a piece being written, a column a piece of
+    the source, and darker means more. The page it writes shows every layer and head, of the encoder and decoder too.
+
+    \b
+    Examples:
+      regard inspect runs/dates "Sunday, November 15, 2026"
+      regard inspect runs/dates "Sunday, November 15, 2026" --layer 1 --head 3
+      regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
+    """
+    from regard.run.report import sentence_report
+    from regard.viz import write_report
+
+    translator = model.load(run)
+    text, score, maps = explain(translator, sentence, target, search.changes())
+    picture = draw(maps[-1], layer, head)
+    page = output or translator.run.folder / "inspect.html"
+    write_report(page, sentence_report(translator, sentence, text, maps))
+    if as_json:
+        shown = [map_values(found) for found in maps]
+        result_json({"source": sentence, "translation": text, "score": score, "maps": shown, "report": str(page)})
+        return
+    result(f"{text}\n\n{picture}\n")
+    result(f"every layer and head, to open in a browser: {page}")
+
+
+def explain(
+    translator: "Translator", sentence: str, target: str | None, changes: dict[str, Any]
+) -> "tuple[str, float | None, list[Map]]":
+    """The translation, its score, and the maps of encoder, decoder and cross attention."""
+    if not sentence.strip():
+        raise UserError("the sentence is blank", 'write one in quotation marks: regard inspect RUN "A sentence."')
+    longest = translator.task.max_source
+    sides = [(sentence, translator.task.src_vocabulary), (target or "", translator.task.tgt_vocabulary)]
+    for text, vocabulary in sides:
+        pieces = len(vocabulary.encode(text)) + 1
+        if pieces > longest:
+            raise UserError(
+                f"the text has {pieces} pieces, and this run was trained with data.max_length={longest}",
+                "inspect one sentence, or a part of it",
+            )
+    if target is not None:
+        return target, None, translator.attention(sentence, target)
+    prediction, maps = translator.explain(sentence, **changes)
+    return prediction.text, prediction.hypotheses[0].score, maps
+
+
+def draw(cross: "Map", layer: int | None = None, head: int | None = None) -> str:
+    """The heat map of one head of one layer, or of the mean of its heads, under a line that says which."""
+    import numpy as np
+
+    from regard.viz import heatmap
+
+    weights = np.asarray(cross.weights)
+    layers, heads = weights.shape[:2]
+    for name, number, count in (("layer", layer, layers), ("head", head, heads)):
+        if number is not None and not 1 <= number <= count:
+            raise UserError(f"there is no {name} {number}", f"this model's decoder has {name}s 1 to {count}")
+    chosen = layer or layers
+    of_layer = weights[chosen - 1]
+    matrix = of_layer.mean(axis=0) if head is None else of_layer[head - 1]
+    title = f"cross attention, layer {chosen} of {layers}, " + (
+        f"mean of {heads} heads" if head is None else f"head {head} of {heads}"
+    )
+    return f"{title}\n\n{heatmap(matrix, cross.rows, cross.columns, colour=in_colour())}"
+
+
+def map_values(found: "Map") -> dict[str, Any]:
+    """A map as plain values, its weights (layer, head, row, column) to four digits."""
+    import numpy as np
+
+    weights = np.asarray(found.weights, dtype=np.float64).round(4).tolist()
+    return {"name": found.name, "rows": list(found.rows), "columns": list(found.columns), "weights": weights}

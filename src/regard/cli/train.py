@@ -1,0 +1,135 @@
+"""regard train: from a recipe to a run."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import AsJson
+from regard.cli.screen import Ticker, result, result_json, say
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
+    from regard.run import Run
+    from regard.run.train import Trained
+
+INTERRUPTED = 130
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE", help="A recipe file, the name of one that regard recipes lists, or a run's folder."
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed for this run.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run lives [runs/NAME].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run in that folder stopped.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model as a recipe says.
+
+    It reads the text, learns its vocabulary, then learns to translate, and keeps the best weights. Ctrl-C
+    stops after the current step and saves; a run's own folder in place of a recipe goes on with it, exactly as if
+    nothing had happened. regard recipes --settings lists everything NAME=VALUE can change.
+
+    \b
+    Examples:
+      regard train dates
+      regard train my.toml training.max_steps=2000 model.size=small --run runs/small
+      regard train runs/small training.max_steps=4000          go on, and further
+      torchrun --nproc-per-node 2 -m regard train my.toml      on two GPUs
+    """
+    wanted, folder, again = find(recipe, settings or [], run, resume)
+    trained = train_recipe(wanted, folder, again)
+    if as_json:
+        result_json(outcome_json(trained))
+    else:
+        result(summary(trained))
+        if trained.outcome.reason != "interrupted":
+            result(what_next(trained.run))
+    if trained.outcome.reason == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+
+
+def find(source: str, settings: list[str], run: Path | None, resume: bool) -> tuple["Recipe", Path, bool]:
+    """The recipe, the folder of its run, and whether to go on with what is there."""
+    from regard.recipe import load_recipe, shipped_recipes
+    from regard.run import Run
+
+    folder = Path(source)
+    if folder.is_dir() and source not in {
+        path.stem for path in shipped_recipes() if not (folder / "recipe.toml").exists()
+    }:
+        Run.open(folder)
+        return load_recipe(folder / "recipe.toml", settings), run or folder, resume or run is None
+    recipe = load_recipe(source, settings)
+    return recipe, run or Path("runs") / recipe.name, resume
+
+
+def train_recipe(recipe: "Recipe", folder: Path, resume: bool) -> "Trained":
+    """Train with the progress of every stage on stderr."""
+    from regard.run import train as train_run
+
+    say(f"{recipe.name}: {recipe.about or recipe.task}, in {folder}")
+    with Ticker("tokenised pairs:") as ticker:
+
+        def tell(text: str) -> None:
+            ticker.clear()
+            say(text)
+
+        return train_run(recipe, folder, resume=resume, say=tell, progress=ticker)
+
+
+def outcome_json(trained: "Trained") -> dict[str, Any]:
+    """How training ended, for programs."""
+    outcome, run = trained.outcome, trained.run
+    return {
+        "run": str(run.folder),
+        "step": outcome.step,
+        "reason": outcome.reason,
+        "monitor": run.recipe.training.monitor,
+        "best": outcome.best,
+        "best_step": outcome.best_step,
+        "metrics": outcome.metrics,
+    }
+
+
+def summary(trained: "Trained") -> str:
+    """How training ended, for people."""
+    outcome, run = trained.outcome, trained.run
+    if outcome.reason == "interrupted":
+        return f"saved at step {outcome.step}; go on with: regard train {shlex.quote(str(run.folder))}"
+    lines = [f"{run.folder}: trained {outcome.step:,} steps (stopped by {outcome.reason})"]
+    if outcome.best is not None:
+        lines.append(
+            f"best {run.recipe.training.monitor}: {outcome.best:.4g} in validation, at step {outcome.best_step}"
+        )
+    if outcome.reason == "max_steps":
+        lines.append(f"further: regard train {shlex.quote(str(run.folder))} training.max_steps={2 * outcome.step}")
+    return "\n".join(lines)
+
+
+def what_next(run: "Run") -> str:
+    """Commands that work as they stand."""
+    folder, example = shlex.quote(str(run.folder)), shlex.quote(example_of(run))
+    lines = [
+        "next:",
+        f"  echo {example} | regard translate {folder}",
+        f"  regard evaluate {folder}{'' if run.recipe.data.test else ' --on valid'}",
+        f"  regard inspect {folder} {example}",
+    ]
+    return "\n".join(lines)
+
+
+def example_of(run: "Run", longest: int = 80) -> str:
+    """A short source sentence of the validation data."""
+    from regard.data.corpora import read_pairs
+
+    pairs = read_pairs(run.recipe.data.valid[0], run.recipe.data.folder)
+    texts = (pair.src.strip() for pair, _ in zip(pairs, range(100), strict=False))
+    return next((text for text in texts if text and len(text) <= longest and text.isprintable()), "...")
