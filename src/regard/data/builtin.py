@@ -26,7 +26,7 @@ STYLES = [(locale, form) for locale in (*ABBREVIATING, "de", "zh", "ja", "ko") f
 STYLES += [(locale, "medium") for locale in ABBREVIATING]
 FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 DATES: dict[Part, int] = {"train": 30_000, "valid": 1_000, "test": 2_000}
-NUMBERS: dict[Part, int] = {"train": 10_000, "valid": 500, "test": 1_000}
+NUMBERS: dict[Part, int] = {"train": 20_000, "valid": 500, "test": 2_000}
 LARGEST_DIGITS = 6
 
 

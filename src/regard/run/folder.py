@@ -17,6 +17,7 @@ import torch
 
 from regard.config import build, read_toml
 from regard.data.corpora import Corpus, read_pairs
+from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL, Filters
 from regard.data.store import Store, open_or_build
 from regard.decoding import DecodingSettings
@@ -116,6 +117,16 @@ class Run:
         filters = Filters.of(data) if part == "train" else KEEP_ALL
         folder = self.folder / "store" / part
         return open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+
+    def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
+        """The training pairs, cut anew in every epoch where BPE-dropout is asked for."""
+        store, text, data = self.store("train", progress), self.recipe.text, self.recipe.data
+        if not text.dropout:
+            return store
+        folder, seed = self.folder / "store" / "dropout", self.recipe.runtime.seed
+        return open_or_build_dropout(
+            folder, store, *self.vocabularies, text.dropout, seed, data.max_length, data.workers
+        )
 
     def pairs(self, part: str) -> list[tuple[str, str]]:
         """The text of "valid" or "test"."""

@@ -92,6 +92,9 @@ def prepare(run: Run, say: Say, progress: Progress | None = None) -> None:
         if part == "train":
             say(store.report.table())
         say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
+    if run.recipe.text.dropout:
+        say("drawing the segmentations of BPE-dropout")
+        run.training_store()
     say(f"vocabulary: {pieces} pieces")
 
 
@@ -135,7 +138,7 @@ class Stream:
         training = run.recipe.training
         self._pin = world.device.type == "cuda"
         self._batches = Batches(
-            run.store("train"),
+            run.training_store(),
             training.batch_tokens,
             run.recipe.runtime.seed,
             world.rank,

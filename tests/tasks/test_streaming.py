@@ -1,0 +1,56 @@
+"""Stretches, groups and cuts: nothing lost, nothing out of order, every bound kept."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.tasks.streaming import cut, groups_by_length, halves, stretches
+from regard.text import TextSettings, Vocabulary, train_vocabulary
+
+quick = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+
+
+def vocabulary() -> Vocabulary:
+    return train_vocabulary(["a house, a mouse. 一只猫！"] * 3, TextSettings(vocab_size=300))
+
+
+@quick
+@given(st.lists(st.text(max_size=30)), st.integers(1, 5), st.integers(1, 40))
+def test_stretches_keep_every_line_in_order(lines: list[str], most_lines: int, most_characters: int) -> None:
+    found = list(stretches(iter(lines), most_lines, most_characters))
+    assert [line for stretch in found for line in stretch] == lines
+    for stretch in found:
+        assert len(stretch) <= most_lines
+        assert len(stretch) == 1 or sum(map(len, stretch)) <= most_characters
+
+
+@quick
+@given(st.lists(st.integers(0, 60)), st.integers(1, 100))
+def test_groups_hold_everything_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    groups = groups_by_length(lengths, budget)
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[index] for index in group) <= budget
+
+
+@quick
+@given(st.text(alphabet="ab ,.。猫", min_size=1, max_size=200), st.integers(1, 20))
+def test_a_cut_loses_only_blanks_and_keeps_the_limit(text: str, limit: int) -> None:
+    words = vocabulary()
+    parts = cut(text, words, limit)
+    rest = iter(text)
+    for part, ids in parts:
+        assert len(ids) <= limit or len(part) == 1
+        assert all(character in rest for character in part), "the parts follow each other in the text"
+    kept = "".join(part for part, _ in parts)
+    assert "".join(kept.split()) == "".join(text.split())
+
+
+def test_a_short_text_is_one_part_and_a_long_one_is_cut_at_a_sentence() -> None:
+    words = vocabulary()
+    assert cut("a mouse.", words, 50) == [("a mouse.", words.encode("a mouse."))]
+    assert halves("The first sentence is here. The second one is there.") == (
+        "The first sentence is here.",
+        "The second one is there.",
+    )
+    assert halves("一只猫！一只猫！") == ("一只猫！", "一只猫！")
+    assert halves("xxxxyyyy") == ("xxxx", "yyyy")

@@ -1,0 +1,108 @@
+"""The task on a small model: objective, likelihood, and prediction that keeps lines, order and prefixes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.attention import Packed, Padded
+from regard.data.collate import collate
+from regard.decoding import DecodingSettings
+from regard.losses import r_drop
+from regard.models import Transformer, TransformerSettings
+from regard.tasks import Objective, Translation
+from regard.text import EOS, PAD, TextSettings, train_vocabulary
+
+GREEDY = DecodingSettings(search="greedy", extra_length=5)
+
+
+@pytest.fixture(scope="module")
+def task() -> Translation:
+    vocabulary = train_vocabulary(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
+    return Translation(vocabulary, vocabulary, decoding=GREEDY, max_source=16)
+
+
+@pytest.fixture(scope="module")
+def model(task: Translation) -> Transformer:
+    torch.manual_seed(0)
+    settings = TransformerSettings(size="tiny", d_model=32, num_heads=2, d_ff=64, norm="pre", dropout=0.3)
+    return Transformer(settings, len(task.src_vocabulary), len(task.tgt_vocabulary)).eval()
+
+
+def pairs(task: Translation, *texts: tuple[str, str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    encode = task.src_vocabulary.encode
+    return [(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in texts]
+
+
+def test_the_objective_is_smoothed_cross_entropy_in_either_layout(task: Translation, model: Transformer) -> None:
+    batch = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
+    logits = model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
+    expected = F.cross_entropy(
+        logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
+    )
+    for layout in (Padded, Packed):
+        loss = replace(task, layout=layout).loss(model, batch)
+        torch.testing.assert_close(loss.sum, expected)
+        assert int(loss.count) == int(batch.tgt_lengths.sum())
+
+
+@pytest.mark.parametrize("layout", [Padded, Packed])
+def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer, layout: type) -> None:
+    batch = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
+    strict = replace(task, objective=Objective(0.1, r_drop=5.0), layout=layout)
+    torch.testing.assert_close(strict.loss(model, batch).sum, task.loss(model, batch).sum)
+    model.train()
+    try:
+        torch.manual_seed(1)
+        loss = strict.loss(model, batch)
+        torch.manual_seed(1)
+        plain = replace(strict, objective=Objective(0.1, r_drop=1e-30)).loss(model, batch)
+        torch.manual_seed(1)
+        twice = [torch.cat([x, x]) for x in (batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_lengths)]
+        first, second = model(layout.of(*twice[:2]), layout.of(*twice[2:])).chunk(2)  # type: ignore[attr-defined]
+        labels = layout.of(batch.labels, batch.tgt_lengths).ids  # type: ignore[attr-defined]
+        torch.testing.assert_close(loss.sum - plain.sum, 5.0 / 2 * r_drop(first, second, labels), atol=1e-4, rtol=1e-4)
+        assert loss.sum > plain.sum
+    finally:
+        model.eval()
+
+
+def test_predictions_keep_lines_order_and_blanks_however_they_are_grouped(task: Translation, model: Transformer) -> None:
+    lines = ["one", "", "two three four five one two", "   ", "five", "three three"]
+
+    def stream() -> Iterator[str]:
+        yield from lines
+
+    together = list(task.predict(model, stream()))
+    assert [p.source for p in together] == lines
+    assert [p.text for p in together][1] == "" and together[3].parts == 0
+    for line, prediction in zip(lines, together, strict=True):
+        if line.strip():
+            (alone,) = task.predict(model, [line])
+            assert alone.text == prediction.text
+            assert alone.hypotheses[0].log_prob == pytest.approx(prediction.hypotheses[0].log_prob, abs=1e-4)
+    narrow = replace(task, decoding=GREEDY.model_copy(update={"batch_tokens": 1}))
+    assert [p.text for p in narrow.predict(model, lines)] == [p.text for p in together]
+
+
+def test_a_long_line_is_translated_in_parts_and_stays_one_line(task: Translation, model: Transformer) -> None:
+    (prediction,) = task.predict(model, ["one two three. " * 40])
+    assert prediction.parts > 10 and len(prediction.texts) == 1
+    assert "\n" not in prediction.text and prediction.text.count(" ") >= prediction.parts - 1
+
+
+def test_a_prefix_begins_the_translation(task: Translation, model: Transformer) -> None:
+    found = list(task.predict(model, ["one", "two", "three"], prefixes=["eins zwei", "", "drei"]))
+    assert found[0].text.startswith("eins zwei") and found[2].text.startswith("drei")
+    (free,) = task.predict(model, ["two"])
+    assert found[1].text == free.text
+
+
+def test_attention_names_every_piece(task: Translation, model: Transformer) -> None:
+    target = task.tgt_vocabulary.encode("eins zwei")
+    source_pieces, target_pieces, weights = task.attentions(model, "one two", target)
+    assert source_pieces[-1] == "⟨/s⟩" and target_pieces[-1] == "⟨/s⟩"
+    assert weights.cross.shape == (1, 2, 2, len(target_pieces), len(source_pieces))
