@@ -1,43 +1,49 @@
 # make demo    watch a Transformer learn to translate dates     make test    everything that is proven
-# make check   ruff, ruff format, mypy strict                   make bench   throughput beside the peers, CPU
+# make check   ruff, ruff format, mypy strict                   make bench   throughput beside the peers, on the CPU
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
 TORCH := torch==2.13.0
-JOBS ?= 2
 
 .PHONY: demo test check format bench install clean
 
 demo: $(READY)
 	$(BIN)/regard demo
 
-test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: $(READY_DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-check: $(READY)
+check: $(READY_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(READY)
+format: $(READY_DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)
+bench: $(READY_DEV)
 	$(BIN)/python benchmarks/cpu.py
 
 install: $(READY)
 
 # torch first and alone: nothing after it may pull in another build of it.
 $(READY): requirements.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or later, this is " + sys.version.split()[0] + \
-	  "; write: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("regard needs Python 3.11 or later, this is %d.%d; write: make PYTHON=python3.12" % v[:2])'
+	@echo "installing into $(VENV): torch first, then the rest (minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $(TORCH)
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(READY_DEV): $(READY) requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist
