@@ -9,6 +9,7 @@ from typer.main import get_command
 from regard import __version__
 from regard.cli.average import average
 from regard.cli.demo import demo
+from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.inspect import inspect
 from regard.cli.options import grouped
@@ -25,7 +26,7 @@ app = typer.Typer(
     epilog="regard VERB --help explains a verb, with examples.",
 )
 
-VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, recipes]
+VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, doctor, recipes]
 for verb in VERBS:
     app.command()(grouped(verb))
 

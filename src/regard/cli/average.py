@@ -47,9 +47,10 @@ def average(
 
 
 def named(run: "Run", names: str) -> list[Path]:
-    """The checkpoints of a comma-separated list, each of them whole."""
-    chosen = [run.checkpoints.resolve(name.strip()) for name in names.split(",") if name.strip()]
-    if len(set(chosen)) < 2:
+    """The checkpoints of a comma-separated list, each of them whole and counted once."""
+    found = (run.checkpoints.resolve(name.strip()) for name in names.split(",") if name.strip())
+    chosen = list(dict.fromkeys(found))
+    if len(chosen) < 2:
         raise UserError(f"--checkpoints {names} names fewer than two checkpoints", f"there are {kept_names(run)}")
     return chosen
 

@@ -27,7 +27,10 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed for this run.")
     ] = None,
-    run: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run lives [runs/NAME].")] = None,
+    # torchrun takes --run for an abbreviation of its own --run-path, hence the short name.
+    run: Annotated[
+        Path | None, typer.Option("--run", "-o", metavar="FOLDER", help="Where the run lives [runs/NAME].")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run in that folder stopped.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +45,7 @@ def train(
       regard train dates
       regard train my.toml training.max_steps=2000 model.size=small --run runs/small
       regard train runs/small training.max_steps=4000          go on, and further
-      torchrun --nproc-per-node 2 -m regard train my.toml      on two GPUs
+      torchrun --nproc-per-node 2 -m regard train my.toml -o runs/two
     """
     wanted, folder, again = find(recipe, settings or [], run, resume)
     trained = train_recipe(wanted, folder, again)
@@ -57,14 +60,16 @@ def train(
 
 
 def find(source: str, settings: list[str], run: Path | None, resume: bool) -> tuple["Recipe", Path, bool]:
-    """The recipe, the folder of its run, and whether to go on with what is there."""
+    """The recipe, the folder of its run, and whether to go on with what is there.
+
+    A folder is a run, which brings its own recipe; a folder that is none may share its name with a shipped recipe.
+    """
     from regard.recipe import load_recipe, shipped_recipes
     from regard.run import Run
 
     folder = Path(source)
-    if folder.is_dir() and source not in {
-        path.stem for path in shipped_recipes() if not (folder / "recipe.toml").exists()
-    }:
+    is_run = (folder / "recipe.toml").is_file()
+    if is_run or (folder.is_dir() and source not in {path.stem for path in shipped_recipes()}):
         Run.open(folder)
         return load_recipe(folder / "recipe.toml", settings), run or folder, resume or run is None
     recipe = load_recipe(source, settings)
