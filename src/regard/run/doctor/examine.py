@@ -1,0 +1,89 @@
+"""The straight line of an examination, from the recipe to the clock:
+
+recipe -> device -> files -> vocabularies -> stores -> model -> memory, disk and time
+
+Each check is yielded as soon as it is known. What later checks stand on ends the line when it fails.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from regard.errors import UserError
+from regard.recipe import Recipe, load_recipe
+from regard.run.doctor import costs, learning, texts
+from regard.run.doctor.check import Check, guarded
+from regard.run.doctor.patient import Patient
+from regard.run.doctor.survey import Progress, Survey, survey, write_sample
+from regard.run.folder import Run
+from regard.runtime import World, close_world, open_world
+
+FIRST_THIS = Check("the rest", "skip", "not examined: it stands on what failed", "mend that and ask again")
+
+
+def examine(
+    source: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    folder: Path | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Check]:
+    """Examine a recipe before hours are spent on it. Nothing is written but into a temporary folder.
+
+    `folder` is where the run would be. `quick` reads only the beginning of the files and trains nothing.
+    """
+    name = "recipe"
+    try:
+        recipe = load_recipe(source, overrides)
+        yield Check(name, "pass", f"{recipe.name}: every setting is known and fits the others")
+        name = "device"
+        world = open_world(recipe.runtime)
+        yield costs.check_device(recipe, world)
+        name = "files"
+        found = survey(recipe.data, recipe.runtime.seed, quick, progress)
+        yield texts.check_files(recipe.data, found)
+        yield texts.check_overlap(found)
+        name = "filters"
+        with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
+            patient = prepare(recipe, world, found, Path(temporary))
+            yield from _examine_text(recipe, patient, found)
+            yield from _examine_model(patient, folder or Path("runs") / recipe.name, quick)
+    except UserError as error:
+        yield Check(name, "fail", error.problem, error.remedy)
+        yield FIRST_THIS
+    finally:
+        close_world()
+
+
+def prepare(recipe: Recipe, world: World, found: Survey, temporary: Path) -> Patient:
+    """A run in a temporary folder with the vocabularies and stores of the sample; raises where no pair is left."""
+    sampled = recipe.model_copy(update={"data": write_sample(temporary, recipe.data, found)})
+    run = Run.create(temporary / "run", sampled)
+    run.make_vocabularies(lambda _: None)
+    patient = Patient(run, world, found.parts["train"].pairs)
+    _ = patient.store
+    return patient
+
+
+def _examine_text(recipe: Recipe, patient: Patient, found: Survey) -> Iterator[Check]:
+    vocabularies = patient.run.vocabularies
+    yield texts.check_filters(recipe.data, patient.store.report, found)
+    yield texts.check_vocabulary(vocabularies, recipe.data, found, recipe.text.vocab_size)
+    yield texts.check_lengths(vocabularies[0], recipe.data, found)
+
+
+def _examine_model(patient: Patient, folder: Path, quick: bool) -> Iterator[Check]:
+    for name, check in (
+        ("first loss", learning.check_first_loss),
+        ("no leaks", learning.check_leaks),
+        ("gradients", learning.check_gradients),
+        ("schedule", costs.check_schedule),
+        ("memory", costs.check_memory),
+    ):
+        yield guarded(name, partial(check, patient))
+    yield guarded("disk", lambda: costs.check_disk(patient, folder))
+    for name, slow in (("learns by heart", learning.check_overfit), ("time", costs.check_time)):
+        skipped = Check(name, "skip", "takes a while; ask without --quick")
+        yield skipped if quick else guarded(name, partial(slow, patient))

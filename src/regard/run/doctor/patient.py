@@ -1,0 +1,106 @@
+"""What the model checks share: the recipe's own model, task and data, prepared as training prepares them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention import Packed, Padded
+from regard.data.arrays import Array
+from regard.data.batching import Batches, Examples
+from regard.data.collate import Batch, collate
+from regard.data.store import Store
+from regard.models import Transformer
+from regard.run.folder import Run
+from regard.run.train import training_task
+from regard.runtime import World, autocast, seed_everything
+from regard.tasks import Translation
+
+FEW = 8  # sentences
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A run in a temporary folder, on a sample of the recipe's data, where `pairs` is the size of the whole."""
+
+    run: Run
+    world: World
+    pairs: int
+
+    @cached_property
+    def store(self) -> Store:
+        return self.run.store("train")
+
+    @cached_property
+    def examples(self) -> Examples:
+        """The pairs as the first epoch sees them: with BPE-dropout they are longer than the store's."""
+        return self.run.training_store().at_epoch(0)
+
+    @cached_property
+    def task(self) -> Translation:
+        return training_task(self.run, self.world)
+
+    @property
+    def layout(self) -> type[Padded] | type[Packed]:
+        return self.task.layout
+
+    @cached_property
+    def batches(self) -> Batches:
+        training = self.run.recipe.training
+        return Batches(
+            self.run.training_store(),
+            training.batch_tokens,
+            self.run.recipe.runtime.seed,
+            self.world.rank,
+            self.world.size,
+            training.accumulation,
+        )
+
+    @property
+    def kept_pairs(self) -> float:
+        """About how many training pairs the filters leave of the whole."""
+        return self.pairs * len(self.store) / max(1, self.store.report.read)
+
+    def new_model(self, dropout: bool = True) -> Transformer:
+        """The model as training begins with it; without dropout the same weights."""
+        run = self.run
+        if not dropout:
+            quiet = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+            model = run.recipe.model.model_copy(update=quiet)
+            run = replace(run, recipe=run.recipe.model_copy(update={"model": model}))
+        seed_everything(run.recipe.runtime.seed, "weights")
+        return run.new_model().to(self.world.device)
+
+    def few(self) -> Batch:
+        """A few sentence pairs of about median length, no two with the same source or target."""
+        lengths = np.maximum(self.store.src_lengths, self.store.tgt_lengths)
+        usual = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+        rows: dict[bytes, tuple[Array, Array]] = {}
+        targets: set[bytes] = set()
+        for index in usual[: 64 * FEW].tolist():
+            src, tgt = self.store.src(index), self.store.tgt(index)
+            if src.tobytes() not in rows and tgt.tobytes() not in targets:
+                rows[src.tobytes()] = (src, tgt)
+                targets.add(tgt.tobytes())
+            if len(rows) == FEW:
+                break
+        return collate(list(rows.values())).to(self.world.device)
+
+    def logits(self, model: Transformer, batch: Batch) -> Tensor:
+        """The scores of every real target token, one row each, computed as in training."""
+        src = self.layout.of(batch.src, batch.src_lengths)
+        tgt = self.layout.of(batch.tgt_in, batch.tgt_lengths)
+        with autocast(self.world):
+            scores = model(src, tgt)
+        return (scores if self.layout is Packed else scores[real(batch)]).float()
+
+    def without_smoothing(self) -> Translation:
+        """The task asking for nothing but the right word."""
+        return replace(self.task, objective=replace(self.task.objective, label_smoothing=0.0, r_drop=0.0))
+
+
+def real(batch: Batch) -> Tensor:
+    """(B, T): True where the target is a word, False where it is padding."""
+    return torch.arange(batch.tgt_in.size(1), device=batch.tgt_in.device) < batch.tgt_lengths[:, None]
