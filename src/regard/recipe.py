@@ -72,7 +72,7 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def find_recipe(source: str | Path) -> Path:
     """A file as it is; a bare name among the shipped recipes."""
     path = Path(source)
-    if path.exists() or path.suffix == ".toml":
+    if (path.exists() and not path.is_dir()) or path.suffix == ".toml":
         return path
     names = {recipe.stem: recipe for recipe in shipped_recipes()}
     if str(source) in names:

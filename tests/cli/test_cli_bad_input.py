@@ -4,7 +4,9 @@ import errno
 from pathlib import Path
 
 import pytest
-from tests.cli.command import refused
+from tests.cli.command import refused, regard
+
+from regard.text import Vocabulary
 
 SHORT = ("training.max_steps=1",)
 
@@ -42,6 +44,16 @@ def test_a_missing_file(text: Path) -> None:
     said = train(text)
     assert "train.tgt: no such file" in said
     assert "train.src" in said
+
+
+def test_once_a_mistake_is_mended_the_same_command_works(text: Path) -> None:
+    (text.parent / "valid.tgt").rename(text.parent / "elsewhere")
+    assert "valid.tgt: no such file" in train(text)
+    before = Vocabulary.load(text.parent / "run" / "tokenizer.json")
+    (text.parent / "elsewhere").rename(text.parent / "valid.tgt")
+    assert regard("train", text, *SHORT, "text.kind=char", "--run", text.parent / "run").status == 0
+    assert Vocabulary.load(text.parent / "run" / "tokenizer.json").to_json() != before.to_json()
+    assert "holds a run already" in train(text)
 
 
 def test_sides_of_unequal_length(text: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.cli.command import refused, regard
 
 from regard.config import describe
+from regard.data.builtin import NUMBERS
 from regard.recipe import Recipe, load_recipe, shipped_recipes
 from regard.run import Run
 
@@ -42,7 +43,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_the_demo_shows_curve_scores_translations_and_attention(shown: tuple[Path, str]) -> None:
     _, out = shown
     assert "training loss" in out
-    assert "on 500 inputs it has never seen" in out
+    assert f"on {NUMBERS['valid']:,} inputs it has never seen" in out
     assert out.count("✗") + out.count("✓") == 10
     assert "cross attention, layer 2 of 2, mean of 2 heads" in out
 
@@ -50,7 +51,8 @@ def test_the_demo_shows_curve_scores_translations_and_attention(shown: tuple[Pat
 def test_the_demo_leaves_a_page_and_a_run(shown: tuple[Path, str]) -> None:
     folder, out = shown
     assert str(folder / "report.html") in out
-    assert "seven" in (folder / "report.html").read_text(encoding="utf-8")
+    source = Run.open(folder).pairs("test")[0][0]
+    assert source in (folder / "report.html").read_text(encoding="utf-8")
     assert Run.open(folder).recipe.name == "demo-dates"
     assert (folder / "evaluations" / "test-best.json").exists()
 
@@ -78,7 +80,7 @@ def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path: Path, trained: P
     (folder / "old").write_text("", encoding="utf-8")
     again = regard("demo", "dates", *QUICK, "--run", folder, "--json")
     outcome = json.loads(again.out)
-    assert (outcome["step"], outcome["sentences"]) == (2, 500)
+    assert (outcome["step"], outcome["sentences"]) == (2, NUMBERS["valid"])
     assert "exact match" in outcome["scores"]
     assert not (folder / "old").exists()
     assert "holds another run, words" in refused("demo", "dates", "--run", trained)

@@ -91,8 +91,9 @@ def test_a_defect_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None
         regard("translate", "any")
 
 
-def test_a_reader_that_goes_away_is_no_error_worth_words(trained: Path) -> None:
-    command = [sys.executable, "-m", "regard", "translate", str(trained)]
+@pytest.mark.parametrize("verb", ["translate", "recipes"])
+def test_a_reader_that_goes_away_is_no_error_worth_words(verb: str, trained: Path) -> None:
+    command = [sys.executable, "-m", "regard", *([verb, str(trained)] if verb == "translate" else [verb])]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdout.close()

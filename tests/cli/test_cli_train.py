@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import TRAIN_SHARE, refused, regard, sentences, translated
 
+from regard.cli.train import find
 from regard.run import Run
 from regard.training.console import PlainConsole
 
@@ -46,6 +47,13 @@ def test_the_default_folder_is_runs_and_the_name(recipe: Path, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     assert regard("train", recipe, *SHORT, "name=other").status == 0
     assert Run.open("runs/other").recipe.training.max_steps == 2
+
+
+def test_a_folder_does_not_hide_a_recipe_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dates").mkdir()
+    recipe, folder, resume = find("dates", ["training.max_steps=500"], None, False)
+    assert (recipe.name, recipe.training.max_steps, folder, resume) == ("dates", 500, Path("runs/dates"), False)
 
 
 def test_a_run_is_not_overwritten_but_gone_on_with(recipe: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from regard.recipe import Recipe
 from regard.tasks import Objective, Translation
 from regard.text import Vocabulary, train_vocabulary
 from regard.training import Checkpoints, load_weights, read_weights
+from regard.training.log import METRICS
 
 RECIPE, JOINT, SRC, TGT = "recipe.toml", "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 
@@ -70,15 +71,30 @@ class Run:
 
     def resumed_with(self, recipe: Recipe) -> "Run":
         """The same run with another recipe's settings; refused where the weights would no longer fit them."""
-        asked = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
-        recipe = recipe.model_copy(update={"data": asked})
-        for group in FIXED:
-            if getattr(recipe, group) != getattr(self.recipe, group):
-                raise UserError(
-                    f"{self.folder} was begun with other settings in [{group}]",
-                    f"go on with its own recipe (regard train {self.folder}), or start another run with --run FOLDER",
-                )
+        changed = self.changed_group(recipe)
+        if changed is not None:
+            raise UserError(
+                f"{self.folder} was begun with other settings in [{changed}]",
+                f"go on with its own recipe (regard train {self.folder}), or start another run with --run FOLDER",
+            )
         return Run.create(self.folder, recipe)
+
+    def begun_anew(self, recipe: Recipe) -> "Run":
+        """The same folder for another recipe; only for a run that was never trained."""
+        for name in (JOINT, SRC, TGT) if self.changed_group(recipe) else ():
+            (self.folder / name).unlink(missing_ok=True)
+        return Run.create(self.folder, recipe)
+
+    def changed_group(self, recipe: Recipe) -> str | None:
+        """The first group of settings that the weights depend on and that `recipe` sets otherwise."""
+        data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
+        recipe = recipe.model_copy(update={"data": data})
+        return next((group for group in FIXED if getattr(recipe, group) != getattr(self.recipe, group)), None)
+
+    @property
+    def was_trained(self) -> bool:
+        """Whether there is anything that cannot simply be made again."""
+        return bool(self.checkpoints.all()) or (self.folder / METRICS).exists()
 
     @property
     def checkpoints(self) -> Checkpoints:

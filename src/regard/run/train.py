@@ -73,13 +73,16 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
         if folder.is_dir() and any(folder.iterdir()):
             raise UserError(f"{folder} is not empty and not a run", "choose another folder with --run FOLDER")
         return Run.create(folder, recipe)
+    run = Run.open(folder)
+    if not run.was_trained:  # a mistake in the data ended it before it began: what was prepared can be made again
+        return run.begun_anew(recipe)
     if not resume:
-        known = Run.open(folder).checkpoints.all()
+        known = run.checkpoints.all()
         raise UserError(
             f"{folder} holds a run already" + (f", trained up to {known[-1].name}" if known else ""),
             "add --resume to go on with it, or --run FOLDER to start another",
         )
-    return Run.open(folder).resumed_with(recipe)
+    return run.resumed_with(recipe)
 
 
 def prepare(run: Run, say: Say, progress: Progress | None = None) -> None:
