@@ -18,9 +18,9 @@ from regard.runtime import autocast
 from regard.text import PAD
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 
-FIRST_LOSS_TOLERANCE = 1.25
+FIRST_LOSS_TOLERANCE, WIDEST_SPREAD = 1.25, 1.5
 SAME = 1e-5
-OVERFIT_STEPS, OVERFIT_WARMUP, OVERFIT_SECONDS = 300, 40, 30.0
+OVERFIT_STEPS, OVERFIT_WARMUP, OVERFIT_SECONDS = 500, 40, 30.0
 OWN_DEFECT = "this is a defect of the model and not of the recipe: please report it with the recipe"
 
 
@@ -31,7 +31,9 @@ def check_first_loss(patient: Patient) -> Check:
     A normalised vector of length sqrt(D) times rows of variance 1/D gives logits of variance one, and for such logits
     E[log sum exp - one of them] = ln V + 1/2. One word is exempt: with tied embeddings the residual path carries the
     decoder's input up to the output, where its own row answers it with up to sqrt(D). That is as it should be, so the
-    word just read is left out of the comparison, and so are the positions where it is asked for.
+    word just read is left out of the comparison, and so are the positions where it is asked for. Each distinct label
+    brings a logit of its own, so the mean over few of them is allowed three standard deviations. The spread of the
+    logits shows a wrong scale sooner than the loss does; one that is too small delays nothing and is let pass.
     """
     name = "first loss"
     model, batch = patient.new_model().eval(), patient.few()
@@ -43,8 +45,12 @@ def check_first_loss(patient: Patient) -> Check:
     expected = math.log(scores.size(-1)) + 0.5
     raw = float(F.cross_entropy(scores, wanted))
     loss = float(F.cross_entropy(scores.scatter(1, given[:, None], -torch.inf)[other], wanted[other]))
-    finding = f"{loss:.2f} nats a token, {expected:.2f} expected of an untrained model (ln V + 1/2)"
-    if not abs(loss - expected) < FIRST_LOSS_TOLERANCE:
+    apart = torch.ones_like(scores, dtype=torch.bool).scatter(1, given[:, None], False)
+    spread = float(scores[apart].std())
+    finding = f"{loss:.2f} nats a token, {expected:.2f} expected of an untrained model (ln V + 1/2); "
+    finding += f"logits of spread {spread:.2f}, at most {WIDEST_SPREAD} expected"
+    tolerance = max(FIRST_LOSS_TOLERANCE, 3 / math.sqrt(len(wanted[other].unique())))
+    if not (abs(loss - expected) < tolerance and spread < WIDEST_SPREAD):
         remedy = "weights, embeddings or labels are scaled or aligned wrongly; " + OWN_DEFECT
         return Check(name, "fail", finding, remedy)
     if raw > loss + FIRST_LOSS_TOLERANCE:
