@@ -96,6 +96,8 @@ def _explain(settings: type[Settings], problem: Any) -> str:
         return f"{key}: there is no such setting" + (f"; did you mean {close}?" if close else "")
     if kind == "missing":
         return f"{key}: must be given"
+    if kind == "string_pattern_mismatch" and key in (known := dict(describe(settings))):
+        return f"{key}: cannot be {given!r}; it is {known[key].description}"
     message = problem["msg"].removeprefix("Value error, ")
     message = message.replace("Input should be", "must be")
     return (

@@ -26,7 +26,9 @@ MONITORS = ("loss", "perplexity", "bleu", "chrf", "ter", "exact_match")
 class Recipe(Settings):
     """Everything a run depends on."""
 
-    name: str = Field(pattern=r"^[\w.+-]+$", description="the run's name; its folder is runs/NAME")
+    name: str = Field(
+        pattern=r"^[\w.+-]+$", description="the run's name, of letters, digits and . _ + -; its folder is runs/NAME"
+    )
     about: str = Field("", description="one line for people")
     task: Literal["translation"] = Field("translation", description="what is learnt")
     data: DataSettings

@@ -96,6 +96,7 @@ def test_a_setting_of_the_wrong_type(recipe: Path) -> None:
     said = refused("train", recipe, "model.num_heads=many", "training.clip=-1")
     assert "2 settings cannot be used" in said
     assert "model.num_heads: must be a valid integer, not 'many'" in said
+    assert "name: cannot be 'a b'; it is the run's name, of letters" in refused("train", recipe, "name=a b")
     assert "training.clip: must be greater than or equal to 0, not -1" in said
 
 
