@@ -27,7 +27,7 @@ format: $(READY_DEV)
 	$(BIN)/ruff format .
 
 bench: $(READY_DEV)
-	$(BIN)/python benchmarks/cpu.py
+	$(BIN)/python -m benchmarks.cpu
 
 install: $(READY)
 

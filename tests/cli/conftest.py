@@ -67,7 +67,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run's folder; tests read it, and copy it to change it."""
     folder = tmp_path_factory.mktemp("runs") / "words"
-    done = regard("train", recipe, "--run", folder)
+    done = regard("train", recipe, "--folder", folder)
     assert done.status == 0, done.err
     return folder
 

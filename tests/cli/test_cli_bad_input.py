@@ -23,7 +23,7 @@ def text(recipe: Path, tmp_path: Path) -> Path:
 
 
 def train(recipe: Path, *more: str) -> str:
-    return refused("train", recipe, *SHORT, *more, "--run", recipe.parent / "run")
+    return refused("train", recipe, *SHORT, *more, "--folder", recipe.parent / "run")
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_once_a_mistake_is_mended_the_same_command_works(text: Path) -> None:
     assert "valid.tgt: no such file" in train(text)
     before = Vocabulary.load(text.parent / "run" / "tokenizer.json")
     (text.parent / "elsewhere").rename(text.parent / "valid.tgt")
-    assert regard("train", text, *SHORT, "text.kind=char", "--run", text.parent / "run").status == 0
+    assert regard("train", text, *SHORT, "text.kind=char", "--folder", text.parent / "run").status == 0
     assert Vocabulary.load(text.parent / "run" / "tokenizer.json").to_json() != before.to_json()
     assert "holds a run already" in train(text)
 
@@ -123,7 +123,7 @@ def test_a_place_that_cannot_be_written(
 ) -> None:
     file = tmp_path / "file.txt"
     file.write_text("", encoding="utf-8")
-    assert f"{file / 'run'} cannot be written" in refused("train", recipe, *SHORT, "--run", file / "run")
+    assert f"{file / 'run'} cannot be written" in refused("train", recipe, *SHORT, "--folder", file / "run")
     assert f"{file / 'out'} cannot be written" in refused("translate", trained, "-o", file / "out", stdin="one")
     assert f"{file / 'x.html'} cannot be written" in refused("inspect", trained, "one", "--output", file / "x.html")
 
@@ -131,7 +131,7 @@ def test_a_place_that_cannot_be_written(
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "mkdir", forbidden)
-    said = refused("train", recipe, *SHORT, "--run", tmp_path / "run")
+    said = refused("train", recipe, *SHORT, "--folder", tmp_path / "run")
     assert f"{tmp_path / 'run'} cannot be written: Permission denied" in said
     assert "choose a folder you may write to" in said
 

@@ -35,7 +35,7 @@ QUICK = (
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "a folder"
-    result = regard("demo", "dates", *QUICK, "--run", folder)
+    result = regard("demo", "dates", *QUICK, "--folder", folder)
     assert result.status == 0, result.err
     return folder, result.out
 
@@ -76,17 +76,17 @@ def test_the_minimal_recipe_that_the_demo_prints_is_one(shown: tuple[Path, str],
 
 def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path: Path, trained: Path) -> None:
     folder = tmp_path / "demo"
-    assert regard("demo", "dates", *QUICK, "--run", folder).status == 0
+    assert regard("demo", "dates", *QUICK, "--folder", folder).status == 0
     (folder / "old").write_text("", encoding="utf-8")
-    again = regard("demo", "dates", *QUICK, "--run", folder, "--json")
+    again = regard("demo", "dates", *QUICK, "--folder", folder, "--json")
     outcome = json.loads(again.out)
     assert (outcome["step"], outcome["sentences"]) == (2, NUMBERS["valid"])
     assert "exact match" in outcome["scores"]
     assert not (folder / "old").exists()
-    assert "holds another run, words" in refused("demo", "dates", "--run", trained)
+    assert "holds another run, words" in refused("demo", "dates", "--folder", trained)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "precious").write_text("", encoding="utf-8")
-    assert "not empty" in refused("demo", "dates", *QUICK, "--run", tmp_path / "mine")
+    assert "not empty" in refused("demo", "dates", *QUICK, "--folder", tmp_path / "mine")
 
 
 def test_an_unknown_demo_is_refused() -> None:

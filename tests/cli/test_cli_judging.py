@@ -65,7 +65,7 @@ def test_a_run_against_itself_differs_by_nothing(copied: Path, trained: Path) ->
 
 def test_a_better_run_has_a_positive_difference(copied: Path, recipe: Path, tmp_path: Path) -> None:
     worse = tmp_path / "worse"
-    assert regard("train", recipe, "training.max_steps=2", "--run", worse).status == 0
+    assert regard("train", recipe, "training.max_steps=2", "--folder", worse).status == 0
     found = json.loads(regard("evaluate", copied, "--against", worse, "--on", "valid", "--json").out)
     chrf = found["comparison"][1]
     assert chrf["delta"] > 20
@@ -77,7 +77,7 @@ def test_bad_questions_are_answered_with_what_to_ask(copied: Path, recipe: Path,
     assert "tgt is missing" in refused("evaluate", copied, "--src", recipe.parent / "test.src")
     assert "no tokenizer '13b'" in refused("evaluate", copied, "--tokenize", "13b")
     bare = tmp_path / "bare"
-    assert regard("train", recipe, "training.max_steps=1", "data.test=[]", "--run", bare).status == 0
+    assert regard("train", recipe, "training.max_steps=1", "data.test=[]", "--folder", bare).status == 0
     assert "--on valid" in refused("evaluate", bare)
 
 
@@ -140,7 +140,7 @@ def test_the_checkpoints_of_an_average_can_be_named(copied: Path) -> None:
 
 
 def test_one_checkpoint_has_no_mean(recipe: Path, tmp_path: Path) -> None:
-    assert regard("train", recipe, "training.max_steps=1", "--run", tmp_path / "run").status == 0
+    assert regard("train", recipe, "training.max_steps=1", "--folder", tmp_path / "run").status == 0
     assert "training.keep=3" in refused("average", tmp_path / "run", "--last", 3)
 
 

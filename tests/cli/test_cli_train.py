@@ -33,7 +33,7 @@ def test_it_has_learnt_what_it_was_shown(trained: Path) -> None:
 
 
 def test_progress_is_on_stderr_and_json_alone_on_stdout(recipe: Path, tmp_path: Path) -> None:
-    result = regard("train", recipe, *SHORT, "--run", tmp_path / "run", "--json")
+    result = regard("train", recipe, *SHORT, "--folder", tmp_path / "run", "--json")
     outcome = json.loads(result.out)
     assert (outcome["run"], outcome["step"], outcome["reason"]) == (str(tmp_path / "run"), 2, "max_steps")
     assert (outcome["monitor"], outcome["best_step"]) == ("exact_match", 2)
@@ -58,9 +58,9 @@ def test_a_folder_does_not_hide_a_recipe_of_its_name(tmp_path: Path, monkeypatch
 
 def test_a_run_is_not_overwritten_but_gone_on_with(recipe: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert regard("train", recipe, *SHORT, "--run", folder).status == 0
-    assert "--resume" in refused("train", recipe, *SHORT, "--run", folder)
-    by_flag = regard("train", recipe, "training.max_steps=4", "--run", folder, "--resume", "--json")
+    assert regard("train", recipe, *SHORT, "--folder", folder).status == 0
+    assert "--resume" in refused("train", recipe, *SHORT, "--folder", folder)
+    by_flag = regard("train", recipe, "training.max_steps=4", "--folder", folder, "--resume", "--json")
     assert json.loads(by_flag.out)["step"] == 4
     by_folder = regard("train", folder, "training.max_steps=6", "--json")
     assert json.loads(by_folder.out)["step"] == 6
@@ -73,7 +73,7 @@ def test_a_run_cannot_go_on_as_another_model(trained: Path) -> None:
 
 def test_ctrl_c_saves_and_says_how_to_go_on(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlainConsole, "train", lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    result = regard("train", recipe, "training.log_every=3", "--run", tmp_path / "run")
+    result = regard("train", recipe, "training.log_every=3", "--folder", tmp_path / "run")
     assert result.status == 130
     assert result.out == f"saved at step 3; go on with: regard train {tmp_path / 'run'}\n"
     assert [path.name for path in Run.open(tmp_path / "run").checkpoints.all()] == ["step-00000003"]
@@ -81,7 +81,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(recipe: Path, tmp_path: Path, monkey
 
 def test_on_a_terminal_the_progress_is_live(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    result = regard("train", recipe, *SHORT, "--run", tmp_path / "run", terminal=True)
+    result = regard("train", recipe, *SHORT, "--folder", tmp_path / "run", terminal=True)
     assert result.status == 0
     assert "\x1b[" in result.err
     assert "\x1b" not in result.out
@@ -100,6 +100,6 @@ def test_a_line_of_a_megabyte_is_left_out_and_counted(recipe: Path, tmp_path: Pa
     (tmp_path / "long.src").write_text(src + "one " * 250_000 + "\n", encoding="utf-8")
     (tmp_path / "long.tgt").write_text(tgt + "eins " * 200_000 + "\n", encoding="utf-8")
     corpus = f'data.train={{src="{tmp_path}/long.src", tgt="{tmp_path}/long.tgt"}}'
-    result = regard("train", recipe, *SHORT, corpus, "--run", tmp_path / "run")
+    result = regard("train", recipe, *SHORT, corpus, "--folder", tmp_path / "run")
     assert result.status == 0
     assert "too long     1" in result.err

@@ -95,7 +95,7 @@ def test_an_ensemble_of_a_run_with_itself_is_the_run(trained: Path, copied: Path
 
 def test_runs_of_different_vocabularies_cannot_vote(trained: Path, recipe: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    assert regard("train", recipe, "training.max_steps=1", "text.kind=char", "--run", other).status == 0
+    assert regard("train", recipe, "training.max_steps=1", "text.kind=char", "--folder", other).status == 0
     assert "different vocabularies" in refused("translate", trained, other, stdin=TEXT)
 
 

@@ -77,7 +77,7 @@ def last_weights(run: Path) -> dict[str, torch.Tensor]:
 
 def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_run(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, dropout=0.1)
-    regard("train", recipe, "-o", tmp_path / "whole")
+    regard("train", recipe, "--folder", tmp_path / "whole")
     killed = tmp_path / "killed"
     command = [sys.executable, "-m", "regard", "train", str(recipe), "-o", str(killed)]
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -89,7 +89,7 @@ def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_run(tmp_pat
             break
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it must die in the middle of its work"
-    assert 0 < len(list((killed / "checkpoints").glob("step-*")))
+    assert len(list((killed / "checkpoints").glob("step-*"))) > 0
     regard("train", killed)
     assert losses(killed) == losses(tmp_path / "whole")
     whole, resumed = last_weights(tmp_path / "whole"), last_weights(killed)
@@ -100,11 +100,13 @@ def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_run(tmp_pat
 def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, dropout=0.0)
     short = ("training.max_steps=12", "training.validate_every=12")
-    regard("train", recipe, *short, "-o", tmp_path / "one")
+    regard("train", recipe, *short, "--folder", tmp_path / "one")
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "regard")
-    regard("train", recipe, *short, "-o", tmp_path / "two", launch=torchrun)
+    regard("train", recipe, *short, "--folder", tmp_path / "two", launch=torchrun)
     one, two = last_weights(tmp_path / "one"), last_weights(tmp_path / "two")
-    for name in one:
+    # A key's bias adds the same number to all scores of a query, which softmax ignores: its gradient is nothing but
+    # rounding, and Adam makes steps of full length even of that.
+    for name in (name for name in one if not name.endswith("key.bias")):
         torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3, msg=name)
     for (kind, step, loss), (_, other_step, other_loss) in zip(
         losses(tmp_path / "one"), losses(tmp_path / "two"), strict=True

@@ -70,7 +70,9 @@ def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer
         model.eval()
 
 
-def test_predictions_keep_lines_order_and_blanks_however_they_are_grouped(task: Translation, model: Transformer) -> None:
+def test_predictions_keep_lines_order_and_blanks_however_they_are_grouped(
+    task: Translation, model: Transformer
+) -> None:
     lines = ["one", "", "two three four five one two", "   ", "five", "three three"]
 
     def stream() -> Iterator[str]:

@@ -49,7 +49,7 @@ def demo(
     Examples:
       regard demo
       regard demo numbers
-      regard demo dates training.max_steps=200 --run runs/quick
+      regard demo dates training.max_steps=200 --folder runs/quick
     """
     from regard.recipe import load_recipe
     from regard.run import Translator
@@ -87,7 +87,7 @@ def make_room(folder: Path, name: str) -> None:
         return
     there = Run.open(folder).recipe.name
     if there != name:
-        raise UserError(f"{folder} holds another run, {there}", "choose another folder with --run FOLDER")
+        raise UserError(f"{folder} holds another run, {there}", "choose another folder with --folder FOLDER")
     shutil.rmtree(folder)
 
 

@@ -27,9 +27,9 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed for this run.")
     ] = None,
-    # torchrun takes --run for an abbreviation of its own --run-path, hence the short name.
+    # Not --run: torchrun would take it for an abbreviation of its own --run-path.
     run: Annotated[
-        Path | None, typer.Option("--run", "-o", metavar="FOLDER", help="Where the run lives [runs/NAME].")
+        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run lives [runs/NAME].")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run in that folder stopped.")] = False,
     as_json: AsJson = False,
@@ -43,7 +43,7 @@ def train(
     \b
     Examples:
       regard train dates
-      regard train my.toml training.max_steps=2000 model.size=small --run runs/small
+      regard train my.toml training.max_steps=2000 model.size=small --folder runs/small
       regard train runs/small training.max_steps=4000          go on, and further
       torchrun --nproc-per-node 2 -m regard train my.toml -o runs/two
     """

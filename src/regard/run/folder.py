@@ -75,7 +75,7 @@ class Run:
         if changed is not None:
             raise UserError(
                 f"{self.folder} was begun with other settings in [{changed}]",
-                f"go on with its own recipe (regard train {self.folder}), or start another run with --run FOLDER",
+                f"go on with its own recipe (regard train {self.folder}), or start another run with --folder FOLDER",
             )
         return Run.create(self.folder, recipe)
 

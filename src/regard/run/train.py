@@ -71,7 +71,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
     """Make the run's folder, or open it to go on; a folder with something in it is never overwritten."""
     if not (folder / "recipe.toml").exists():
         if folder.is_dir() and any(folder.iterdir()):
-            raise UserError(f"{folder} is not empty and not a run", "choose another folder with --run FOLDER")
+            raise UserError(f"{folder} is not empty and not a run", "choose another folder with --folder FOLDER")
         return Run.create(folder, recipe)
     run = Run.open(folder)
     if not run.was_trained:  # a mistake in the data ended it before it began: what was prepared can be made again
@@ -80,7 +80,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
         known = run.checkpoints.all()
         raise UserError(
             f"{folder} holds a run already" + (f", trained up to {known[-1].name}" if known else ""),
-            "add --resume to go on with it, or --run FOLDER to start another",
+            "add --resume to go on with it, or --folder FOLDER to start another",
         )
     return run.resumed_with(recipe)
 

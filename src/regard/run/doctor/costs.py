@@ -158,7 +158,7 @@ def check_disk(patient: Patient, folder: Path) -> Check:
     finding = f"{training.keep + 2} checkpoints of {_size(checkpoint)} and {_size(stored)} of pairs; "
     finding += f"{_size(free)} free at {place}"
     if need > free:
-        return Check("disk", "fail", finding, "free some space, lower training.keep, or choose another --run FOLDER")
+        return Check("disk", "fail", finding, "free some space, lower training.keep, or choose another --folder FOLDER")
     return Check(
         "disk", "warn" if need > TIGHT * free else "pass", finding, "" if need <= TIGHT * free else "it is tight"
     )
