@@ -1,6 +1,6 @@
 """How much memory and time the store of a large corpus takes.
 
-    python benchmarks/store_memory.py --pairs 5000000 --workers 2
+    python -m benchmarks.store_memory --pairs 5000000 --workers 2
 
 Pairs of made-up words with a natural distribution of frequency are written to a temporary file, tokenised into a
 store, and the resident memory of this process and its children is sampled while that happens.

@@ -36,7 +36,9 @@ def demo(
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed, as in regard train.")
     ] = None,
-    run: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run lives [runs/demo-NAME].")] = None,
+    run: Annotated[
+        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run lives [runs/demo-NAME].")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch a Transformer learn, in about two minutes on a laptop.
@@ -105,7 +107,8 @@ def show(translator: "Translator", found: "Evaluation") -> None:
         ("", "input", "output", "should be"),
         [["✓" if out == ref else "✗", src, out, "" if out == ref else ref] for src, out, ref in rows],
     )
-    source, output, _ = next((row for row in rows if row[1] == row[2]), rows[0])
+    # The longest that is right has the most to show.
+    source, output, _ = max(rows, key=lambda row: (row[1] == row[2], len(row[0])))
     result(f"{source}  →  {output}\n\n{draw(translator.explain(source)[1][-1])}\n")
 
 

@@ -24,7 +24,9 @@ def doctor(
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Settings changed, as for regard train.")
     ] = None,
-    run: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run would live [runs/NAME].")] = None,
+    run: Annotated[
+        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run would live [runs/NAME].")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Read only the beginning of the files, and train nothing.")
     ] = False,

@@ -1,0 +1,74 @@
+"""What the README shows is true: its commands parse, its recipe loads, its Python runs, its links lead somewhere."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from regard.cli.app import app
+from regard.config import build
+from regard.recipe import Recipe
+
+ROOT = Path(__file__).parents[1]
+READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+PAGES = [*READMES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def commands(path: Path) -> list[str]:
+    """Every `regard ...` line of a page's shell blocks, without comments, redirections and torchrun before it."""
+    lines = [line.split("  #")[0].strip() for block in blocks(path, "sh") for line in block.splitlines()]
+    lines = [re.sub(r"^torchrun .*? -m regard", "regard", re.split(r" [<>|] ", line)[0]) for line in lines]
+    return [line for line in lines if line.startswith("regard ")]
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
+def test_commands_parse(path: Path) -> None:
+    found = commands(path)
+    assert len(found) >= 9
+    group = typer.main.get_command(app)
+    for line in found:
+        verb, *arguments = shlex.split(line)[1:]
+        command = group.commands[verb]  # type: ignore[attr-defined]
+        command.make_context(verb, arguments)  # refuses unknown options and missing arguments
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
+def test_the_recipe_loads_as_shown(path: Path) -> None:
+    (shown,) = blocks(path, "toml")
+    assert build(Recipe, tomllib.loads(shown), "README").name == "my"
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
+def test_the_python_runs_as_shown(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As shown but for the number of steps and the size."""
+    (shown,) = blocks(path, "python")
+    small = '"training.max_steps=2", "training.warmup=1", "model.d_model=16", "model.d_ff=16", "runtime.device=cpu"'
+    monkeypatch.chdir(tmp_path)
+    code = shown.replace('"training.max_steps=500"', small)
+    assert code != shown
+    exec(compile(code, path.name, "exec"), {})
+    assert "(2, 4, " in capsys.readouterr().out, "the shape of the attention: layers, heads, queries, keys"
+
+
+def test_both_readmes_show_the_same() -> None:
+    for language in ("toml",):
+        assert blocks(READMES[0], language) == blocks(READMES[1], language)
+    assert commands(READMES[0]) == commands(READMES[1])
+    figures = [re.findall(r"\d+\.\d+", path.read_text(encoding="utf-8").split("JoeyNMT")[1]) for path in READMES]
+    assert figures[0] == figures[1]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if not link.startswith("http"):
+            assert (path.parent / link).exists(), link
