@@ -57,7 +57,7 @@ def test_padded_packed_and_watched_sights_equal_the_equation() -> None:
     expected = expected.transpose(1, 2)
     sight = queries.sees(keys)
     torch.testing.assert_close(sight.attend(q, k, v, 0.0), expected)
-    watched = Watched(sight)
+    watched = Watched(queries, keys, causal=False)
     torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
     torch.testing.assert_close(watched.weights[0], weights)
     pq, pk = (

@@ -30,10 +30,10 @@ class Sight(Protocol):
     """Which queries see which keys."""
 
     @property
-    def query_positions(self) -> Tensor: ...
+    def queries(self) -> "Layout": ...
 
     @property
-    def key_positions(self) -> Tensor: ...
+    def keys(self) -> "Layout": ...
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         """softmax(q k^T / sqrt(K)) v, each query over the keys it sees."""
@@ -92,14 +92,6 @@ class PaddedSight:
     keys: Padded
     causal: bool
 
-    @property
-    def query_positions(self) -> Tensor:
-        return self.queries.positions
-
-    @property
-    def key_positions(self) -> Tensor:
-        return self.keys.positions
-
     @cached_property
     def mask(self) -> Tensor:
         """Broadcastable to (B, H, T, S)."""
@@ -156,14 +148,6 @@ class PackedSight:
     keys: Packed
     causal: bool
 
-    @property
-    def query_positions(self) -> Tensor:
-        return self.queries.positions
-
-    @property
-    def key_positions(self) -> Tensor:
-        return self.keys.positions
-
     @cached_property
     def padded(self) -> PaddedSight:
         return self.queries.padded.sees(self.keys.padded, self.causal)
@@ -181,25 +165,16 @@ class PackedSight:
 
 
 @dataclass(frozen=True)
-class Watched:
+class Watched(PaddedSight):
     """A padded sight that keeps the weights it computes, one (B, H, T, S) for each layer that used it.
 
     Layers do not know that they are watched: whoever wants the weights hands this in and reads them afterwards.
     """
 
-    sight: PaddedSight
     weights: list[Tensor] = field(default_factory=list)
-
-    @property
-    def query_positions(self) -> Tensor:
-        return self.sight.query_positions
-
-    @property
-    def key_positions(self) -> Tensor:
-        return self.sight.key_positions
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        out, weights = attend(q, k, v, self.sight.mask, dropout)
+        out, weights = attend(q, k, v, self.mask, dropout)
         self.weights.append(weights)
         return out.transpose(1, 2)

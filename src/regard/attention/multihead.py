@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at memory (*, D) -> (*, D)."""
-        keys, values = self.remember(memory, sight.key_positions)
+        keys, values = self.remember(memory, sight.keys.positions)
         return self.look(x, keys, values, sight)
 
     def remember(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,7 +52,7 @@ class MultiHeadAttention(nn.Module):
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at keys and values that are already there."""
-        q = self.rotate(self.heads(self.query(x)), sight.query_positions)
+        q = self.rotate(self.heads(self.query(x)), sight.queries.positions)
         return self.output(sight.attend(q, keys, values, self.dropout if self.training else 0.0).flatten(-2))
 
     def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:

@@ -178,9 +178,9 @@ class Transformer(nn.Module):
         """What attended to what: the weights of every layer and head for a padded batch."""
         assert isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         sights = (
-            Watched(src.layout.sees(src.layout)),
-            Watched(tgt.layout.sees(tgt.layout, causal=True)),
-            Watched(tgt.layout.sees(src.layout)),
+            Watched(src.layout, src.layout, causal=False),
+            Watched(tgt.layout, tgt.layout, causal=True),
+            Watched(tgt.layout, src.layout, causal=False),
         )
         memory = self.encode(src, sights[0])
         self.decode(tgt, memory, sights[1], sights[2])
