@@ -30,3 +30,26 @@ def test_r_drop_is_the_mean_of_both_divergences_and_zero_for_equals() -> None:
     expected = both[labels != 0].sum()
     torch.testing.assert_close(r_drop(first, second, labels), expected, check_dtype=False, atol=1e-5, rtol=1e-5)
     assert float(r_drop(first, first, labels)) == 0.0
+
+
+def test_the_gradient_is_belief_minus_truth() -> None:
+    torch.manual_seed(0)
+    labels = torch.tensor([3, 0, 1, 4])
+    for smoothing in (0.0, 0.1):
+        logits = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda z, s=smoothing: cross_entropy(z, labels, s, ignore=0).sum, (logits,))
+        cross_entropy(logits, labels, smoothing, ignore=0).sum.backward()
+        q = (1 - smoothing) * F.one_hot(labels, 5) + smoothing / 5
+        expected = (logits.detach().softmax(-1) - q) * (labels != 0)[:, None]
+        torch.testing.assert_close(logits.grad, expected)
+
+
+def test_scores_in_half_precision_are_added_up_in_full() -> None:
+    torch.manual_seed(0)
+    logits, labels = torch.randn(6, 4000).bfloat16().requires_grad_(), torch.randint(1, 4000, (6,))
+    loss = cross_entropy(logits, labels, 0.1)
+    expected = F.cross_entropy(logits.detach().float(), labels, label_smoothing=0.1, reduction="sum")
+    assert loss.sum.dtype == torch.float32
+    torch.testing.assert_close(loss.sum, expected)
+    loss.sum.backward()
+    assert logits.grad is not None and logits.grad.dtype == torch.bfloat16
