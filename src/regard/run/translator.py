@@ -6,7 +6,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -51,7 +51,13 @@ class Translator:
         """The run's search settings with some of them changed: beam=1, nbest=5, search="sample", ..."""
         return build(DecodingSettings, searching(self.task.decoding, changes), "decoding")
 
-    def translate(self, sentences: str | Sequence[str], **changes: Any) -> Any:
+    @overload
+    def translate(self, sentences: str, **changes: Any) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def translate(self, sentences: Sequence[str], **changes: Any) -> list[str]: ...
+
+    def translate(self, sentences: str | Sequence[str], **changes: Any) -> str | list[str]:
         """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
         if isinstance(sentences, str):
             return next(self.predict([sentences], **changes)).text
