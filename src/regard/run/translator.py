@@ -52,7 +52,7 @@ class Translator:
         return build(DecodingSettings, searching(self.task.decoding, changes), "decoding")
 
     @overload
-    def translate(self, sentences: str, **changes: Any) -> str: ...  # type: ignore[overload-overlap]
+    def translate(self, sentences: str, **changes: Any) -> str: ...
 
     @overload
     def translate(self, sentences: Sequence[str], **changes: Any) -> list[str]: ...
