@@ -27,10 +27,13 @@ class Recipe(Settings):
     """Everything a run depends on."""
 
     name: str = Field(
-        pattern=r"^[\w.+-]+$", description="the run's name, of letters, digits and . _ + -; its folder is runs/NAME"
+        pattern=r"^[\w.+-]*[\w+-][\w.+-]*$", description="the run's name, of letters, digits and . _ + -; its folder is runs/NAME"
     )
     about: str = Field("", description="one line for people")
     task: Literal["translation"] = Field("translation", description="what is learnt")
+    start_from: str = Field(
+        "", description="a run whose vocabulary and best weights this one begins with (fine-tuning)"
+    )
     data: DataSettings
     text: TextSettings = TextSettings()
     model: TransformerSettings = TransformerSettings()

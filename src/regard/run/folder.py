@@ -33,7 +33,8 @@ from regard.training.log import METRICS
 RECIPE, JOINT, SRC, TGT = "recipe.toml", "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 
 # Groups of settings that a run's weights and data depend on: these may not change when it goes on.
-FIXED = ("task", "text", "model", "data")
+FIXED = ("task", "start_from", "text", "model", "data")
+FREE = {"data": {"root", "workers", "test", "src_lang", "tgt_lang"}}
 
 Say = Callable[[str], None]
 Progress = Callable[[int, int | None], None]
@@ -48,9 +49,8 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe) -> "Run":
-        """Make the folder. Paths to data are kept whole, so that the run can be used from anywhere."""
-        data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
-        recipe = recipe.model_copy(update={"data": data})
+        """Make the folder. Paths are kept whole, so that the run can be used from anywhere."""
+        recipe = with_whole_paths(recipe)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / RECIPE, recipe.to_toml() + "\n")
@@ -86,10 +86,17 @@ class Run:
         return Run.create(self.folder, recipe)
 
     def changed_group(self, recipe: Recipe) -> str | None:
-        """The first group of settings that the weights depend on and that `recipe` sets otherwise."""
-        data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
-        recipe = recipe.model_copy(update={"data": data})
-        return next((group for group in FIXED if getattr(recipe, group) != getattr(self.recipe, group)), None)
+        """The first group of settings that the weights depend on and that `recipe` sets otherwise.
+
+        Where the data lies may change; what it holds is known by its content.
+        """
+        mine, theirs = (each.model_dump(exclude=FREE) for each in (self.recipe, with_whole_paths(recipe)))
+        return next((group for group in FIXED if mine[group] != theirs[group]), None)
+
+    @property
+    def start(self) -> "Run | None":
+        """The run this one begins with, if it does not begin with nothing."""
+        return Run.open(self.recipe.start_from) if self.recipe.start_from else None
 
     @property
     def was_trained(self) -> bool:
@@ -120,7 +127,9 @@ class Run:
 
         wanted = {JOINT: (True, True)} if text.joint else {SRC: (True, False), TGT: (False, True)}
         for name, (src, tgt) in wanted.items():
-            if not (self.folder / name).exists():
+            if self.start is not None:
+                Vocabulary.load(self.start.folder / name).save(self.folder / name)
+            elif not (self.folder / name).exists():
                 say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
                 train_vocabulary(sides(src, tgt), text).save(self.folder / name)
 
@@ -132,7 +141,19 @@ class Run:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         filters = Filters.of(data) if part == "train" else KEEP_ALL
         folder = self.folder / "store" / part
-        return open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+        store = open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+        self.refuse_longer_than_positions(store, corpora)
+        return store
+
+    def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
+        """Learned positions end somewhere; what goes beyond them has no likelihood."""
+        longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
+        if self.recipe.model.positions == "learned" and longest > self.recipe.model.max_positions:
+            raise UserError(
+                f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.max_positions is "
+                f"{self.recipe.model.max_positions}",
+                'shorten or remove it, or train with model.positions = "sinusoidal"',
+            )
 
     def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
         """The training pairs, cut anew in every epoch where BPE-dropout is asked for."""
@@ -165,9 +186,17 @@ class Run:
         )
 
     def new_model(self) -> Transformer:
-        """A model with fresh weights."""
+        """A model with fresh weights, whatever run it starts from."""
         src, tgt = self.vocabularies
         return Transformer(self.recipe.model, len(src), len(tgt))
+
+    def first_model(self) -> Transformer:
+        """The model as training begins: with fresh weights, or the best ones of the run it starts from."""
+        model = self.new_model()
+        if self.start is not None:
+            path = self.start.checkpoints.resolve("best")
+            load_weights(model, read_weights(path), str(path))
+        return model
 
     def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Transformer:
         """The model with the weights of a checkpoint, ready to be used."""
@@ -177,3 +206,10 @@ class Run:
         model = model.to_empty(device="cpu")
         load_weights(model, read_weights(path), str(path))
         return model.to(device or torch.device("cpu")).eval()
+
+
+def with_whole_paths(recipe: Recipe) -> Recipe:
+    """The recipe with paths that mean the same wherever one stands."""
+    data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
+    start = str(Path(recipe.start_from).expanduser().absolute()) if recipe.start_from else ""
+    return recipe.model_copy(update={"data": data, "start_from": start})

@@ -106,7 +106,7 @@ def fit_run(run: Run, world: World, log: Log | None = None) -> Outcome:
     recipe = run.recipe
     steps = Stream(run, world)
     seed_everything(recipe.runtime.seed, "weights")
-    model = place(run.new_model(), world)
+    model = place(run.first_model(), world)
     return fit(
         training_task(run, world),
         model,
