@@ -19,14 +19,21 @@ from typing import Any, BinaryIO, cast
 
 from regard.errors import UserError
 
+try:
+    import fcntl
+except ImportError:  # a system without it has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+
 
 def open_binary(path: Path) -> BinaryIO:
     """Open `path` for reading bytes; .gz and .xz are decompressed on the way."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder, not a file", "name a text file")
-    if not path.exists():
-        raise UserError(f"{path}: no such file", nearest_file(path))
     try:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder, not a file", "name a text file")
+        if not path.exists():
+            raise UserError(f"{path}: no such file", nearest_file(path))
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
         if path.suffix == ".xz":
@@ -81,6 +88,31 @@ def writing(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG):
             raise UserError(f"{path} cannot be written: {error.strerror}", "choose another path") from error
         raise
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Be the only process that has `folder`, which is made if it is not there; another one is refused at once.
+
+    The lock is the operating system's and ends with the process, however it ends: the file that stays means nothing.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno == errno.EWOULDBLOCK:
+            os.close(handle)
+            raise UserError(
+                f"another process is training in {folder}", "wait until it ends, or choose another folder"
+            ) from error
+        # Any other answer is that of a file system without locks: then there is nobody to ask.
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -83,6 +83,7 @@ def demo(
 
 def make_room(folder: Path, name: str) -> None:
     """Remove an earlier demo; whatever else stands there stays."""
+    from regard.files import held
     from regard.run import Run
 
     if not (folder / "recipe.toml").exists():
@@ -90,7 +91,8 @@ def make_room(folder: Path, name: str) -> None:
     there = Run.open(folder).recipe.name
     if there != name:
         raise UserError(f"{folder} holds another run, {there}", "choose another folder with --folder FOLDER")
-    shutil.rmtree(folder)
+    with held(folder):
+        shutil.rmtree(folder)
 
 
 def show(translator: "Translator", found: "Evaluation") -> None:

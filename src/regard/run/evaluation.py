@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.data.corpora import Corpus, read_pairs
@@ -57,8 +58,10 @@ def evaluate(
             progress(len(outputs), len(sources))
     scores = translator.task.score(outputs, references, tokenize)
     run = translator.run
-    store = open_or_build(run.folder / "store" / "evaluated", corpora, root, *run.vocabularies, KEEP_ALL)
-    nll, count = translator.task.likelihood(translator.models[0], store)
+    with TemporaryDirectory() as aside:  # not in the run, which may be somebody else's to write to
+        store = open_or_build(Path(aside) / "evaluated", corpora, root, *run.vocabularies, KEEP_ALL)
+        run.refuse_longer_than_positions(store, corpora)
+        nll, count = translator.task.likelihood(translator.models[0], store)
     scores.append(Score("perplexity", perplexity(nll, count), f"per token of this run's vocabulary, {count} tokens"))
     return Evaluation(
         run=str(run.folder),

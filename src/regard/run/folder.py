@@ -2,6 +2,7 @@
 
 recipe.toml                      every setting, defaults written out
 tokenizer.json                   the vocabulary (or src.tokenizer.json and tgt.tokenizer.json)
+seal.json                        what the weights depend on, to notice when it is no longer so (see run/seal.py)
 store/train, store/valid         tokenised pairs; made again whenever what they depend on changes
 checkpoints/                     the weights (see training/checkpoint.py)
 metrics.jsonl                    losses and scores over time
@@ -25,6 +26,7 @@ from regard.errors import UserError
 from regard.files import write_text, writing
 from regard.models import Transformer
 from regard.recipe import Recipe
+from regard.run.seal import SEAL, refuse_changed, seal
 from regard.tasks import Objective, Translation
 from regard.text import Vocabulary, train_vocabulary
 from regard.training import Checkpoints, load_weights, read_weights
@@ -81,7 +83,7 @@ class Run:
 
     def begun_anew(self, recipe: Recipe) -> "Run":
         """The same folder for another recipe; only for a run that was never trained."""
-        for name in (JOINT, SRC, TGT) if self.changed_group(recipe) else ():
+        for name in (JOINT, SRC, TGT, SEAL) if self.changed_group(recipe) else ():
             (self.folder / name).unlink(missing_ok=True)
         return Run.create(self.folder, recipe)
 
@@ -110,6 +112,7 @@ class Run:
     @cached_property
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """Source and target vocabulary; one and the same where they are joint."""
+        refuse_changed(self.folder, self.recipe)
         if self.recipe.text.joint:
             joint = Vocabulary.load(self.folder / JOINT)
             return joint, joint
@@ -132,6 +135,7 @@ class Run:
             elif not (self.folder / name).exists():
                 say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
                 train_vocabulary(sides(src, tgt), text).save(self.folder / name)
+        seal(self.folder, self.recipe, tuple(wanted))
 
     def store(self, part: str, progress: Progress | None = None) -> Store:
         """The tokenised pairs of "train", "valid" or "test"."""

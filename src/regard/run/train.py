@@ -5,6 +5,7 @@ recipe -> world (seed first) -> run -> vocabularies -> stores -> task -> batches
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -13,8 +14,9 @@ from regard.attention import Packed, Padded
 from regard.data.batching import Batches, Step
 from regard.data.prefetch import prefetch
 from regard.errors import UserError
+from regard.files import LOCK, held
 from regard.recipe import Recipe
-from regard.run.folder import Progress, Run, Say
+from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks import Translation
 from regard.training import Log, Outcome, build_log, build_schedule, fit, place
@@ -40,22 +42,26 @@ def train(
 ) -> Trained:
     """Train what the recipe says in `folder`; with `resume`, go on where a run in that folder stopped."""
     world = open_world(recipe.runtime)
-    try:
-        problem = begin_and_prepare(recipe, folder, resume, say, progress) if world.is_main else None
+    with ExitStack() as alone:
+        alone.callback(close_world)
+        problem = begin_and_prepare(recipe, folder, resume, say, progress, alone) if world.is_main else None
         problem = from_main(problem, world)  # the others wait until everything is prepared, and fail together
         if problem is not None:
             raise problem
         run = Run.open(folder)
         return Trained(run, fit_run(run, world, log))
-    finally:
-        close_world()
 
 
 def begin_and_prepare(
-    recipe: Recipe, folder: Path, resume: bool, say: Say, progress: Progress | None
+    recipe: Recipe, folder: Path, resume: bool, say: Say, progress: Progress | None, alone: ExitStack
 ) -> UserError | None:
-    """Everything one process does before all of them train; what the user must know is returned, for all to raise."""
+    """Everything one process does before all of them train; what the user must know is returned, for all to raise.
+
+    From here on the folder belongs to this process, until `alone` is closed.
+    """
     try:
+        refuse_strangers(folder)
+        alone.enter_context(held(folder))
         prepare(begin(recipe, folder, resume or restarted()), say, progress)
     except UserError as problem:
         return problem
@@ -67,11 +73,15 @@ def restarted() -> bool:
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
+def refuse_strangers(folder: Path) -> None:
+    """A folder with something in it that is not a run is left alone."""
+    if folder.is_dir() and not (folder / RECIPE).exists() and any(path.name != LOCK for path in folder.iterdir()):
+        raise UserError(f"{folder} is not empty and not a run", "choose another folder with --folder FOLDER")
+
+
 def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
-    """Make the run's folder, or open it to go on; a folder with something in it is never overwritten."""
-    if not (folder / "recipe.toml").exists():
-        if folder.is_dir() and any(folder.iterdir()):
-            raise UserError(f"{folder} is not empty and not a run", "choose another folder with --folder FOLDER")
+    """Make the run's folder, or open it to go on; a run that was trained is never overwritten."""
+    if not (folder / RECIPE).exists():
         return Run.create(folder, recipe)
     run = Run.open(folder)
     if not run.was_trained:  # a mistake in the data ended it before it began: what was prepared can be made again

@@ -1,0 +1,55 @@
+"""What the weights of a run were trained with, written down beside it: seal.json.
+
+A vocabulary with two pieces exchanged, or `norm = "pre"` where it was "post", still fits the weights and silently gives
+nonsense. So both are remembered when a run is prepared, and looked at whenever it is opened to be used or to go on.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.files import digest, read_json, write_json
+from regard.recipe import Recipe
+
+SEAL = "seal.json"
+SEALED_GROUPS = ("text", "model")
+
+
+def seal(folder: Path, recipe: Recipe, files: tuple[str, ...]) -> None:
+    """Remember the settings and the content of `files` that the weights will depend on, unless that is done."""
+    if not (folder / SEAL).exists():
+        settings = {group: getattr(recipe, group).model_dump() for group in SEALED_GROUPS}
+        write_json(folder / SEAL, {"settings": settings, "sha256": {name: digest(folder / name) for name in files}})
+
+
+def refuse_changed(folder: Path, recipe: Recipe) -> None:
+    """Name what is no longer as it was sealed; a run without a seal was never prepared, or copied without it."""
+    path = folder / SEAL
+    if not path.exists():
+        return
+    sealed = read_json(path)
+    try:
+        settings, sums = _sealed(sealed)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is damaged", f"remove it if {folder} is otherwise as it was") from error
+    for name, value in settings.items():
+        group, _, key = name.partition(".")
+        now = getattr(getattr(recipe, group, None), key, None)
+        if now != value:
+            raise UserError(
+                f"{folder / 'recipe.toml'} says {name} = {now!r}, but the run was begun with {value!r} ({path})",
+                f"write {name} = {value!r} again; another value needs another run",
+            )
+    for name, expected in sums.items():
+        if (folder / name).is_file() and digest(folder / name) != expected:
+            raise UserError(
+                f"{folder / name} is damaged: it is not what the run was begun with (sha256 differs from {path})",
+                "bring it back from a copy; the weights mean nothing with another vocabulary",
+            )
+
+
+def _sealed(content: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings by their full names, and sums by file."""
+    groups = {name: dict(values.items()) for name, values in content["settings"].items()}
+    settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
+    return settings, dict(content["sha256"].items())
