@@ -172,3 +172,14 @@ def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     with pytest.raises(UserError, match="newer version"):
         read_progress(path)
+
+
+@pytest.mark.parametrize("harm", [truncate, lambda file: file.write_text(file.read_text().replace(": 2", ": 1"))])
+def test_without_its_newest_state_the_best_is_not_guessed(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    checkpoints = saved(tmp_path, [1, 2, 3], best={1: 1, 2: 2, 3: 2})
+    assert checkpoints.resolve("best").name == "step-00000002"
+    harm(tmp_path / "step-00000003" / "state.json")
+    with pytest.raises(UserError, match="which checkpoint is the best") as caught:
+        checkpoints.resolve("best")
+    assert "step-00000002" in caught.value.remedy
+    assert checkpoints.resolve("step-00000002").name == "step-00000002"

@@ -97,6 +97,7 @@ class Checkpoints:
         if name == "last" and known:
             return known[-1]
         if name == "best" and known:
+            self._refuse_forgetful(known[-1])
             return self._best() or known[-1]
         path = self.folder / name
         if (name == AVERAGED or path in known) and path.is_dir():
@@ -106,6 +107,14 @@ class Checkpoints:
             f"{self.folder} has no checkpoint {name!r}",
             f"write best, last or one of {listed}" if known else "train first: no checkpoint has been written yet",
         )
+
+    def _refuse_forgetful(self, newest: Path) -> None:
+        """Only the newest checkpoint knows which is the best; an older one would silently name another."""
+        if _state_or_none(newest) is None:
+            raise UserError(
+                f"{newest / STATE} is damaged, and with it the knowledge which checkpoint is the best",
+                f"choose one yourself: {', '.join(path.name for path in self.all())}",
+            )
 
     def _best(self) -> Path | None:
         """The best checkpoint as the newest readable one remembers it."""
@@ -176,7 +185,7 @@ def damage(path: Path, only: str | None = None) -> str | None:
         state = read_json(path / STATE)
     except UserError as error:
         return error.problem
-    if not isinstance(state, dict) or state.pop("sha256", None) != _sum(state):
+    if not _is_as_written(state):
         return f"{path / STATE} is damaged: its content is not what was written (sha256 differs)"
     for name, expected in state["files"].items():
         file = path / name
@@ -191,6 +200,12 @@ def damage(path: Path, only: str | None = None) -> str | None:
     return None
 
 
+def _is_as_written(state: Any) -> bool:
+    if not isinstance(state, dict):
+        return False
+    return state.get("sha256") == _sum({name: value for name, value in state.items() if name != "sha256"})
+
+
 def _sum(state: State) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
@@ -200,7 +215,7 @@ def _state_or_none(path: Path) -> State | None:
         state = read_json(path / STATE)
     except UserError:
         return None
-    return state if isinstance(state, dict) and isinstance(state.get("progress"), dict) else None
+    return state if _is_as_written(state) else None
 
 
 def _save_tensors(path: Path, tensors: Tensors) -> None:
