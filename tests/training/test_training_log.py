@@ -41,6 +41,30 @@ def test_plain_lines_hold_everything() -> None:
     assert "ein [bold]Hund" in said and "a dog" in said and "a cat" in said and "something [else]" in said
 
 
+def test_control_characters_in_samples_are_drawn_not_obeyed() -> None:
+    evil = ValidationRecord(20, {}, True, 9.0, [("\x1b[2Ja\x07", "b\r\n\x9b31m", "\x00")])
+    plain, live = io.StringIO(), io.StringIO()
+    PlainConsole(plain).validation(evil)
+    LiveConsole(Console(file=live)).validation(evil)
+    for said in (plain.getvalue(), live.getvalue()):
+        assert "␛[2Ja␇" in said and "b␍␊␡31m" in said and "␀" in said
+        assert not set(said) & {"\x1b", "\x07", "\r", "\x9b", "\x00"}
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_terminal_that_is_gone_ends_no_training() -> None:
+    speak(PlainConsole(Gone()), start=5)
+    console = LiveConsole(Console(file=Gone(), width=80))
+    console.note("nobody reads this")
+    console.end()
+
+
 def test_a_terminal_gets_a_live_line() -> None:
     stream = io.StringIO()
     speak(LiveConsole(Console(file=stream, force_terminal=True, width=200)))

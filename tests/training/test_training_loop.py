@@ -139,12 +139,25 @@ def test_a_longer_run_goes_on_from_a_finished_one_and_a_finished_one_changes_not
     assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
-def test_sigterm_is_a_request_and_handlers_are_given_back(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    outcome = toy_run(tmp_path, toy_settings(), before=at(10, lambda: signal.raise_signal(signal.SIGTERM)))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_and_a_closed_terminal_are_requests_and_handlers_are_given_back(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in numbers]
+    outcome = toy_run(tmp_path, toy_settings(), before=at(10, lambda: signal.raise_signal(number)))
     assert outcome.reason == "interrupted"
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert [signal.getsignal(each) for each in numbers] == before
     assert [path.name for path in Checkpoints(tmp_path / "checkpoints").all()] == [f"step-{outcome.step:08d}"]
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        outcome = toy_run(tmp_path, toy_settings(), before=at(10, lambda: signal.raise_signal(signal.SIGHUP)))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert outcome.reason == "max_steps"
 
 
 def test_a_second_ctrl_c_aborts_at_once_and_leaves_what_was_saved(tmp_path: Path) -> None:

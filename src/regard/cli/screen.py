@@ -17,7 +17,8 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: "␡"}
+CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+CONTROL |= dict.fromkeys(range(0x7F, 0xA0), "␡")
 WIDE = 160  # columns of a table that no terminal bounds
 
 

@@ -1,6 +1,10 @@
-"""The run as a person sees it: a live line on a terminal, plain lines anywhere else."""
+"""The run as a person sees it: a live line on a terminal, plain lines anywhere else.
+
+A terminal that was closed, or a full disk behind stderr, ends no training: what nobody can read is not written.
+"""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from regard.training.records import Log, TrainRecord, ValidationRecord
@@ -8,6 +12,9 @@ from regard.training.records import Log, TrainRecord, ValidationRecord
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+
+# Samples are the text of users and of a model that learns: control characters in them are drawn, not obeyed.
+DRAWN = {code: chr(0x2400 + code) for code in range(0x20)} | dict.fromkeys(range(0x7F, 0xA0), "␡")
 
 
 class PlainConsole:
@@ -34,7 +41,8 @@ class PlainConsole:
 
     def note(self, text: str) -> None:
         """One line."""
-        print(text, file=self._stream, flush=True)
+        with suppress(OSError):
+            print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
         """Nothing to put away."""
@@ -67,11 +75,13 @@ class LiveConsole:
 
     def note(self, text: str) -> None:
         """A line above the bar; square brackets in a text are text."""
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        with suppress(OSError):
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Leave the bar where it is."""
-        self._bar.stop()
+        with suppress(OSError):
+            self._bar.stop()
 
 
 def build_console(stream: TextIO | None = None) -> Log:
@@ -94,7 +104,7 @@ def describe_validation(record: ValidationRecord) -> list[str]:
     """The metrics on one line, then the samples."""
     metrics = "  ".join(f"{name} {value:.4f}" for name, value in record.metrics.items())
     lines = [f"step {record.step}  validation: {metrics}{'  (best so far)' if record.best else ''}"]
-    for source, reference, output in record.samples:
+    for source, reference, output in (tuple(text.translate(DRAWN) for text in sample) for sample in record.samples):
         lines += [f"  source     {source}", f"  reference  {reference}", f"  output     {output}"]
     return lines
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a polite request: the step is finished and a checkpoint written before the run stops."""
+"""Ctrl-C, SIGTERM and a closed terminal as a polite request: the step is finished and a checkpoint written."""
 
 import signal
 import threading
@@ -10,8 +10,9 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class Interruption:
-    """While open, the first SIGINT or SIGTERM sets `requested`; a second Ctrl-C aborts at once.
+    """While open, the first SIGINT, SIGTERM or SIGHUP sets `requested`; a second Ctrl-C aborts at once.
 
+    A SIGHUP that the process was started to ignore (nohup) stays ignored.
     Started by torchrun, a process gets the same Ctrl-C twice, from the terminal and from torchrun, so there
     (`patient`) only the first counts; torchrun itself ends those that take too long.
     """
@@ -23,8 +24,9 @@ class Interruption:
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._receive)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(
