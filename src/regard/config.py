@@ -21,7 +21,7 @@ __all__ = ["Field", "Settings", "apply_overrides", "build", "describe", "read_to
 class Settings(BaseModel):
     """Base of every group of settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 S = TypeVar("S", bound=Settings)

@@ -27,7 +27,8 @@ class Recipe(Settings):
     """Everything a run depends on."""
 
     name: str = Field(
-        pattern=r"^[\w.+-]*[\w+-][\w.+-]*$", description="the run's name, of letters, digits and . _ + -; its folder is runs/NAME"
+        pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
+        description="the run's name, of letters, digits and . _ + -; its folder is runs/NAME",
     )
     about: str = Field("", description="one line for people")
     task: Literal["translation"] = Field("translation", description="what is learnt")

@@ -50,7 +50,7 @@ class RuntimeSettings(Settings):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="arithmetic of matrix products: fp32, bf16, or auto (bf16 on a GPU, fp32 on the CPU)"
     )
-    threads: int = Field(0, ge=0, description="CPU threads of one process; 0 leaves the choice to torch")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads of one process; 0 leaves the choice to torch")
     seed: int = Field(1, ge=0, description="from which everything random is derived: weights, order, dropout")
 
 

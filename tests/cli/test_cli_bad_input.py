@@ -143,3 +143,23 @@ def test_a_full_disk_while_a_page_is_written(copied: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Path, "write_text", full)
     assert "the disk is full" in refused("inspect", copied, "one")
     assert not (copied / "inspect.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "answer"),
+    [
+        ("training.learning_rate=inf", "training.learning_rate: must be a finite number"),
+        ("runtime.threads=100000", "runtime.threads: must be less than or equal to"),
+        ("name=..", "name: cannot be '..'"),
+        ("decoding={search='sample', temperature=1e-300}", "decoding.temperature: must be greater than or equal to"),
+    ],
+)
+def test_numbers_and_names_beyond_reason(recipe: Path, tmp_path: Path, setting: str, answer: str) -> None:
+    assert answer in refused("train", recipe, setting, "--folder", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".tsv", "~nobody-of-this-name/x.tsv"])
+def test_a_name_no_file_can_have(recipe: Path, tmp_path: Path, name: str) -> None:
+    said = refused("train", recipe, f"data.train={{ file = '{name}' }}", "--folder", tmp_path / "run")
+    assert name in said

@@ -7,6 +7,7 @@ splits there gets two files out of step.
 import csv
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -62,8 +63,9 @@ class Corpus(Settings):
         return self
 
     def files(self, root: Path) -> list[Path]:
-        """The files it is read from."""
-        return [root / Path(name).expanduser() for name in (self.src, self.tgt, self.file) if name is not None]
+        """The files it is read from; ~ is the home, ~somebody who is not there is a name as any other."""
+        names = (name for name in (self.src, self.tgt, self.file) if name is not None)
+        return [root / os.path.expanduser(name) for name in names]  # noqa: PTH111
 
     def __str__(self) -> str:
         return self.file or (f"{self.src} + {self.tgt}" if self.src else f"{self.builtin} ({self.part})")

@@ -24,7 +24,9 @@ class DecodingSettings(Settings):
     nbest: int = Field(1, ge=1, description="texts returned for each sentence, best first")
     extra_length: int = Field(50, ge=0, description="the output may have this many tokens more than the source")
     max_length: int | None = Field(None, ge=1, description="the output may never have more tokens than this")
-    temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution, above 1 flattens it (sample)")
+    temperature: float = Field(
+        1.0, ge=1e-6, description="below 1 sharpens the distribution, above 1 flattens it (sample)"
+    )
     top_k: int = Field(0, ge=0, description="draw from the k likeliest tokens only; 0 is off (sample)")
     top_p: float = Field(
         1.0, gt=0, le=1, description="draw from the likeliest tokens that hold this mass; 1 is off (sample)"
