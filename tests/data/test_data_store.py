@@ -193,7 +193,9 @@ def test_a_damaged_store_is_made_anew(tmp_path: Path, name: str, damage: str) ->
     elif name == "meta.json":
         victim.write_text(json.dumps({**json.loads(victim.read_text()), "src_dtype": "uint32"}))
     else:
-        victim.write_bytes(victim.read_bytes() + b"\x00")
+        content = bytearray(victim.read_bytes())
+        content[len(content) // 2] ^= 1
+        victim.write_bytes(content)
     assert texts(make(tmp_path, corpora)) == pairs
 
 

@@ -1,8 +1,8 @@
 """A folder of flat arrays that is either whole and current or is made again.
 
 Each array is one file of plain little-endian numbers, written piece by piece and read through the page cache. A
-`meta.json` names every file with its size and carries a fingerprint of all that the content depends on, and a checksum
-of itself.
+`meta.json` names every file with its sha256 and carries a fingerprint of all that the content depends on, and a
+checksum of itself.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from regard.errors import UserError
-from regard.files import read_json, write_json
+from regard.files import digest, read_json, write_json
 
 META = "meta.json"
 Array = NDArray[Any]
@@ -102,26 +102,32 @@ def smallest_unsigned(count: int) -> np.dtype[Any]:
 
 def fingerprint(*parts: str) -> str:
     """A sha256 over `parts`, each set off from the next, and over the format of these files."""
-    return hashlib.sha256(json.dumps(["regard arrays 1", *parts]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(["regard arrays 2", *parts]).encode()).hexdigest()
 
 
 def seal(folder: Path, print_of_inputs: str, facts: dict[str, Any]) -> None:
     """Write `meta.json` over a finished folder."""
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    content = {"fingerprint": print_of_inputs, "sizes": sizes, **facts}
+    content = {"fingerprint": print_of_inputs, "sums": _sums(folder), **facts}
     write_json(folder / META, {**content, "checksum": _checksum(content)})
 
 
 def unseal(folder: Path, print_of_inputs: str) -> dict[str, Any] | None:
-    """The facts of a sealed folder, or None if it is missing, damaged or made from other inputs."""
+    """The facts of a sealed folder, or None if it is missing, damaged or made from other inputs.
+
+    Every byte is read: a wrong one would be trained on and never seen, and the inputs were read for the same reason.
+    """
     try:
         content = read_json(folder / META)
         checksum = content.pop("checksum")
-        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name != META}
-        whole = checksum == _checksum(content) and content["sizes"] == sizes
+        current = checksum == _checksum(content) and content["fingerprint"] == print_of_inputs
+        whole = current and content["sums"] == _sums(folder)
     except (UserError, OSError, AttributeError, KeyError, TypeError):
         return None
-    return content if whole and content["fingerprint"] == print_of_inputs else None
+    return content if whole else None
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    return {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != META}
 
 
 def _checksum(content: Any) -> str:
