@@ -1,5 +1,6 @@
 """The public door is light and complete, and every start ends with the status it should."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def test_the_version_is_the_projects() -> None:
 def test_help_lists_every_verb_with_a_whole_sentence() -> None:
     listed = regard("--help").out
     assert all(f"\n  {verb} " in listed for verb in VERBS)
+    assert "..." not in listed.partition("Commands:")[2], "a sentence too long for its line is cut"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -59,6 +61,10 @@ def test_every_verb_explains_itself_with_examples(verb: str) -> None:
     assert "Examples:\n" in result.out
     assert f"    regard {verb}" in result.out
     assert "--json" in result.out
+    assert not re.search(r"[{}<>]\S*\b(str|RUN|RECIPE|SENTENCE)\b", result.out), (
+        "the words of Python are not the user's"
+    )
+    assert "[[" not in result.out
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """All verbs put together."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from regard import __version__
@@ -26,9 +28,22 @@ app = typer.Typer(
     epilog="regard VERB --help explains a verb, with examples.",
 )
 
+
+class Verb(TyperCommand):
+    """A command whose arguments are called by their names alone: RUN, where newer typer writes {RUN} and RUN <str>."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line."""
+        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def get_help(self, ctx: Any) -> str:
+        """The whole text, its columns kept."""
+        return re.sub(r"( <[\w\[\]]+>)( +)", lambda type_: type_[2] + " " * len(type_[1]), super().get_help(ctx))
+
+
 VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, doctor, recipes]
 for verb in VERBS:
-    app.command()(grouped(verb))
+    app.command(cls=Verb)(grouped(verb))
 
 
 def show_version(asked: bool) -> None:

@@ -22,7 +22,7 @@ def doctor(
         str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of one that regard recipes lists.")
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Settings changed, as for regard train.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed, as for regard train.")
     ] = None,
     run: Annotated[
         Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run would live [runs/NAME].")
@@ -32,10 +32,10 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine a recipe before training: files, filters, vocabulary, model, memory, disk and time.
+    """Find what would go wrong in training, before it begins.
 
-    Each finding passes, warns or fails, with a remedy. Nothing is written into the run's folder. The exit status is 1
-    if anything failed.
+    It examines files, filters, vocabulary, model, memory, disk and time. Each finding passes, warns or fails, with a
+    remedy. Nothing is written into the run's folder. The exit status is 1 if anything failed.
 
     \b
     Examples:
