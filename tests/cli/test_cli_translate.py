@@ -192,3 +192,10 @@ def test_a_cut_checkpoint_is_refused_and_a_whole_one_named(copied: Path) -> None
     assert regard("translate", copied, "--checkpoint", "step-00000120", stdin=TEXT).status == 0
     shutil.rmtree(copied / "checkpoints")
     assert "train first" in refused("translate", copied, stdin=TEXT)
+
+
+@pytest.mark.parametrize("sentence", ["one two", "一二三", "on/off one two"])
+def test_a_sentence_in_the_place_of_a_run_is_told_where_sentences_go(trained: Path, sentence: str) -> None:
+    said = refused("translate", trained, sentence)
+    assert f"echo '{sentence}' | regard translate {trained}" in said
+    assert "there is no such folder" in refused("translate", trained, trained.parent / "nothing")

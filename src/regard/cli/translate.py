@@ -1,5 +1,7 @@
 """regard translate: one line out for one line in."""
 
+import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +61,7 @@ def translate(
     refuse_overwriting(output, (input_, prefix_file))
     if prefix and prefix_file:
         raise UserError("--prefix and --prefix-file are both given", "give one of them")
+    refuse_sentences(runs)
     translator, changes = model.load(*runs), search.changes()
     several = translator.decoding(**changes).nbest > 1
     form: Form = (
@@ -127,6 +130,16 @@ def refuse_overwriting(output: str, inputs: tuple[str | None, ...]) -> None:
     for name in inputs:
         if name not in (None, STANDARD) and output != STANDARD and path.exists() and path.samefile(str(name)):
             raise UserError(f"--output {output} is the file that is read", "write to another file")
+
+
+def refuse_sentences(runs: list[str]) -> None:
+    """What follows the first run is another run; whoever writes a sentence there is told where sentences go."""
+    for name in runs[1:]:
+        if not Path(name).exists() and (os.sep not in name or " " in name):
+            raise UserError(
+                f"{name}: there is no such run, and a sentence is read from stdin",
+                f"for a sentence write: echo {shlex.quote(name)} | regard translate {shlex.quote(runs[0])}",
+            )
 
 
 def plain(prediction: "Prediction", index: int) -> str:
