@@ -61,6 +61,7 @@ def test_a_run_against_itself_differs_by_nothing(copied: Path, trained: Path) ->
     shown = regard("evaluate", copied, "--against", trained, "--on", "valid").out
     assert "difference" in shown
     assert "95% interval" in shown
+    assert "BLEU: may be luck; chrF: may be luck" in shown
 
 
 def test_a_better_run_has_a_positive_difference(copied: Path, recipe: Path, tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_a_better_run_has_a_positive_difference(copied: Path, recipe: Path, tmp_
     chrf = found["comparison"][1]
     assert chrf["delta"] > 20
     assert chrf["p_value"] < 0.05
+    assert "chrF: more than luck" in regard("evaluate", copied, "--against", worse, "--on", "valid").out
 
 
 def test_bad_questions_are_answered_with_what_to_ask(copied: Path, recipe: Path, tmp_path: Path) -> None:

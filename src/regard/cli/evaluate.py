@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from regard.run import Evaluation, Run, Translator
 
 
+SIGNIFICANT = 0.05
+
+
 @dataclass(frozen=True)
 class TextOptions:
     """What to evaluate on."""
@@ -165,3 +168,12 @@ def show_comparison(comparisons: "list[Comparison]", base: str, run: str) -> Non
     ]
     columns = ("metric", base, run, "difference", "95% interval", "p")
     table(columns, rows, right=columns[1:])
+    result(verdict(comparisons))
+
+
+def verdict(comparisons: "list[Comparison]") -> str:
+    """The table in words: which differences are more than luck."""
+    said = (f"{item.metric}: {'more than' if item.p_value < SIGNIFICANT else 'may be'} luck" for item in comparisons)
+    return (
+        f"{'; '.join(said)} (p, by paired bootstrap, is how often luck alone does as much; the line is {SIGNIFICANT})"
+    )
