@@ -42,14 +42,25 @@ def wholly(recipe: Path, upto: str, overrides: Sequence[str] = ()) -> dict[str, 
     return found
 
 
+def test_what_is_read_as_source_and_target_is_shown(recipe: Path) -> None:
+    (src, tgt), *rest = read_pairs(recipe.parent, "train")
+    write_pairs(recipe.parent, "train", [(tgt, f"{src} {'x' * 100}"), *rest])
+    shown = quickly(recipe)["pairs"].finding
+    assert f"train: {tgt} -> {src} xx" in shown, (
+        "the doctor cannot know that it is swapped, but whoever reads can see it"
+    )
+    assert "x" * 61 not in shown
+    assert [line.split(":")[0] for line in shown.splitlines()[1:]] == ["train", "valid", "test"]
+
+
 def test_a_healthy_recipe_passes_and_nothing_is_left_behind(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(recipe.parent)
     before = sorted(recipe.parent.rglob("*"))
     checks = list(examine(recipe))
     assert {check.name: check.status for check in checks} == dict.fromkeys(
         [
-            "recipe", "device", "files", "unseen test", "filters", "vocabulary", "held-out lengths", "first loss",
-            "no leaks", "gradients", "schedule", "memory", "disk", "learns by heart", "time",
+            "recipe", "device", "files", "pairs", "unseen test", "filters", "vocabulary", "held-out lengths",
+            "first loss", "no leaks", "gradients", "schedule", "memory", "disk", "learns by heart", "time",
         ],
         "pass",
     )  # fmt: skip

@@ -44,6 +44,7 @@ def examine(
         name = "files"
         found = survey(recipe.data, recipe.runtime.seed, quick, progress)
         yield texts.check_files(recipe.data, found)
+        yield texts.show_pairs(found)
         yield texts.check_overlap(found)
         name = "filters"
         with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:

@@ -3,7 +3,7 @@
 from regard.data.filters import FilterReport
 from regard.data.settings import DataSettings
 from regard.run.doctor.check import Check, Status
-from regard.run.doctor.survey import Survey
+from regard.run.doctor.survey import PARTS, Survey
 from regard.text import Vocabulary
 
 # Short sentences ("Thank you.") rightly occur in every part; beyond this share a score measures memory.
@@ -12,6 +12,7 @@ DROPPED_A_LOT, DROPPED_TOO_MUCH = 0.2, 0.5
 SPELLED_A_LOT, SPELLED_TOO_MUCH = 0.05, 0.3
 PIECES_PER_WORD = 4.0
 TOO_LONG_HELD_OUT = 0.01
+SHOWN = 60  # characters a side
 LOOKED_AT = 2_000  # sentences a side; more do not change a share that matters
 
 
@@ -25,6 +26,16 @@ def check_files(data: DataSettings, found: Survey) -> Check:
         remedy = "name a test corpus, data.test, that no decision was made on"
         return Check(name, "warn", f"aligned UTF-8 text; pairs: {counts}: there is nothing to test on", remedy)
     return Check(name, "pass", f"aligned UTF-8 text; pairs: {counts}")
+
+
+def show_pairs(found: Survey) -> Check:
+    """What is read as source and as target: swapped files and wrong columns are seen at a glance, and only so."""
+    firsts = (f"{name}: {_short(found.parts[name].sample[0])}" for name in PARTS if found.parts[name].sample)
+    return Check("pairs", "pass", "source -> target, a pair of each\n" + "\n".join(firsts))
+
+
+def _short(pair: tuple[str, str]) -> str:
+    return " -> ".join(text if len(text) <= SHOWN else f"{text[:SHOWN]}…" for text in pair)
 
 
 def check_overlap(found: Survey) -> Check:
