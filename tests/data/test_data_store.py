@@ -84,6 +84,8 @@ def test_filters_leave_out_and_count(tmp_path: Path) -> None:
     table = store.report.table()
     assert "too long    2   20.00%" in table
     assert table.count("\n") == 6
+    clean = FilterReport(read=10, empty=0, too_long=0, ratio=0, identical=0, duplicate=0, kept=10).table()
+    assert [line.split()[0] for line in clean.splitlines()] == ["read", "kept"]
 
 
 def test_the_first_of_equal_pairs_stays_in_place(tmp_path: Path) -> None:

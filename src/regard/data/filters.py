@@ -80,10 +80,11 @@ class FilterReport:
         return cls(read=read, kept=read - sum(reasons.values()), **reasons)
 
     def table(self) -> str:
-        """One line a number, for people."""
+        """One line a number, for people; reasons for which nothing was left out go unsaid."""
         width = len(f"{self.read:,}")
         rows = [
             f"{name.replace('_', ' '):<10} {count:>{width},}  {count / max(self.read, 1):7.2%}"
             for name, count in asdict(self).items()
+            if count or name in ("read", "kept")
         ]
         return "\n".join(rows)

@@ -46,7 +46,7 @@ class TrainingSettings(Settings):
     log_every: int = Field(50, gt=0, description="steps between two lines of the log")
     validate_every: int = Field(1000, gt=0, description="steps between two validations")
     checkpoint_every: int = Field(0, ge=0, description="steps between two checkpoints; 0 = at every validation")
-    keep: int = Field(3, gt=0, description="newest checkpoints kept, beside the best one")
+    keep: int = Field(5, gt=0, description="newest checkpoints kept, beside the best one")
     monitor: str = Field("loss", description="the validation metric that decides which checkpoint is the best")
     patience: int = Field(0, ge=0, description="stop after this many validations without improvement; 0 = off")
     samples: int = Field(3, ge=0, description="outputs shown at every validation")
