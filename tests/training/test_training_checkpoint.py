@@ -49,6 +49,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert torch.equal(read_weights(path)["w"], torch.full((4,), 3.0))
     assert read_progress(path)["step"] == 3
     assert sorted(file.name for file in path.iterdir()) == ["model.safetensors", "state.json", "training.safetensors"]
+    assert len({file.stat().st_mode for file in path.iterdir()}) == 1, "who may read one may read all"
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:

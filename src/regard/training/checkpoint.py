@@ -220,7 +220,10 @@ def _state_or_none(path: Path) -> State | None:
 
 def _save_tensors(path: Path, tensors: Tensors) -> None:
     try:
+        path.touch()  # with the rights that other files get here; the library's own are for nobody else to read
+        rights = path.stat().st_mode
         save_file(tensors, path)
+        path.chmod(rights)
     except SafetensorError as error:
         # The library reports what the operating system said only in words: "... (os error 28)".
         number = re.search(r"os error (\d+)", str(error))
