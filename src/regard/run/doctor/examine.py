@@ -17,6 +17,7 @@ from regard.run.doctor.check import Check, guarded
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.survey import Progress, Survey, survey, write_sample
 from regard.run.folder import Run
+from regard.run.seal import SEAL
 from regard.runtime import World, close_world, open_world
 
 FIRST_THIS = Check("the rest", "skip", "not examined: it stands on what failed", "mend that and ask again")
@@ -63,6 +64,7 @@ def prepare(recipe: Recipe, world: World, found: Survey, temporary: Path) -> Pat
     sampled = recipe.model_copy(update={"data": write_sample(temporary, recipe.data, found)})
     run = Run.create(temporary / "run", sampled)
     run.make_vocabularies(lambda _: None)
+    (run.folder / SEAL).unlink()  # nothing here is kept: the model is tried with other settings too, without dropout
     patient = Patient(run, world, found.parts["train"].pairs)
     _ = patient.store
     return patient
