@@ -24,6 +24,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+LISTED = "regard recipes --settings lists them all"
+
 S = TypeVar("S", bound=Settings)
 Table = dict[str, Any]
 
@@ -91,9 +93,9 @@ def _explain(settings: type[Settings], problem: Any) -> str:
     kind, given = problem["type"], problem.get("input")
     if kind == "extra_forbidden":
         names = list(setting_names(settings))
-        groups = {name.rpartition(".")[0] for name in names if "." in name}
+        groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
         close = nearest(key, [*sorted(groups), *names])
-        return f"{key}: there is no such setting" + (f"; did you mean {close}?" if close else "")
+        return f"{key}: there is no such setting; " + (f"did you mean {close}?" if close else LISTED)
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "string_pattern_mismatch" and key in (known := dict(describe(settings))):
@@ -106,7 +108,11 @@ def _explain(settings: type[Settings], problem: Any) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The known name most like `name`: by its whole path, else by its last part in any group."""
+    """The known name most like `name`: by its initials (lr), by its whole path, or by its last part in any group."""
+    for known in names:
+        words = known.rsplit(".", 1)[-1].split("_")
+        if len(words) > 1 and "".join(word[0] for word in words) == name.rsplit(".", 1)[-1]:
+            return known
     for close in difflib.get_close_matches(name, names, n=1, cutoff=0.75):
         return close
     last = {known.rsplit(".", 1)[-1]: known for known in reversed(names)}

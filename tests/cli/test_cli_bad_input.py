@@ -90,6 +90,9 @@ def test_an_unknown_setting_is_answered_with_the_nearest(recipe: Path) -> None:
         "train", recipe, "training.max_step=5"
     )
     assert "did you mean training?" in refused("train", recipe, "trainig.max_steps=5")
+    for abbreviated in ("lr=0.1", "training.lr=0.1"):
+        assert "did you mean training.learning_rate?" in refused("train", recipe, abbreviated)
+    assert "regard recipes --settings lists them all" in refused("train", recipe, "qqq=1")
 
 
 def test_a_setting_of_the_wrong_type(recipe: Path) -> None:
