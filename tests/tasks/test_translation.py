@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.attention import Packed, Padded
+from regard.attention import Packed, Padded, Tokens
 from regard.data.collate import collate
 from regard.decoding import DecodingSettings
 from regard.losses import r_drop
 from regard.models import Transformer, TransformerSettings
 from regard.tasks import Objective, Translation
+from regard.tasks.streaming import stretches
 from regard.text import EOS, PAD, TextSettings, train_vocabulary
 
 GREEDY = DecodingSettings(search="greedy", extra_length=5)
@@ -108,3 +111,64 @@ def test_attention_names_every_piece(task: Translation, model: Transformer) -> N
     source_pieces, target_pieces, weights = task.attentions(model, "one two", target)
     assert source_pieces[-1] == "⟨/s⟩" and target_pieces[-1] == "⟨/s⟩"
     assert weights.cross.shape == (1, 2, 2, len(target_pieces), len(source_pieces))
+
+
+class Counted:
+    """Stands before a model and keeps the longest source it was given."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model, self.longest = model, 0
+
+    def start(self, src: Tokens) -> Any:
+        self.longest = max(self.longest, src.ids.size(1))
+        return self.model.start(src)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+
+def test_no_part_of_a_line_is_longer_than_the_model_was_trained_on(task: Translation, model: Transformer) -> None:
+    counted = Counted(model)
+    lines = ["one two three four five " * length for length in range(1, 12)] + ["x" * 15, "x" * 16, "x" * 17]
+    list(task.predict(counted, lines))
+    assert counted.longest == task.max_source
+
+
+def test_only_the_first_part_of_a_long_line_begins_with_its_prefix(task: Translation, model: Transformer) -> None:
+    (found,) = task.predict(model, ["one two three. " * 10], prefixes=["vier vier"])
+    first, *others = (task.tgt_vocabulary.decode(part.tokens) for part in found.hypotheses)
+    assert others and first.startswith("vier vier")
+    assert not any(text.startswith("vier vier") for text in others)
+
+
+def test_a_sample_depends_on_the_line_and_its_number_alone(
+    task: Translation, model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing = DecodingSettings(search="sample", extra_length=5, seed=3)
+    lines = ["one two", "", "one two", "three", "one two", "one two three. " * 5, "one two"]
+    together = [p.text for p in task.predict(model, lines, drawing)]
+    assert len({together[i] for i in (0, 2, 4, 6)}) == 4, "the same line draws anew at every place"
+    for size in (1, 2, 3):
+        monkeypatch.setattr("regard.tasks.translation.stretches", partial(stretches, most_lines=size))
+        assert [p.text for p in task.predict(model, lines, drawing)] == together
+
+
+def test_validation_writes_no_more_than_the_recipe_allows(task: Translation, model: Transformer) -> None:
+    watched = replace(task, valid_pairs=[("one two", "eins zwei")], samples=1, valid=OnePair())  # type: ignore[arg-type]
+    source = len(task.src_vocabulary.encode("one two")) + 1
+    for change, most in (({"extra_length": 0}, source), ({"max_length": 2}, 2)):
+        decoding = GREEDY.model_copy(update={**change, "loop_guard": False})
+        (sample,) = replace(watched, decoding=decoding).validate(model).samples
+        (written,) = task.predict(model, ["one two"], decoding)
+        assert sample[2] == written.text and len(written.hypotheses[0].tokens) <= most
+
+
+class OnePair:
+    """A store of one pair."""
+
+    src_lengths = tgt_lengths = np.array([2])
+
+    def src(self, index: int) -> np.ndarray:
+        return np.array([10, EOS])
+
+    tgt = src

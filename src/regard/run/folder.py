@@ -178,15 +178,12 @@ class Run:
         """The task as it is used after training."""
         training = self.recipe.training
         longest = self.recipe.data.max_length
-        settings = decoding or self.recipe.decoding
-        if self.recipe.model.positions == "learned":
-            bound = self.recipe.model.max_positions
-            settings = settings.model_copy(update={"max_length": min(settings.max_length or bound, bound)})
         return Translation(
             *self.vocabularies,
             objective=Objective(training.label_smoothing, training.r_drop),
-            decoding=settings,
+            decoding=decoding or self.recipe.decoding,
             max_source=longest,
+            max_target=self.recipe.model.max_positions if self.recipe.model.positions == "learned" else None,
         )
 
     def new_model(self) -> Transformer:

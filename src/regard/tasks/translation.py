@@ -18,6 +18,7 @@ from regard.attention import Packed, Padded
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.store import Store
 from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols, decode
+from regard.errors import UserError
 from regard.losses import Loss, cross_entropy, r_drop
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models import Attentions
@@ -71,6 +72,7 @@ class Translation:
     objective: Objective = Objective()
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     max_source: int = 256
+    max_target: int | None = None
     layout: type[Padded] | type[Packed] = Padded
     valid: Store | None = None
     valid_pairs: Sequence[tuple[str, str]] = ()
@@ -159,7 +161,7 @@ class Translation:
         """Cut long lines, decode parts of like length together, put everything back in its place."""
         cuts = [cut(line, self.src_vocabulary, self.max_source - 1) if line.strip() else [] for line in lines]
         parts = [(owner, ids) for owner, line_parts in enumerate(cuts) for _, ids in line_parts]
-        prefixes = [self.tgt_vocabulary.encode(text) if text else [] for text in forced]
+        prefixes = [self._prefix(text) for text in forced]
         started: set[int] = set()
         forced_ids = []
         for owner, _ in parts:  # only the first part of a line begins with the line's prefix
@@ -192,16 +194,27 @@ class Translation:
     ) -> list[list[Hypothesis]]:
         src, lengths = collate_sources([[*ids, EOS] for ids in sources])
         src, lengths = src.to(device), lengths.to(device)
+        limits = settings.limits(lengths)
         with torch.inference_mode():
             return decode(
                 model,
                 Padded.of(src, lengths),
-                settings.limits(lengths),
+                limits if self.max_target is None else limits.clamp(max=self.max_target),
                 SYMBOLS,
                 settings,
                 prefixes=prefixes if any(prefixes) else None,
                 numbers=numbers,
             )
+
+    def _prefix(self, text: str) -> list[int]:
+        """The tokens a translation must begin with; they too must fit into the model."""
+        ids = self.tgt_vocabulary.encode(text) if text else []
+        if self.max_target is not None and len(ids) >= self.max_target:
+            raise UserError(
+                f"a prefix of {len(ids)} tokens leaves no room in a model of {self.max_target} positions",
+                "give a shorter prefix",
+            )
+        return ids
 
     def _join(self, line: str, parts: list[list[Hypothesis]]) -> Prediction:
         if not parts:
