@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,3 +149,37 @@ def test_a_sentence_beyond_the_learned_positions_is_named_before_training(tmp_pa
     (tmp_path / "valid.tsv").write_text(f"ab\t{'xyz' * 30}\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"valid\.tsv holds a sentence of \d+ tokens, and model\.max_positions is 24"):
         train(recipe.model_copy(update={"model": model}), tmp_path / "run", say=silent, log=Logs())
+
+
+def test_text_that_changed_under_a_trained_run_is_mentioned(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    run = train(recipe, tmp_path / "run", say=silent, log=Logs()).run
+    said: list[str] = []
+    train(run.recipe, run.folder, resume=True, say=said.append, log=Logs())
+    assert not any("warning" in line for line in said)
+    with (tmp_path / "train.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("ab ab ab\tba ba ba\n")
+    train(run.recipe, run.folder, resume=True, say=said.append, log=Logs())
+    assert sum("warning: the train text is not what" in line for line in said) == 1
+
+
+def test_another_monitor_begins_with_no_best(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    first = train(recipe, tmp_path / "run", say=silent, log=Logs())
+    assert first.outcome.best is not None and first.outcome.best > 1
+    update = {"monitor": "exact_match", "max_steps": 4}
+    changed = first.run.recipe.model_copy(update={"training": recipe.training.model_copy(update=update)})
+    second = train(changed, tmp_path / "run", resume=True, say=silent, log=Logs())
+    assert (second.outcome.best, second.outcome.best_step) == (0.0, 4)
+
+
+def test_nothing_asked_of_learned_positions_goes_beyond_them(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    model = recipe.model.model_copy(update={"positions": "learned", "max_positions": 24})
+    run = train(recipe.model_copy(update={"model": model}), tmp_path / "run", say=silent, log=Logs()).run
+    translator = Translator([run], device="cpu")
+    changes: dict[str, Any] = {"search": "sample", "temperature": 1e6, "max_length": 500, "extra_length": 500}
+    lengths = [len(p.hypotheses[0].tokens) for p in translator.predict(["ab"] * 50, **changes)]
+    assert max(lengths) in (23, 24)
+    with pytest.raises(UserError, match="leaves no room in a model of 24 positions"):
+        next(translator.predict(["ab"], prefixes=["xyz" * 30]))

@@ -126,6 +126,14 @@ def unseal(folder: Path, print_of_inputs: str) -> dict[str, Any] | None:
     return content if whole else None
 
 
+def made_from(folder: Path) -> str | None:
+    """The fingerprint of what a sealed folder was made from, whole or not; None if nothing can be said."""
+    try:
+        return str(read_json(folder / META)["fingerprint"])
+    except (UserError, KeyError, TypeError):
+        return None
+
+
 def _sums(folder: Path) -> dict[str, str]:
     return {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != META}
 

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from regard.attention import Packed, Padded
+from regard.data.arrays import made_from
 from regard.data.batching import Batches, Step
 from regard.data.prefetch import prefetch
 from regard.errors import UserError
@@ -101,7 +102,10 @@ def prepare(run: Run, say: Say, progress: Progress | None = None) -> None:
     src, tgt = run.vocabularies
     pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
     for part in ("train", "valid"):
+        before = made_from(run.folder / "store" / part)
         store = run.store(part, progress)
+        if before not in (None, store.fingerprint) and run.checkpoints.all():
+            say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new one")
         if part == "train":
             say(store.report.table())
         say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")

@@ -19,6 +19,8 @@ class Progress:
     epoch: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
+    monitor: str = ""
+    """The metric that `best` and `score` are of."""
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
@@ -29,6 +31,13 @@ class Progress:
     metrics: dict[str, float] = field(default_factory=dict)
     window: dict[str, float] = field(default_factory=dict)
     """The sums of the log line that was being gathered."""
+
+    def watch(self, monitor: str) -> None:
+        """From now on `monitor` decides: the best of another metric is no mark to be compared with."""
+        if self.monitor not in ("", monitor):
+            self.best = self.best_step = self.score = None
+            self.stale = 0
+        self.monitor = monitor
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; floats keep every bit."""

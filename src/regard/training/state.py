@@ -30,9 +30,10 @@ class TrainingState:
         self.world = world
         self.optimizer = build_optimizer(model, settings)
         self.ema = Ema(model, settings.ema) if settings.ema else None
-        self.progress = Progress()
+        self.progress = Progress(monitor=settings.monitor)
         self.window = Window(world.device)
         self.saved_step = 0
+        self.monitor = settings.monitor
 
     def averaged(self) -> AbstractContextManager[None]:
         """While open, the model has the weights to use: their moving average where one is kept."""
@@ -94,5 +95,6 @@ class TrainingState:
             self.ema.load(weights)
         load_moments(self.model, self.optimizer, moments)
         self.progress = Progress(**read_progress(path))
+        self.progress.watch(self.monitor)
         self.window.load(self.progress.window, self.world)
         self.saved_step = self.progress.step
