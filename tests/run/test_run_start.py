@@ -44,13 +44,16 @@ def test_it_begins_with_the_other_runs_vocabulary_and_weights(first: Run, tmp_pa
 
 def test_what_does_not_fit_is_named(first: Run, tmp_path: Path) -> None:
     wider = dict(size="tiny", d_model=32, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
-    with pytest.raises(UserError, match="does not fit this model"):
+    with pytest.raises(UserError, match=r"write model\.d_model=16$"):
         train(recipe(tmp_path, start_from=str(first.folder), model=wider), tmp_path / "x", say=lambda text: None)
+    fits = recipe(tmp_path).model.model_dump() | {"num_heads": 4, "activation": "gelu", "dropout": 0.3}
+    with pytest.raises(UserError, match=r"write model\.num_heads=2 model\.activation=relu$"):
+        train(recipe(tmp_path, start_from=str(first.folder), model=fits), tmp_path / "w", say=lambda text: None)
     with pytest.raises(UserError, match="there is no such folder"):
         train(recipe(tmp_path, start_from=str(tmp_path / "nowhere")), tmp_path / "y", say=lambda text: None)
     apart = {"kind": "char", "vocab_size": 300, "joint": False}
     model = dict(size="tiny", d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1, tie="output")
-    with pytest.raises(UserError, match=r"src\.tokenizer\.json: no such vocabulary"):
+    with pytest.raises(UserError, match=r"write text\.joint=true model\.tie=all$"):
         train(recipe(tmp_path, start_from=str(first.folder), text=apart, model=model), tmp_path / "z", say=print)
 
 

@@ -26,7 +26,7 @@ from regard.errors import UserError
 from regard.files import write_text, writing
 from regard.models import Transformer
 from regard.recipe import Recipe
-from regard.run.seal import SEAL, refuse_changed, seal
+from regard.run.seal import SEAL, refuse_changed, refuse_other_model, seal
 from regard.tasks import Objective, Translation
 from regard.text import Vocabulary, train_vocabulary
 from regard.training import Checkpoints, load_weights, read_weights
@@ -128,6 +128,8 @@ class Run:
                     wanted = [pair.src] * src + [pair.tgt] * tgt
                     yield from (text for text in wanted if len(text) <= longest)
 
+        if self.start is not None:
+            refuse_other_model(self.start.folder, self.start.recipe, self.recipe)
         wanted = {JOINT: (True, True)} if text.joint else {SRC: (True, False), TGT: (False, True)}
         for name, (src, tgt) in wanted.items():
             if self.start is not None:

@@ -13,6 +13,7 @@ from regard.recipe import Recipe
 
 SEAL = "seal.json"
 SEALED_GROUPS = ("text", "model")
+FREE_IN_MODEL = {"size", "dropout", "attention_dropout", "activation_dropout"}
 
 
 def seal(folder: Path, recipe: Recipe, files: tuple[str, ...]) -> None:
@@ -46,6 +47,19 @@ def refuse_changed(folder: Path, recipe: Recipe) -> None:
                 f"{folder / name} is damaged: it is not what the run was begun with (sha256 differs from {path})",
                 "bring it back from a copy; the weights mean nothing with another vocabulary",
             )
+
+
+def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
+    """A run that starts from another's weights computes with them as they were trained; every other setting is named.
+
+    Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
+    """
+    there, here = theirs.model.model_dump(exclude=FREE_IN_MODEL), ours.model.model_dump(exclude=FREE_IN_MODEL)
+    differing = [f"model.{name}={value}" for name, value in there.items() if here[name] != value]
+    if theirs.text.joint != ours.text.joint:
+        differing.insert(0, f"text.joint={str(theirs.text.joint).lower()}")
+    if differing:
+        raise UserError(f"the model of {folder}, to start from, is another", f"write {' '.join(differing)}")
 
 
 def _sealed(content: Any) -> tuple[dict[str, Any], dict[str, str]]:
