@@ -90,6 +90,13 @@ def writing(path: Path) -> Iterator[None]:
         raise
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Find out before the work whether its result can be written to `path`."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Be the only process that has `folder`, which is made if it is not there; another one is refused at once.

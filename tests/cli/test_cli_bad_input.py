@@ -166,3 +166,13 @@ def test_numbers_and_names_beyond_reason(recipe: Path, tmp_path: Path, setting: 
 def test_a_name_no_file_can_have(recipe: Path, tmp_path: Path, name: str) -> None:
     said = refused("train", recipe, f"data.train={{ file = '{name}' }}", "--folder", tmp_path / "run")
     assert name in said
+
+
+def test_a_run_of_a_name_too_long() -> None:
+    assert "so long a name" in refused("translate", "x" * 5000, stdin="one")
+
+
+def test_an_evaluation_that_cannot_be_kept_is_refused_before_the_work(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused("evaluate", copied, "--output", tmp_path / "file" / "scores.json")
+    assert "cannot be written" in said and "translating" not in said

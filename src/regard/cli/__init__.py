@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(error)
         return USER_ERROR
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            complain(UserError(f"no file or folder can have so long a name: {error.filename}"))
+            return USER_ERROR
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         complain(UserError(DISK_FULL, "free some space and go on"))

@@ -72,11 +72,13 @@ def evaluate(
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
       regard evaluate runs/de --against runs/de-old --report
     """
+    from regard.files import refuse_unwritable
     from regard.viz import write_report
 
     translator = model.load(run)
     name, corpora, root = text.corpora(translator.run)
     path = output or translator.run.folder / "evaluations" / f"{name}-{model.checkpoint}.json"
+    refuse_unwritable(path)
     changes = search.changes()
     found = measure(translator, corpora, root, model.checkpoint, tokenize, changes)
     found.save(path)
