@@ -24,8 +24,13 @@ function drawExamples(parent) {
   if (judged) keepChoice();
   fill();
   parent.className = "card";
-  refill(parent, make("h2", {}, say("examples")), make("p", { class: "about" }, say("examples_about")),
-    make("div", { class: "controls" }, keep, find), body);
+  refill(parent, make("h2", {}, say("examples")), referred() ? make("p", { class: "about" }, say("examples_about")) : null,
+    DATA.examples.length > 1 ? make("div", { class: "controls" }, judged ? keep : null, find) : null, body);
+}
+
+// Whether there is anything to compare outputs with; a sentence somebody typed has no reference.
+function referred() {
+  return DATA.examples.some((example) => example.reference !== "");
 }
 
 function kept(example, which) {
@@ -43,7 +48,7 @@ function exampleTable(judged, fill) {
     : (a, b) => a[by].localeCompare(b[by]) || a.number - b.number;
   rows.sort((a, b) => table.down ? compare(b, a) : compare(a, b));
   if (!rows.length) return make("p", { class: "about" }, say("none_found"));
-  const columns = ["number", ...(judged ? ["mark"] : []), "source", "reference", "output"];
+  const columns = ["number", ...(judged ? ["mark"] : []), "source", ...(referred() ? ["reference"] : []), "output"];
   const seen = DATA.examples.some((example) => example.maps.length);
   return make("table", { class: "examples" },
     make("thead", {}, make("tr", {}, columns.map((key) => sortHead(key, fill)), seen ? make("td", {}) : null)),
@@ -65,7 +70,7 @@ function sortHead(key, fill) {
 function exampleRow(example, judged, seen) {
   const text = (key, ...content) => make("td", { dir: "auto", "data-name": say(key) }, content);
   return make("tr", {}, make("td", { class: "number" }, String(example.number + 1)), judged ? judgement(example.correct) : null,
-    text("source", example.source), text("reference", example.reference),
+    text("source", example.source), referred() ? text("reference", example.reference) : null,
     text("output", ...compared(example.reference, example.output)),
     seen ? make("td", {}, example.maps.length ? eye(example.number) : "") : null);
 }
