@@ -5,7 +5,17 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention import KeyValues, Packed, Padded, Watched, attend, causal_mask, padding_mask, scaled_dot
+from regard.attention import (
+    KeyValues,
+    MultiHeadAttention,
+    Packed,
+    Padded,
+    Watched,
+    attend,
+    causal_mask,
+    padding_mask,
+    scaled_dot,
+)
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -78,3 +88,25 @@ def test_cache_gives_what_causal_attention_gives() -> None:
     for t in range(6):
         past = past.append(k[:, t : t + 1], v[:, t : t + 1])
         torch.testing.assert_close(past.attend(q[:, t : t + 1]), expected[:, t : t + 1])
+
+
+def test_dropout_falls_on_the_weights_and_keeps_their_mean() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 4, 5, 8).unbind(0)
+    plain, weights = attend(q, k, v)
+    dropped = torch.stack([attend(q, k, v, dropout=0.5)[0] for _ in range(2000)])
+    assert not torch.allclose(dropped[0], plain)
+    torch.testing.assert_close(dropped.mean(0), plain, atol=0.1, rtol=0)
+    torch.testing.assert_close(attend(q, k, v, dropout=0.5)[1], weights)
+
+
+def test_a_layer_drops_attention_in_training_alone() -> None:
+    torch.manual_seed(0)
+    dropping, plain = MultiHeadAttention(8, 2, dropout=0.5), MultiHeadAttention(8, 2)
+    plain.load_state_dict(dropping.state_dict())
+    x, layout = torch.randn(2, 5, 8), Padded(torch.tensor([5, 3]), 5)
+    sight = layout.sees(layout)
+    torch.testing.assert_close(dropping.eval()(x, x, sight), plain(x, x, sight))
+    dropping.train()
+    assert not torch.allclose(dropping(x, x, sight), plain(x, x, sight))
+    assert not torch.allclose(dropping(x, x, sight), dropping(x, x, sight))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from regard.errors import UserError
 from regard.files import LOCK, held
@@ -183,3 +184,38 @@ def test_nothing_asked_of_learned_positions_goes_beyond_them(tmp_path: Path) -> 
     assert max(lengths) in (23, 24)
     with pytest.raises(UserError, match="leaves no room in a model of 24 positions"):
         next(translator.predict(["ab"], prefixes=["xyz" * 30]))
+
+
+def test_the_first_weights_depend_on_the_seed_and_not_on_what_was_drawn_before(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+
+    def draw(text: str) -> None:
+        torch.rand(3)
+
+    plain, disturbed = (
+        train(recipe, tmp_path / name, say=say, log=Logs()).run.model().state_dict()
+        for name, say in (("plain", silent), ("disturbed", draw))
+    )
+    assert all(torch.equal(weight, disturbed[name]) for name, weight in plain.items())
+
+
+def test_a_line_beyond_reason_teaches_the_vocabulary_nothing(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    learnt = []
+    for name in ("without", "with"):
+        run = Run.create(tmp_path / name, recipe)
+        run.make_vocabularies(silent)
+        learnt.append((run.folder / "tokenizer.json").read_text(encoding="utf-8"))
+        with (tmp_path / "train.tsv").open("a", encoding="utf-8") as stream:
+            stream.write(f"{'qz' * 1000}\t{'qz' * 1000}\n")
+    assert learnt[0] == learnt[1]
+
+
+@pytest.mark.parametrize(("monitor", "scores"), [("loss", ()), ("perplexity", ()), ("chrf", ("chrf",))])
+def test_validation_measures_what_is_monitored_and_nothing_dearer(
+    tmp_path: Path, monitor: str, scores: tuple[str, ...]
+) -> None:
+    recipe = small_recipe(tmp_path)
+    training = recipe.training.model_copy(update={"monitor": monitor})
+    found = train(recipe.model_copy(update={"training": training}), tmp_path / "run", say=silent, log=Logs())
+    assert set(found.outcome.metrics) == {"loss", "perplexity", *scores}
