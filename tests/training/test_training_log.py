@@ -36,7 +36,7 @@ def test_plain_lines_hold_everything() -> None:
     speak(PlainConsole(stream), start=5)
     said = stream.getvalue()
     assert "going on after step 5" in said
-    assert "step 10/100  loss 0.3000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1:02:03 left" in said
+    assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1:02:03 left" in said
     assert "step 20  validation: loss 1.5000  bleu 33.2500  (best so far)" in said
     assert "ein [bold]Hund" in said and "a dog" in said and "a cat" in said and "something [else]" in said
 
@@ -70,6 +70,15 @@ def test_a_terminal_gets_a_live_line() -> None:
     speak(LiveConsole(Console(file=stream, force_terminal=True, width=200)))
     said = stream.getvalue()
     assert "10/100" in said and "ppl 2.72" in said and "ein [bold]Hund" in said and "something [else]" in said
+
+
+def test_the_bar_moves_with_every_step_and_not_only_with_every_line() -> None:
+    stream = io.StringIO()
+    live = LiveConsole(Console(file=stream, force_terminal=True, width=200))
+    live.begin(0, 100)
+    live.step(7)
+    live.end()
+    assert "7/100" in stream.getvalue()
 
 
 def test_the_console_looks_at_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:

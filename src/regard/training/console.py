@@ -30,6 +30,9 @@ class PlainConsole:
         if step:
             self.note(f"going on after step {step}")
 
+    def step(self, number: int) -> None:
+        """A line a step would be too much."""
+
     def train(self, record: TrainRecord) -> None:
         """One line."""
         self.note(f"step {record.step}/{self._max_steps}  {describe(record)}  {duration(record.seconds_left)} left")
@@ -63,6 +66,10 @@ class LiveConsole:
         self._bar.update(self._task, total=max_steps, completed=step)
         self._bar.start()
 
+    def step(self, number: int) -> None:
+        """Move the bar, at most as often as it is drawn."""
+        self._bar.update(self._task, completed=number)
+
     def train(self, record: TrainRecord) -> None:
         """Move the bar."""
         text = f"{describe(record)}  {duration(record.seconds_left)} left"
@@ -93,10 +100,10 @@ def build_console(stream: TextIO | None = None) -> Log:
 
 
 def describe(record: TrainRecord) -> str:
-    """loss, perplexity, speed and rate, in the order one looks for them."""
+    """What is minimised, the plain likelihood (what validation calls loss), perplexity, speed and rate."""
     return (
-        f"loss {record.loss:.4f}  ppl {record.perplexity:.2f}  {record.tokens_per_second:,.0f} tok/s  "
-        f"lr {record.learning_rate:.2e}"
+        f"loss {record.loss:.4f}  nll {record.nll:.4f}  ppl {record.perplexity:.2f}  "
+        f"{record.tokens_per_second:,.0f} tok/s  lr {record.learning_rate:.2e}"
     )
 
 

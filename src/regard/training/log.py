@@ -32,6 +32,11 @@ class Logs:
         for part in self._parts:
             part.begin(step, max_steps)
 
+    def step(self, number: int) -> None:
+        """Tell each."""
+        for part in self._parts:
+            part.step(number)
+
     def train(self, record: TrainRecord) -> None:
         """Tell each."""
         for part in self._parts:
@@ -67,6 +72,9 @@ class MetricsFile:
         kept = [line for line in lines if line.endswith("\n") and 0 <= _step_of(line) <= step]
         if kept != lines:
             write_text(self._path, "".join(kept))
+
+    def step(self, number: int) -> None:
+        """Steps are written down several at once."""
 
     def train(self, record: TrainRecord) -> None:
         """One line."""
@@ -111,6 +119,9 @@ class TensorBoard:
     def begin(self, step: int, max_steps: int) -> None:
         """Open the events; curves after `step` are dropped by TensorBoard."""
         self._writer = self._open(str(self._folder), purge_step=step + 1)
+
+    def step(self, number: int) -> None:
+        """Steps are written down several at once."""
 
     def train(self, record: TrainRecord) -> None:
         """Each number under train/."""

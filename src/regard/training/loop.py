@@ -59,6 +59,7 @@ def fit(
                 reason = stop
                 break
             run.train(step)
+            run.tell_step()
             if run.due(settings.log_every):
                 run.report()
             improved = run.due(settings.validate_every) and run.validate()
@@ -152,6 +153,10 @@ class _Run(Generic[B]):
         if settings.patience and progress.stale >= settings.patience:
             return "patience"
         return (None, "max_minutes", "interrupted")[asked]
+
+    def tell_step(self) -> None:
+        """Let whoever draws a bar move it."""
+        self._tell(lambda log: log.step(self.progress.step))
 
     def report(self) -> None:
         """One line of the log about the steps since the last, and begin the next."""

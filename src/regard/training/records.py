@@ -46,6 +46,10 @@ class Log(Protocol):
         """Training is about to go on after `step`."""
         ...
 
+    def step(self, number: int) -> None:
+        """One step was trained; what it was like is told by the next `train`."""
+        ...
+
     def train(self, record: TrainRecord) -> None:
         """Some steps were trained."""
         ...
