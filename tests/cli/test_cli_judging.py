@@ -49,7 +49,7 @@ def test_evaluation_on_other_files_as_json(copied: Path, tmp_path: Path) -> None
 def test_search_options_reach_the_search(copied: Path) -> None:
     found = json.loads(regard("evaluate", copied, "--on", "valid", "--beam", 3, "--alpha", 0, "--json").out)
     assert (found["decoding"]["search"], found["decoding"]["beam"], found["decoding"]["alpha"]) == ("beam", 3, 0.0)
-    assert found["file"].endswith("valid-best.json")
+    assert found["file"].endswith("valid-best-beam=3-alpha=0.0.json")
 
 
 def test_a_run_against_itself_differs_by_nothing(copied: Path, trained: Path) -> None:

@@ -77,9 +77,11 @@ def evaluate(
 
     translator = model.load(run)
     name, corpora, root = text.corpora(translator.run)
-    path = output or translator.run.folder / "evaluations" / f"{name}-{model.checkpoint}.json"
-    refuse_unwritable(path)
     changes = search.changes()
+    # Named after all that was chosen here, so that one search does not overwrite what another found.
+    title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in changes.items())])
+    path = output or translator.run.folder / "evaluations" / f"{title}.json"
+    refuse_unwritable(path)
     found = measure(translator, corpora, root, model.checkpoint, tokenize, changes)
     found.save(path)
     values = {"file": str(path), **brief(found)}
