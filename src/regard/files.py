@@ -85,7 +85,8 @@ def writing(path: Path) -> Iterator[None]:
             raise UserError(
                 f"{path} cannot be written: {error.strerror}", "choose a folder you may write to"
             ) from error
-        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG):
+        impossible = error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
+        if impossible or (error.errno == errno.ENOENT and Path(error.filename or "") in (path, *path.parents)):
             raise UserError(f"{path} cannot be written: {error.strerror}", "choose another path") from error
         raise
 

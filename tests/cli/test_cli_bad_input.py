@@ -127,6 +127,7 @@ def test_a_place_that_cannot_be_written(
     file = tmp_path / "file.txt"
     file.write_text("", encoding="utf-8")
     assert f"{file / 'run'} cannot be written" in refused("train", recipe, *SHORT, "--folder", file / "run")
+    assert "/proc/nowhere/run cannot be written" in refused("train", recipe, *SHORT, "--folder", "/proc/nowhere/run")
     assert f"{file / 'out'} cannot be written" in refused("translate", trained, "-o", file / "out", stdin="one")
     assert f"{file / 'x.html'} cannot be written" in refused("inspect", trained, "one", "--output", file / "x.html")
 

@@ -40,7 +40,7 @@ class DataSettings(Settings):
         description="leave out training pairs whose sides are equal; off, since names and numbers are rightly copied, "
         "but crawled text is full of untranslated sentences that teach a model to copy",
     )
-    workers: int = Field(default=0, ge=0, description="processes that tokenise; 0 means one for each core")
+    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0 means one for each core")
     src_lang: str = Field(default="", description="the source language's name, for display only")
     tgt_lang: str = Field(default="", description="the target language's name, for display only")
 
