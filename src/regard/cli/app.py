@@ -63,7 +63,7 @@ def regard(
 
     \b
     Examples:
-      regard demo                                        watch one learn, two minutes
+      regard demo                                        watch one learn, a minute or two
       regard train dates                                 train a recipe that comes with the toolkit
       echo "5 November 2026" | regard translate runs/dates
     """

@@ -41,7 +41,7 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a Transformer learn, in about two minutes on a laptop.
+    """Watch a Transformer learn, in a minute or two on a laptop.
 
     It learns to write dates of fifteen languages as ISO 8601, or English number words in German. It trains on data made
     on the spot, is tested on days (or numbers) it has never seen, shows what it attends to, and
