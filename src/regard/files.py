@@ -146,6 +146,12 @@ def replacing(path: Path, folder: bool = False) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
 
 
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left aside in `folder` and below; only for whoever holds the folder."""
+    for leftover in [path for path in folder.rglob(".*.partial") if path.is_dir()]:
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a whole text file, or nothing."""
     with replacing(path) as place:

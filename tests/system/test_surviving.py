@@ -114,3 +114,26 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
         assert step == other_step
         if kind == "train":
             assert abs(loss - other_loss) < 1e-4 * abs(loss)
+
+
+def test_what_a_kill_left_aside_is_swept_and_stops_nobody(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, dropout=0.0)
+    run = tmp_path / "run"
+
+    def leave(place: Path) -> None:
+        (place / ".recipe.toml.x1y2.partial").mkdir(parents=True)
+        (place / ".recipe.toml.x1y2.partial" / "recipe.toml").write_text("half a rec", encoding="utf-8")
+
+    leave(run)
+    regard("train", recipe, "training.max_steps=2", "--folder", run)
+    leave(run / "store")
+    leave(run / "checkpoints")
+    regard("train", run, "training.max_steps=3")
+    assert not list(run.rglob("*.partial"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("mine", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "train", str(recipe), "--folder", str(tmp_path / "other")],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "not empty and not a run" in done.stderr

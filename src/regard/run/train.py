@@ -15,7 +15,7 @@ from regard.data.arrays import made_from
 from regard.data.batching import Batches, Step
 from regard.data.prefetch import prefetch
 from regard.errors import UserError
-from regard.files import LOCK, held
+from regard.files import LOCK, held, sweep
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import World, close_world, open_world, seed_everything
@@ -63,6 +63,7 @@ def begin_and_prepare(
     try:
         refuse_strangers(folder)
         alone.enter_context(held(folder))
+        sweep(folder)
         prepare(begin(recipe, folder, resume or restarted()), say, progress)
     except UserError as problem:
         return problem
@@ -76,7 +77,8 @@ def restarted() -> bool:
 
 def refuse_strangers(folder: Path) -> None:
     """A folder with something in it that is not a run is left alone."""
-    if folder.is_dir() and not (folder / RECIPE).exists() and any(path.name != LOCK for path in folder.iterdir()):
+    ours = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
+    if not (folder / RECIPE).exists() and not all(ours):
         raise UserError(f"{folder} is not empty and not a run", "choose another folder with --folder FOLDER")
 
 

@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
-from regard.files import digest, read_json, replacing, write_json
+from regard.files import digest, read_json, replacing, sweep, write_json
 from regard.training.weights import Tensors
 
 FORMAT = 1
@@ -89,8 +89,7 @@ class Checkpoints:
                 aside = path.with_name(f"damaged-{path.name}")
                 shutil.rmtree(aside, ignore_errors=True)
                 path.rename(aside)
-        for leftover in self.folder.glob(".*.partial"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        sweep(self.folder)
 
     def _find(self, name: str) -> Path:
         known = self.all()
