@@ -120,7 +120,7 @@ class Translation:
         )
 
     @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Store, budget: int = 8192) -> tuple[float, int]:
+    def likelihood(self, model: nn.Module, store: Store, budget: int = 4096) -> tuple[float, int]:
         """Negative log-likelihood of every target of a corpus given its source, in nats, and the number of tokens."""
         device = next(model.parameters()).device
         total, count = 0.0, 0
