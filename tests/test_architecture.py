@@ -27,13 +27,14 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "attention", "layers"},
     "data": {"config", "text"},
     # floor 3
+    "engines": {"config", "attention", "layers", "models", "decoding"},
     "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5
     "run": {
         "config", "runtime", "attention", "losses", "metrics", "viz", "text", "decoding", "training", "models", "data",
-        "tasks", "recipe",
+        "engines", "tasks", "recipe",
     },
     # floor 7
     "cli": {"config", "run", "recipe", "viz", "data", "decoding", "metrics", "training", "runtime", "tasks", "text"},
