@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "data": {"config", "text"},
     # floor 3
     "engines": {"config", "attention", "layers", "models", "decoding"},
-    "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training"},
+    "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training", "engines"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5

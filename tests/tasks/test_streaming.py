@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.streaming import cut, groups_by_length, halves, stretches
+from regard.decoding.grouping import groups_by_length
+from regard.tasks.streaming import cut, halves, stretches
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 
 quick = settings(deadline=None, max_examples=60, derandomize=True, database=None)

@@ -12,11 +12,14 @@ import torch
 
 from regard.config import build
 from regard.decoding import DecodingSettings, Ensemble
+from regard.decoding.engine import Engine
 from regard.decoding.settings import READ_BY
+from regard.engines.searching import Searching
 from regard.errors import UserError
 from regard.run.folder import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import Prediction, Translation
+from regard.tasks.translation import SYMBOLS
 from regard.viz import Map, attention_maps
 
 
@@ -38,7 +41,8 @@ class Translator:
         if world.precision == "bf16":
             self.models = [model.to(torch.bfloat16) for model in self.models]
         self.task: Translation = self.run.task()
-        self.stepper: Any = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        stepper: Any = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        self.engine: Engine = Searching(stepper, SYMBOLS, world.device)
 
     @classmethod
     def load(
@@ -68,7 +72,7 @@ class Translator:
     ) -> Iterator[Prediction]:
         """Translate a stream of any length in bounded memory; each prediction holds all hypotheses and their scores."""
         settings = self.decoding(**changes)
-        return self.task.predict(self.stepper, lines, settings, prefixes, self.device)
+        return self.task.predict(self.engine, lines, settings, prefixes)
 
     def explain(self, source: str, **changes: Any) -> tuple[Prediction, list[Map]]:
         """A translation and what attended to what while it was written: every layer and head."""

@@ -1,11 +1,11 @@
 """Input of any size in bounded memory: read a stretch, work on it in the best order, give it back in its own order.
 
-Sentences of like length are decoded together, because a batch lasts as long as its longest. How far ahead one may
-look for them is bounded by the number of lines and characters of a stretch.
+Sentences of like length are decoded together (see decoding/grouping.py). How far ahead one may look for them is bounded
+by the number of lines and characters of a stretch.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from regard.text import Vocabulary
 
@@ -27,19 +27,6 @@ def stretches(lines: Iterable[str], most_lines: int = LINES, most_characters: in
         characters += len(line)
     if stretch:
         yield stretch
-
-
-def groups_by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of like length together, longest first, so that size times longest stays within `budget`."""
-    groups: list[list[int]] = []
-    room = 0
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if room == 0:
-            groups.append([])
-            room = max(1, budget // max(1, lengths[index]))
-        groups[-1].append(index)
-        room -= 1
-    return groups
 
 
 def cut(text: str, vocabulary: Vocabulary, limit: int) -> list[tuple[str, list[int]]]:

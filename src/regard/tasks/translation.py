@@ -17,12 +17,15 @@ from torch import Tensor, nn
 from regard.attention import Packed, Padded
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.store import Store
-from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols, decode
+from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols
+from regard.decoding.engine import Engine
+from regard.decoding.grouping import groups_by_length
+from regard.engines.searching import Searching
 from regard.errors import UserError
 from regard.losses import Loss, cross_entropy, r_drop
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models import Attentions
-from regard.tasks.streaming import cut, groups_by_length, stretches
+from regard.tasks.streaming import cut, stretches
 from regard.text import BOS, EOS, PAD, Vocabulary
 from regard.training.task import Sample, Validation
 
@@ -133,32 +136,26 @@ class Translation:
 
     def predict(
         self,
-        model: TranslationModel,
+        model: TranslationModel | Engine,
         lines: Iterable[str],
         decoding: DecodingSettings | None = None,
         prefixes: Iterable[str] | None = None,
-        device: torch.device | None = None,
     ) -> Iterator[Prediction]:
-        """Translate any number of lines in bounded memory: one prediction for each, in order, blank for blank."""
-        settings = decoding or self.decoding
-        if device is None:
-            device = next(model.parameters()).device  # type: ignore[attr-defined]
+        """Translate any number of lines in bounded memory: one prediction for each, in order, blank for blank.
+
+        A model is searched as `decoding` says; an engine is asked.
+        """
+        settings, engine = decoding or self.decoding, engine_of(model)
         number, beginnings = 0, iter(prefixes or ())
         for stretch in stretches(lines):
             forced = [text for text, _ in zip_longest(_take(beginnings, len(stretch)), stretch, fillvalue="")]
-            yield from self._predict_stretch(model, stretch, forced, settings, number, device)
+            yield from self._predict_stretch(engine, stretch, forced, settings, number)
             number += len(stretch)
 
     def _predict_stretch(
-        self,
-        model: TranslationModel,
-        lines: list[str],
-        forced: list[str],
-        settings: DecodingSettings,
-        first: int,
-        device: torch.device,
+        self, engine: Engine, lines: list[str], forced: list[str], settings: DecodingSettings, first: int
     ) -> Iterator[Prediction]:
-        """Cut long lines, decode parts of like length together, put everything back in its place."""
+        """Cut long lines, let the engine decode all parts, put everything back in its place."""
         cuts = [cut(line, self.src_vocabulary, self.max_source - 1) if line.strip() else [] for line in lines]
         parts = [(owner, ids) for owner, line_parts in enumerate(cuts) for _, ids in line_parts]
         prefixes = [self._prefix(text) for text in forced]
@@ -167,44 +164,18 @@ class Translation:
         for owner, _ in parts:  # only the first part of a line begins with the line's prefix
             forced_ids.append([] if owner in started else prefixes[owner])
             started.add(owner)
-        found: list[list[Hypothesis]] = [[] for _ in parts]
-        for group in groups_by_length([len(ids) for _, ids in parts], settings.batch_tokens):
-            answers = self._decode(
-                model,
-                [parts[i][1] for i in group],
-                [forced_ids[i] for i in group],
-                [first + parts[i][0] for i in group],
-                settings,
-                device,
-            )
-            for index, hypotheses in zip(group, answers, strict=True):
-                found[index] = hypotheses
+        sources = [[*ids, EOS] for _, ids in parts]
+        limits = settings.limits(torch.tensor([len(source) for source in sources], dtype=torch.long))
+        found = engine.decode(
+            sources,
+            (limits if self.max_target is None else limits.clamp(max=self.max_target)).tolist(),
+            settings,
+            prefixes=forced_ids if any(forced_ids) else None,
+            numbers=[first + owner for owner, _ in parts],
+        )
         remaining = iter(found)
         for line, line_parts in zip(lines, cuts, strict=True):
             yield self._join(line, [next(remaining) for _ in line_parts])
-
-    def _decode(
-        self,
-        model: TranslationModel,
-        sources: list[list[int]],
-        prefixes: list[list[int]],
-        numbers: list[int],
-        settings: DecodingSettings,
-        device: torch.device,
-    ) -> list[list[Hypothesis]]:
-        src, lengths = collate_sources([[*ids, EOS] for ids in sources])
-        src, lengths = src.to(device), lengths.to(device)
-        limits = settings.limits(lengths)
-        with torch.inference_mode():
-            return decode(
-                model,
-                Padded.of(src, lengths),
-                limits if self.max_target is None else limits.clamp(max=self.max_target),
-                SYMBOLS,
-                settings,
-                prefixes=prefixes if any(prefixes) else None,
-                numbers=numbers,
-            )
 
     def _prefix(self, text: str) -> list[int]:
         """The tokens a translation must begin with; they too must fit into the model."""
@@ -246,6 +217,13 @@ class Translation:
         src_tokens = Padded.of(src.to(device), src_lengths.to(device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
         return self.src_vocabulary.pieces([*ids, EOS]), self.tgt_vocabulary.pieces([*target, EOS]), weights
+
+
+def engine_of(model: Any) -> Engine:
+    """An engine as it is; a model, which steps, with our own search before it, where its weights are."""
+    if not hasattr(model, "start"):
+        return model
+    return Searching(model, SYMBOLS, next(model.parameters()).device)
 
 
 def twice(batch: Batch) -> Batch:
