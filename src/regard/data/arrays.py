@@ -2,12 +2,14 @@
 
 Each array is one file of plain little-endian numbers, written piece by piece and read through the page cache. A
 `meta.json` names every file with its sha256 and carries a fingerprint of all that the content depends on, and a
-checksum of itself.
+checksum of itself. To open such a folder takes the same short time whatever its size: nothing is read but what the
+file system says of each file, as long as that is what it said when the file was last read whole (`Digests`).
 """
 
 import hashlib
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,10 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from regard.data.digests import Digests, checksum
 from regard.errors import UserError
-from regard.files import digest, read_json, write_json
+from regard.files import read_json, write_json
 
-META = "meta.json"
+META, SEEN = "meta.json", "seen.json"
+FORMAT = 3  # which arrays there are and what they hold; another one is made again
 Array = NDArray[Any]
 Rows = tuple[Array, Array]
 """Rows of numbers end to end, and the length of each."""
@@ -101,29 +105,37 @@ def smallest_unsigned(count: int) -> np.dtype[Any]:
 
 
 def fingerprint(*parts: str) -> str:
-    """A sha256 over `parts`, each set off from the next, and over the format of these files."""
+    """A sha256 over `parts`, each set off from the next."""
     return hashlib.sha256(json.dumps(["regard arrays 2", *parts]).encode()).hexdigest()
 
 
 def seal(folder: Path, print_of_inputs: str, facts: dict[str, Any]) -> None:
     """Write `meta.json` over a finished folder."""
-    content = {"fingerprint": print_of_inputs, "sums": _sums(folder), **facts}
-    write_json(folder / META, {**content, "checksum": _checksum(content)})
+    sums = _sums(folder, (path.name for path in sorted(folder.iterdir())), Digests())
+    content = {"format": FORMAT, "fingerprint": print_of_inputs, "sums": sums, **facts}
+    write_json(folder / META, {**content, "checksum": checksum(content)})
 
 
-def unseal(folder: Path, print_of_inputs: str) -> dict[str, Any] | None:
+def unseal(folder: Path, print_of_inputs: str, digests: Digests) -> dict[str, Any] | None:
     """The facts of a sealed folder, or None if it is missing, damaged or made from other inputs.
 
-    Every byte is read: a wrong one would be trained on and never seen, and the inputs were read for the same reason.
+    What `digests` do not remember is read to its last byte: a wrong one would be trained on and never seen.
     """
-    try:
-        content = read_json(folder / META)
-        checksum = content.pop("checksum")
-        current = checksum == _checksum(content) and content["fingerprint"] == print_of_inputs
-        whole = current and content["sums"] == _sums(folder)
-    except (UserError, OSError, AttributeError, KeyError, TypeError):
+    content = _facts(folder)
+    if content is None or content.get("format") != FORMAT or content.get("fingerprint") != print_of_inputs:
         return None
-    return content if whole else None
+    try:
+        return content if content["sums"] == _sums(folder, content["sums"], digests) else None
+    except OSError:
+        return None
+
+
+def damaged(folder: Path) -> list[str]:
+    """The files of a sealed folder that are not as they were written, every byte of them read."""
+    content = _facts(folder)
+    if content is None:
+        return [META]
+    return [name for name, known in content["sums"].items() if _sum(folder / name) != known]
 
 
 def made_from(folder: Path) -> str | None:
@@ -134,12 +146,24 @@ def made_from(folder: Path) -> str | None:
         return None
 
 
-def _sums(folder: Path) -> dict[str, str]:
-    return {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != META}
+def _facts(folder: Path) -> dict[str, Any] | None:
+    """What `meta.json` says, or None if it is not there or not as it was written."""
+    try:
+        content: dict[str, Any] = read_json(folder / META)
+        return content if content.pop("checksum") == checksum(content) else None
+    except (UserError, AttributeError, KeyError, TypeError):
+        return None
 
 
-def _checksum(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _sums(folder: Path, names: Iterable[str], digests: Digests) -> dict[str, str]:
+    return {name: digests.of(folder / name) for name in names}
+
+
+def _sum(path: Path) -> str | None:
+    try:
+        return Digests().of(path)
+    except OSError:
+        return None
 
 
 def _little(dtype: DTypeLike) -> np.dtype[Any]:
