@@ -1,26 +1,38 @@
-"""How much memory and time the store of a large corpus takes.
+"""How much memory and time the store of a large corpus takes, to build and to open.
 
     python -m benchmarks.store_memory --pairs 5000000 --workers 2
+    python -m benchmarks.store_memory --pairs 5000000 --folder FOLDER    keep it there, and later only open it again
 
-Pairs of made-up words with a natural distribution of frequency are written to a temporary file, tokenised into a
-store, and the resident memory of this process and its children is sampled while that happens.
+Pairs of made-up words with a natural distribution of frequency are written to a file, tokenised into a store, and the
+resident memory of this process and its children is sampled while that happens. Then new processes open the store as
+training does: the first reads every byte, the second trusts what the first has seen.
 """
 
 import argparse
+import json
 import os
 import random
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from regard.data.arrays import SEEN
+from regard.data.batching import Batches
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.filters import Filters
 from regard.data.settings import DataSettings
-from regard.data.store import open_or_build
-from regard.text import TextSettings, train_vocabulary
+from regard.data.store import Store, open_or_build
+from regard.text import TextSettings, Vocabulary, train_vocabulary
 
+CORPUS, VOCABULARY, STORE = "corpus.tsv", "tokenizer.json", "store"
+BATCH_TOKENS = 25_000
+MIB, GIB = 2**20, 2**30
 WORDS = 50_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -63,31 +75,118 @@ class Sampler(threading.Thread):
             self.peak = max(self.peak, resident(os.getpid()))
 
 
+@dataclass(frozen=True)
+class Built:
+    """What building a store took: seconds, bytes of memory at the most, and bytes on the disk."""
+
+    seconds: float
+    peak: int
+    disk: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What opening it took in a new process: seconds and memory up to there, then up to the first batch.
+
+    Anonymous memory is the process's own; pages of files are those of the system's cache, which it takes back.
+    """
+
+    pairs: int
+    open_seconds: float
+    open_anonymous: int
+    open_file: int
+    batch_seconds: float
+    batch_anonymous: int
+    batch_file: int
+
+
+def open_store(root: Path, workers: int = 0) -> Store:
+    """The store of the corpus in `root`, as a run opens it."""
+    corpus = Corpus(file=CORPUS)
+    vocab = Vocabulary.load(root / VOCABULARY)
+    filters = Filters.of(DataSettings(train=[corpus], valid=[corpus]))
+    return open_or_build(root / STORE, [corpus], root, vocab, vocab, filters, workers)
+
+
+def build(root: Path, pairs: int, workers: int) -> Built:
+    """Make a corpus, a vocabulary and a store in `root`."""
+    write_corpus(root / CORPUS, pairs)
+    read = read_pairs(Corpus(file=CORPUS), root)
+    train_vocabulary((text for pair in read if pair.line <= 100_000 for text in pair[:2]), TextSettings()).save(
+        root / VOCABULARY
+    )
+    sampler = Sampler()
+    sampler.start()
+    began = time.perf_counter()
+    open_store(root, workers)
+    seconds = time.perf_counter() - began
+    sampler.ended.set()
+    return Built(seconds, sampler.peak, sum(path.stat().st_size for path in (root / STORE).iterdir()))
+
+
+def memory() -> tuple[int, int]:
+    """Bytes this process holds: its own, and pages of files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields["RssAnon"].split()[0]) * 1024, int(fields["RssFile"].split()[0]) * 1024
+
+
+def measure_opening(root: Path) -> Opened:
+    """Open the store in this process, and make the first batch of training."""
+    before, began = memory(), time.perf_counter()
+    store = open_store(root)
+    opened, at_open = time.perf_counter(), memory()
+    Batches(store, BATCH_TOKENS, seed=1).batch(0)
+    batched, at_batch = time.perf_counter(), memory()
+    return Opened(
+        len(store),
+        opened - began,
+        at_open[0] - before[0],
+        at_open[1] - before[1],
+        batched - opened,
+        at_batch[0] - before[0],
+        at_batch[1] - before[1],
+    )
+
+
+def opened_anew(root: Path) -> Opened:
+    """`measure_opening` in a new process."""
+    command = [sys.executable, "-m", "benchmarks.store_memory", "--open", str(root)]
+    return Opened(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def show(name: str, found: Opened) -> None:
+    """One line for opening, one for the first batch."""
+    print(f"{name}: {found.open_seconds:.2f} s, {found.open_anonymous / MIB:.0f} MiB of its own, "
+          f"{found.open_file / MIB:.0f} MiB of pages")  # fmt: skip
+    print(f"  its first batch (the epoch planned): {found.batch_seconds:.2f} s more, then "
+          f"{found.batch_anonymous / MIB:.0f} MiB of its own, {found.batch_file / MIB:.0f} MiB of pages")  # fmt: skip
+
+
 def main() -> None:
-    """Print pairs per second, peak memory and the size on disk."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print pairs per second, peak memory, the size on disk, and what opening takes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="keep corpus and store here; one that is there is only opened")
+    parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        write_corpus(root / "corpus.tsv", arguments.pairs)
-        corpus = Corpus(file="corpus.tsv")
-        settings = DataSettings(train=[corpus], valid=[corpus])
-        sample = (text for pair in read_pairs(corpus, root) if pair.line <= 100_000 for text in pair[:2])
-        vocab = train_vocabulary(sample, TextSettings())
-        sampler = Sampler()
-        sampler.start()
-        began = time.perf_counter()
-        store = open_or_build(
-            root / "store", settings.train, root, vocab, vocab, Filters.of(settings), arguments.workers
-        )
-        seconds = time.perf_counter() - began
-        sampler.ended.set()
-        size = sum(path.stat().st_size for path in (root / "store").iterdir())
-        print(store.report.table())
-        print(f"{arguments.pairs / seconds:,.0f} pairs/s, {seconds:.0f} s")
-        print(f"peak resident {sampler.peak / 2**30:.2f} GiB, on disk {size / 2**30:.2f} GiB")
+    if arguments.open is not None:
+        print(json.dumps(asdict(measure_opening(arguments.open))))
+        return
+    with ExitStack() as stack:
+        root = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if not (root / STORE).exists():
+            root.mkdir(parents=True, exist_ok=True)
+            built = build(root, arguments.pairs, arguments.workers)
+            print(f"built: {arguments.pairs / built.seconds:,.0f} pairs/s, {built.seconds:.0f} s, peak resident "
+                  f"{built.peak / GIB:.2f} GiB, on disk {built.disk / GIB:.2f} GiB")  # fmt: skip
+        (root / STORE / SEEN).unlink(missing_ok=True)
+        time.sleep(3)  # what was written a moment ago is not remembered
+        first = opened_anew(root)
+        print(f"{first.pairs:,} pairs kept")
+        show("opened, every byte read", first)
+        show("opened again", opened_anew(root))
 
 
 if __name__ == "__main__":

@@ -14,16 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.arrays import (
+    SEEN,
     Array,
+    ArrayWriter,
     Ragged,
     RaggedWriter,
     Rows,
     fingerprint,
+    map_array,
     positions,
     seal,
     smallest_unsigned,
     unseal,
 )
+from regard.data.digests import Digests
 from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import Store
 from regard.errors import UserError
@@ -97,7 +101,7 @@ class WordTable:
         """Map the arrays `_write_side` wrote."""
         self._rows = Ragged(folder, f"{side}.words", np.uint32)
         self._cuts = Ragged(folder, f"{side}.cuts", smallest_unsigned(vocab_size))
-        self._cut_lengths = np.diff(self._cuts.offsets).astype(np.int32)
+        self._cut_lengths = map_array(folder / f"{side}.cuts.lengths", np.int32)
 
     def cut(self, indices: Array, plain: Array, key: int) -> Rows:
         """The tokens of the given rows end to end, and the length of each; `plain` rows are not dropped from."""
@@ -156,8 +160,9 @@ def open_or_build_dropout(
     `max_length` tokens, the bound the store was filtered with.
     """
     current = fingerprint("dropout", store.fingerprint, repr((rate, seed, CUTS)))
+    digests = Digests(folder / SEEN)
     sides = (("src", src_vocab, store.sources), ("tgt", tgt_vocab, store.targets))
-    if unseal(folder, current) is None:
+    if unseal(folder, current, digests) is None:
         with replacing(folder, folder=True) as place:
             for side, vocab, rows in sides:
                 chunks = (
@@ -166,8 +171,9 @@ def open_or_build_dropout(
                 words = _write_rows(place, side, vocab, chunks, count_workers(workers))
                 _write_cuts(place, side, vocab, words, (rate, seed), count_workers(workers))
             seal(place, current, {})
-        if unseal(folder, current) is None:
+        if unseal(folder, current, digests) is None:
             raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
+    digests.save()
     src, tgt = (WordTable(folder, side, len(vocab)) for side, vocab, _ in sides)
     return DroppingStore(store, (src, tgt), seed, max_length)
 
@@ -189,9 +195,11 @@ def _write_cuts(
     """Write the segmentations of every word, `CUTS` rows a word."""
     chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
     cut = map_in_order(Cutter, (vocab.to_json(), *rate_and_seed), chunks, workers)
-    with closing(cut), RaggedWriter(place, f"{side}.cuts", smallest_unsigned(len(vocab))) as writer:
+    rows = RaggedWriter(place, f"{side}.cuts", smallest_unsigned(len(vocab)))
+    with closing(cut), rows, ArrayWriter(place / f"{side}.cuts.lengths", np.int32) as row_lengths:
         for tokens, lengths in cut:
-            writer.append(tokens, lengths)
+            rows.append(tokens, lengths)
+            row_lengths.append(lengths)
 
 
 class Splitter:

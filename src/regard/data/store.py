@@ -1,7 +1,8 @@
 """A corpus, tokenised once: memory-mapped rows of token numbers, found again as long as nothing changed.
 
 Pairs stream through in chunks, so memory does not grow with the corpus; what grows is eight bytes a pair for the
-hashes that find duplicates. The order of pairs is that of the files, whatever the number of processes.
+hashes that find duplicates. The order of pairs is that of the files, whatever the number of processes. A store that
+is there is opened by mapping it: what is read of it, and of the text it was made from, does not grow with the corpus.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import numpy as np
 
 from regard.data import builtin
 from regard.data.arrays import (
+    SEEN,
     Array,
     ArrayWriter,
     Ragged,
@@ -28,10 +30,11 @@ from regard.data.arrays import (
     unseal,
 )
 from regard.data.corpora import Corpus, Pair, read_pairs
+from regard.data.digests import Digests
 from regard.data.filters import FilterReport, Filters
 from regard.data.parallel import count_workers, map_in_order
 from regard.errors import UserError
-from regard.files import digest, open_binary, replacing
+from regard.files import open_binary, replacing
 from regard.text.symbols import EOS
 from regard.text.vocabulary import Vocabulary
 
@@ -50,8 +53,8 @@ class Store:
         self._src = Ragged(folder, "src", meta["src_dtype"])
         self._tgt = Ragged(folder, "tgt", meta["tgt_dtype"])
         self._kept = map_array(folder / "kept", np.int64)
-        self.src_lengths = np.diff(self._src.offsets)[self._kept].astype(np.int32)
-        self.tgt_lengths = np.diff(self._tgt.offsets)[self._kept].astype(np.int32)
+        self.src_lengths = map_array(folder / "src.lengths", np.int32)
+        self.tgt_lengths = map_array(folder / "tgt.lengths", np.int32)
 
     def __len__(self) -> int:
         """The number of pairs kept."""
@@ -93,9 +96,10 @@ def open_or_build(
     It is made aside and renamed, so a store that is there is whole. `progress` is told how many pairs are done, and of
     how many where that is known.
     """
-    inputs = [_identify(corpus, root) for corpus in corpora]
+    digests = Digests(folder / SEEN)
+    inputs = [_identify(corpus, root, digests) for corpus in corpora]
     current = fingerprint(*inputs, src_vocab.to_json(), tgt_vocab.to_json(), repr(filters))
-    meta = unseal(folder, current)
+    meta = unseal(folder, current, digests)
     if meta is None:
         pairs = (pair for corpus in corpora for pair in read_pairs(corpus, root))
         encoder = (src_vocab.to_json(), tgt_vocab.to_json(), filters)
@@ -108,19 +112,20 @@ def open_or_build(
                     f"no pair is left of {', '.join(map(str, corpora))}", f"every one was left out:\n  {table}"
                 )
             seal(place, current, facts)
-        meta = unseal(folder, current)
+        meta = unseal(folder, current, digests)
         if meta is None:
             raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
+    digests.save()
     return Store(folder, meta)
 
 
-def _identify(corpus: Corpus, root: Path) -> str:
+def _identify(corpus: Corpus, root: Path, digests: Digests) -> str:
     """What a corpus holds: the content of its files and how they are read, whatever they are called."""
     if corpus.builtin is not None and corpus.part is not None:
         return builtin.fingerprint(corpus.builtin, corpus.part)
     for path in corpus.files(root):
         open_binary(path).close()  # a missing or unreadable file is named
-    contents = [digest(path) for path in corpus.files(root)]
+    contents = [digests.of(path) for path in corpus.files(root)]
     endings = ["".join(path.suffixes[-2:]) for path in corpus.files(root)]
     return repr((contents, endings, corpus.src_column, corpus.tgt_column))
 
@@ -229,5 +234,16 @@ def _write(
         left_out["duplicate"] += len(all_hashes) - len(kept)
     with ArrayWriter(place / "kept", np.int64) as writer:
         writer.append(kept)
+    for side in ("src", "tgt"):
+        _write_lengths(place, side, kept)
     report = FilterReport.count(read, left_out)
     return {"report": asdict(report), "src_dtype": src_dtype.name, "tgt_dtype": tgt_dtype.name}
+
+
+def _write_lengths(place: Path, side: str, kept: Array) -> None:
+    """The lengths of the rows that stay: all that batches are planned from."""
+    offsets = map_array(place / f"{side}.offsets", np.int64)
+    with ArrayWriter(place / f"{side}.lengths", np.int32) as writer:
+        for first in range(0, len(kept), 1 << 16):
+            rows = kept[first : first + (1 << 16)]
+            writer.append(offsets[rows + 1] - offsets[rows])

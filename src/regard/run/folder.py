@@ -153,8 +153,10 @@ class Run:
 
     def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
         """Learned positions end somewhere; what goes beyond them has no likelihood."""
+        if self.recipe.model.positions != "learned":
+            return
         longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
-        if self.recipe.model.positions == "learned" and longest > self.recipe.model.max_positions:
+        if longest > self.recipe.model.max_positions:
             raise UserError(
                 f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.max_positions is "
                 f"{self.recipe.model.max_positions}",
