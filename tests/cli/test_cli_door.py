@@ -11,7 +11,7 @@ from tests.cli.command import regard
 
 import regard as package
 
-VERBS = ("demo", "train", "translate", "evaluate", "inspect", "average", "doctor", "recipes")
+VERBS = ("demo", "train", "translate", "evaluate", "inspect", "average", "doctor", "split", "recipes")
 HEAVY = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
 
 

@@ -16,6 +16,7 @@ from regard.cli.evaluate import evaluate
 from regard.cli.inspect import inspect
 from regard.cli.options import grouped
 from regard.cli.recipes import recipes
+from regard.cli.split import split
 from regard.cli.train import train
 from regard.cli.translate import translate
 
@@ -41,7 +42,7 @@ class Verb(TyperCommand):
         return re.sub(r"( <[\w\[\]]+>)( +)", lambda type_: type_[2] + " " * len(type_[1]), super().get_help(ctx))
 
 
-VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, doctor, recipes]
+VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, doctor, split, recipes]
 for verb in VERBS:
     app.command(cls=Verb)(grouped(verb))
 
