@@ -1,143 +1,158 @@
 """Training and decoding throughput beside the peers, on the CPU: `make bench`.
 
-All contenders see the same batches of the same shapes, take turns in every round, and are reported as the median of
-the rounds and as a multiple of torch.nn.Transformer in the same run: on a busy machine a ratio says more than seconds.
+Every contender runs in a process of its own and they take turns, one at a time, in another order every round: the same
+batches, the same shapes, the same number of tokens to write. What is reported is the median over the rounds of its
+speed divided by that of a plain torch.nn.Transformer loop in the same round: on a busy machine a ratio says more than
+seconds. A peer that cannot be installed or run is named with its reason and left out.
 
-    python -m benchmarks.cpu                                     captions as long as Multi30k's, random words
+    python -m benchmarks.cpu                                      what is installed already; captions of random words
     python -m benchmarks.cpu --src train.en.xz --tgt train.de.xz  your own text, a joint vocabulary of 8,000 pieces
+    python -m benchmarks.cpu --peers all --threads 1 --rounds 3   every peer, installed into benchmarks/.peers first
 """
 
 import argparse
-import os
-import platform
-import statistics
 import sys
-import time
-import warnings
-from collections.abc import Callable
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from benchmarks.contenders import OUTPUT, Marian, Ours, Shape, Torch
-from rich.console import Console
-from rich.table import Table
+from benchmarks.contender import OUTPUT, Shape
+from benchmarks.roster import QUICK, UNIT, Peer, chosen, install
+from benchmarks.table import Results, facts_of_machine, markdown, screen
+from benchmarks.worker import Facts, Failed, Worker
+from benchmarks.workload import PAIRS, Workload, captions, corpus
 
-from regard.data.batching import plan_epoch
-from regard.data.collate import Batch, collate
-from regard.data.corpora import Corpus, read_pairs
-from regard.text import EOS, TextSettings, train_vocabulary
-
-Contender = Torch | Marian | Ours
-Examples = list[tuple[np.ndarray, np.ndarray]]
+from regard.files import write_json
 
 
-def captions(count: int, vocabulary: int) -> Examples:
-    """Random words in sentences as long as Multi30k's: about 14 tokens on either side, longer together."""
-    rng = np.random.default_rng(1)
-    lengths = np.clip(rng.gamma(9.0, 1.55, count), 4, 40).astype(int)
-    others = np.clip(lengths + rng.normal(0.5, 2.2, count).round().astype(int), 4, 45)
-    return [
-        (np.append(rng.integers(3, vocabulary, s), EOS), np.append(rng.integers(3, vocabulary, t), EOS))
-        for s, t in zip(lengths, others, strict=True)
-    ]
+@dataclass(frozen=True)
+class Decoding:
+    """A search to measure: how wide, how many sentences at once and how often."""
+
+    width: int
+    size: int
+    batches: int
+
+    @property
+    def name(self) -> str:
+        return f"{f'beam {self.width}' if self.width > 1 else 'greedy'}, batch {self.size}"
 
 
-def corpus(src: str, tgt: str, count: int, vocab_size: int) -> Examples:
-    """The first pairs of a corpus, cut by a joint vocabulary learnt from them."""
-    pairs = list(islice(read_pairs(Corpus(src=src, tgt=tgt), Path()), count))
-    vocabulary = train_vocabulary((text for pair in pairs for text in pair[:2]), TextSettings(vocab_size=vocab_size))
-    return [
-        (np.array([*vocabulary.encode(pair.src), EOS]), np.array([*vocabulary.encode(pair.tgt), EOS])) for pair in pairs
-    ]
+TRAINING = "training"
+DECODINGS = [Decoding(1, 64, 1), Decoding(4, 64, 1), Decoding(1, 1, 8), Decoding(4, 1, 8)]
 
 
-def batches(examples: Examples, tokens: int) -> list[Batch]:
-    lengths = [np.array([len(pair[side]) for pair in examples]) for side in (0, 1)]
-    return [
-        collate([examples[i] for i in plan]) for plan in plan_epoch(lengths[0], lengths[1], tokens, seed=1, epoch=0)
-    ]
+class Bench:
+    """The contenders that are still in the race, and what was found so far."""
+
+    def __init__(self, workload: Workload, shape: Shape) -> None:
+        self.workload, self.shape = workload, shape
+        self.workers: dict[Peer, Worker] = {}
+        self.results = Results(UNIT.name)
+
+    def enter(self, peer: Peer) -> None:
+        """Install and build it, or say why not."""
+        print(f"preparing {peer.label}", file=sys.stderr)
+        try:
+            install(peer)
+            worker = self.workers[peer] = peer.start(self.shape.threads)
+            facts: Facts = worker.ask("build", self.shape)
+        except Failed as problem:
+            self.drop(peer, "", str(problem))
+        else:
+            self.results.enter(peer.name, peer.label, facts.version, facts.parameters)
+
+    def drop(self, peer: Peer, measure: str, reason: str) -> None:
+        self.results.failures.append((peer.label, measure, reason))
+        print(f"left out: {peer.label} {measure}: {reason}", file=sys.stderr)
+        if not measure and peer in self.workers:
+            self.workers.pop(peer).close()
+
+    def turn(self, number: int, steps: int) -> None:
+        """One round: every measure, every contender; a round before the first only warms up."""
+        peers = list(self.workers)
+        first = number % len(peers)
+        order = peers[first:] + peers[:first]
+        batches = self.workload.training(max(number, 0), steps if number >= 0 else 1)
+        tokens = sum(batch.tokens for batch in batches)
+        for peer in order:
+            if peer.trains:
+                self.measure(peer, TRAINING, number, tokens, "train", batches)
+        for decoding in DECODINGS:
+            sources = self.workload.sources(number + 1, decoding.size, decoding.batches)
+            tokens = decoding.size * decoding.batches * OUTPUT
+            for peer in order:
+                self.measure(peer, decoding.name, number, tokens, "decode", sources, decoding.width, OUTPUT)
+
+    def measure(self, peer: Peer, measure: str, number: int, tokens: int, *question: object) -> None:
+        """One figure, tokens a second, unless the contender has failed here before or fails now."""
+        if self.results.failed(peer.label, measure):
+            return
+        try:
+            seconds = self.workers[peer].ask(*question)  # type: ignore[arg-type]
+        except Failed as problem:
+            self.drop(peer, measure, str(problem))
+            return
+        if number >= 0:
+            self.results.add(measure, peer.name, tokens / seconds)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
 
 
-def seconds(work: Callable[[], None]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+def run(peers: list[Peer], workload: Workload, shape: Shape, rounds: int, steps: int) -> Results:
+    bench = Bench(workload, shape)
+    try:
+        for peer in peers:
+            bench.enter(peer)
+        if UNIT not in bench.workers:
+            raise Failed("nothing to compare with: the torch.nn.Transformer loop did not start")
+        for number in range(-1, rounds):
+            print(f"round {number + 1} of {rounds}" if number >= 0 else "warming up", file=sys.stderr)
+            bench.turn(number, steps)
+    finally:
+        bench.close()
+    return bench.results
 
 
-def train(contender: Contender, batches: list[Batch]) -> None:
-    for batch in batches:
-        contender.train(batch)
-
-
-def measure(options: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
-    """{measure: {contender: one figure a round}}; the contenders take turns, in another order every round."""
-    shape = Shape()
-    examples = (
-        corpus(options.src, options.tgt, 8000, shape.vocabulary) if options.src else captions(8000, shape.vocabulary)
-    )
-    training = batches(examples, options.tokens)
-    torch.manual_seed(1)
-    contenders: list[Contender] = [Torch(shape), Marian(shape), Ours(shape)]
-    figures: dict[str, dict[str, list[float]]] = {}
-    for turn in range(-1, options.rounds):  # round -1 warms up
-        print(f"round {turn + 1} of {options.rounds}", file=sys.stderr)
-        chosen = [training[(max(turn, 0) * options.steps + i) % len(training)] for i in range(options.steps)]
-        source = collate(examples[64 * (turn + 1) : 64 * (turn + 2)])
-        for contender in contenders[turn % 3 :] + contenders[: turn % 3]:
-            found = {}
-            spent = seconds(partial(train, contender, chosen))
-            found["training, tokens/s"] = sum(batch.tokens for batch in chosen) / spent
-            for width, size in ((1, 64), (4, 64), (1, 1), (4, 1)):
-                src, lengths = source.src[:size], source.src_lengths[:size]
-                src = src[:, : int(lengths.max())]
-                spent = seconds(partial(contender.decode, src, lengths, width))
-                kind = f"beam {width}" if width > 1 else "greedy"
-                found[f"{kind}, batch {size}, output tokens/s"] = size * OUTPUT / spent
-            for name, figure in found.items() if turn >= 0 else ():
-                figures.setdefault(name, {}).setdefault(contender.name, []).append(figure)
-    return figures
-
-
-def show(figures: dict[str, dict[str, list[float]]], options: argparse.Namespace) -> None:
-    table = Table(title=f"median of {options.rounds} interleaved rounds, and as a multiple of torch.nn.Transformer")
-    names = [Torch.name, Marian.name, Ours.name]
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right")
-    for name, found in figures.items():
-        medians = {contender: statistics.median(found[contender]) for contender in names}
-        ratios = {
-            contender: statistics.median(a / b for a, b in zip(found[contender], found[Torch.name], strict=True))
-            for contender in names
-        }
-        table.add_row(name, *(f"{medians[each]:,.0f}  {ratios[each]:.2f}x" for each in names))
-    Console(width=120).print(table)
-    import transformers
-
-    print(
-        f"3+3 layers, d_model 256, 4 heads, d_ff 1024, vocabulary 8,000, fp32, {options.tokens} tokens a batch, "
-        f"{torch.get_num_threads()} threads of {os.cpu_count()} cores ({platform.machine()})\n"
-        f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
-    )
-
-
-def main() -> None:
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", help="source side of a corpus")
     parser.add_argument("--tgt", help="target side of it")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds to take the median of [5]")
-    parser.add_argument("--steps", type=int, default=4, help="training steps a round [4]")
+    parser.add_argument("--peers", help="all, or names with commas between [those that need no installation]")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds to take the median of [3]")
+    parser.add_argument("--steps", type=int, default=3, help="training steps a round [3]")
     parser.add_argument("--tokens", type=int, default=2048, help="tokens a batch, on the longer side [2048]")
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads [2]")
-    options = parser.parse_args()
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each contender [1]")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round there")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    options = parser.parse_args(arguments)
     if bool(options.src) != bool(options.tgt):
         parser.error("--src and --tgt go together")
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(options.threads)
-    show(measure(options), options)
+    for name in ("rounds", "steps", "threads", "tokens"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} is at least 1")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = options_of(arguments)
+    shape = Shape(threads=options.threads)
+    try:
+        peers = chosen(options.peers) if options.peers else QUICK
+        examples = (
+            corpus(options.src, options.tgt, PAIRS, shape.vocabulary)
+            if options.src
+            else captions(PAIRS, shape.vocabulary)
+        )
+        results = run(peers, Workload(examples, options.tokens), shape, options.rounds, options.steps)
+    except Failed as problem:
+        sys.exit(str(problem))
+    text = f"{options.src} and {options.tgt}" if options.src else "generated captions"
+    machine = facts_of_machine(shape, options.tokens, options.rounds, text)
+    (markdown if options.markdown else screen)(results, machine)
+    if options.json:
+        write_json(options.json, results.as_json() | {"machine": machine})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,76 @@
+"""regard three times: the model as it is read, and the two engines that execute it otherwise."""
+
+from typing import Any
+
+import torch
+from benchmarks.contender import OUTPUT, RATE, SMOOTHING, Shape
+from torch import Tensor
+
+import regard
+from regard.attention import Padded
+from regard.data.collate import Batch
+from regard.decoding import DecodingSettings, Symbols, decode
+from regard.losses import cross_entropy
+from regard.models import Transformer, TransformerSettings
+from regard.text import BOS, EOS, PAD
+
+SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+
+
+def translator(shape: Shape) -> Transformer:
+    """A model that never ends a sentence by itself, so that it writes as much as the others.
+
+    The last norm adds 1 to every number; the end symbol's row is negative throughout, so its score is far below all.
+    """
+    settings = TransformerSettings(
+        size="small", d_model=shape.d_model, num_heads=shape.num_heads, d_ff=shape.d_ff, dropout=shape.dropout,
+        encoder_layers=shape.layers, decoder_layers=shape.layers,
+    )  # fmt: skip
+    model = Transformer(settings, shape.vocabulary, shape.vocabulary)
+    with torch.no_grad():
+        last = [norm for norm in model.decoder.modules() if isinstance(norm, torch.nn.LayerNorm)][-1]  # type: ignore[attr-defined]
+        last.bias.fill_(1.0)
+        model.output.weight[EOS] = -(shape.d_model**-0.5)
+    return model
+
+
+def settings_of(width: int) -> DecodingSettings:
+    if width == 1:
+        return DecodingSettings(search="greedy", loop_guard=False)
+    return DecodingSettings(search="beam", beam=width, loop_guard=False)
+
+
+class Readable:
+    """The model and the searches as they stand in `regard.models` and `regard.decoding`."""
+
+    version = regard.__version__
+
+    def __init__(self, shape: Shape) -> None:
+        self.model = translator(shape)
+        self.stepper: Any = self.model
+        self.optimizer = torch.optim.Adam(self.model.parameters(), RATE)
+
+    def train(self, batch: Batch) -> None:
+        self.model.train()
+        logits = self.model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
+        loss = cross_entropy(logits, batch.labels, SMOOTHING, ignore=PAD)
+        (loss.sum / loss.count).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    @torch.inference_mode()
+    def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
+        self.model.eval()
+        limits = torch.full((len(src),), OUTPUT)
+        found = decode(self.stepper, Padded.of(src, lengths), limits, SYMBOLS, settings_of(width))
+        return [len(best.tokens) for best, *_ in found]
+
+
+class Prepared(Readable):
+    """The same searches over a model whose weights were laid out for decoding."""
+
+    def __init__(self, shape: Shape) -> None:
+        from regard.engines.prepared import Prepared
+
+        super().__init__(shape)
+        self.stepper = Prepared(self.model.eval())

@@ -1,0 +1,56 @@
+"""The text all contenders see: batches to learn from and sentences to translate."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.batching import plan_epoch
+from regard.data.collate import Batch, collate, collate_sources
+from regard.data.corpora import Corpus, read_pairs
+from regard.text import EOS, TextSettings, train_vocabulary
+
+Examples = list[tuple[np.ndarray, np.ndarray]]
+PAIRS = 8000
+
+
+def captions(count: int, vocabulary: int) -> Examples:
+    """Random words in sentences as long as Multi30k's: about 14 tokens on either side, longer together."""
+    rng = np.random.default_rng(1)
+    lengths = np.clip(rng.gamma(9.0, 1.55, count), 4, 40).astype(int)
+    others = np.clip(lengths + rng.normal(0.5, 2.2, count).round().astype(int), 4, 45)
+    return [
+        (np.append(rng.integers(3, vocabulary, s), EOS), np.append(rng.integers(3, vocabulary, t), EOS))
+        for s, t in zip(lengths, others, strict=True)
+    ]
+
+
+def corpus(src: str, tgt: str, count: int, vocab_size: int) -> Examples:
+    """The first pairs of a corpus, cut by a joint vocabulary learnt from them."""
+    pairs = list(islice(read_pairs(Corpus(src=src, tgt=tgt), Path()), count))
+    vocabulary = train_vocabulary((text for pair in pairs for text in pair[:2]), TextSettings(vocab_size=vocab_size))
+    return [
+        (np.array([*vocabulary.encode(pair.src), EOS]), np.array([*vocabulary.encode(pair.tgt), EOS])) for pair in pairs
+    ]
+
+
+class Workload:
+    """What round after round is trained on and translated; every round has its own, the same for all."""
+
+    def __init__(self, examples: Examples, tokens: int) -> None:
+        """Batches of at most `tokens` tokens on the longer side, padding included."""
+        self.examples = examples
+        src, tgt = (np.array([len(pair[side]) for pair in examples]) for side in (0, 1))
+        self.plans = list(plan_epoch(src, tgt, tokens, seed=1, epoch=0))
+
+    def training(self, turn: int, steps: int) -> list[Batch]:
+        """`steps` batches."""
+        plans = [self.plans[(turn * steps + step) % len(self.plans)] for step in range(steps)]
+        return [collate([self.examples[i] for i in plan]) for plan in plans]
+
+    def sources(self, turn: int, size: int, batches: int) -> list[tuple[Tensor, Tensor]]:
+        """`batches` of `size` sentences as they come, (B, S) and their lengths."""
+        start = turn * 64 % (len(self.examples) - size * batches + 1)
+        rows = [src for src, _ in self.examples[start : start + size * batches]]
+        return [collate_sources(rows[i : i + size]) for i in range(0, len(rows), size)]
