@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard.data import digests as digests_module
 from regard.data import store as store_module
-from regard.data.arrays import Ragged, RaggedWriter, map_array, smallest_unsigned
+from regard.data.arrays import META, SEEN, Ragged, RaggedWriter, damaged, made_from, map_array, smallest_unsigned
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL, RATIO_FROM, FilterReport, Filters
 from regard.data.parallel import count_workers, map_in_order
 from regard.data.settings import DataSettings
 from regard.data.store import Encoder, Store, open_or_build
 from regard.errors import UserError
+from regard.files import digest
 from regard.text import EOS, TextSettings, train_vocabulary
 
 WORDS = ["der", "die", "hund", "katze", "haus", "baum", "läuft", "groß", "the", "dog", "cat", "house", "tree", "runs"]
@@ -129,15 +131,20 @@ def test_nothing_left_is_an_error(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
 
 
+def written(folder: Path) -> dict[str, bytes]:
+    """What a store holds, but for the memory of when it was read."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SEEN}
+
+
 def test_any_number_of_processes_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "CHUNK_PAIRS", 7)
     corpora = write(tmp_path, sentences(300) + sentences(40))
     alone = make(tmp_path, corpora, ALL_FILTERS)
-    content = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
+    content = written(tmp_path / "store")
     (tmp_path / "store" / "meta.json").unlink()
     seen: list[tuple[int, int | None]] = []
     store = make(tmp_path, corpora, ALL_FILTERS, workers=2, progress=lambda done, total: seen.append((done, total)))
-    assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == content
+    assert written(tmp_path / "store") == content
     assert texts(store) == texts(alone)
     assert seen[0] == (7, None)
     assert seen[-1] == (340, None)
@@ -181,13 +188,91 @@ def test_unchanged_is_opened_and_changed_is_made_anew(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
-@pytest.mark.parametrize("name", ["src.ids", "tgt.offsets", "kept", "meta.json"])
+def believe_everything_old(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was just written is remembered as if it had lain there; the names of files as they are read whole."""
+    read: list[str] = []
+
+    def reading(path: Path) -> str:
+        read.append(path.name)
+        return digest(path)
+
+    monkeypatch.setattr(digests_module, "TICK", -(10**18))
+    monkeypatch.setattr(digests_module, "digest", reading)
+    return read
+
+
+def test_a_store_is_read_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = believe_everything_old(monkeypatch)
+    corpora = write(tmp_path, sentences(20))
+    made = make(tmp_path, corpora)
+    arrays = sorted(path.name for path in (tmp_path / "store").iterdir() if path.suffix != ".json")
+    assert sorted(read) == sorted(["a.tsv", *arrays, *arrays]), "the arrays once to seal them, once where they lie"
+    read.clear()
+    assert texts(make(tmp_path, corpora)) == texts(made)
+    assert read == []
+    (tmp_path / "store" / "kept").touch()
+    make(tmp_path, corpora)
+    assert read == ["kept"]
+
+
+def test_lengths_are_mapped_and_not_read(tmp_path: Path) -> None:
+    store = make(tmp_path, write(tmp_path, sentences(40) + sentences(40)), Filters(drop_duplicates=True))
+    assert isinstance(store.src_lengths.base, np.memmap)
+    assert store.src_lengths.tolist() == [len(store.src(index)) for index in range(len(store))]
+    assert store.tgt_lengths.tolist() == [len(store.tgt(index)) for index in range(len(store))]
+
+
+def test_bits_lost_under_an_untouched_look_are_found_by_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    believe_everything_old(monkeypatch)
+    corpora = write(tmp_path, sentences(20))
+    make(tmp_path, corpora)
+    assert damaged(tmp_path / "store") == []
+    victim, memory = tmp_path / "store" / "tgt.ids", tmp_path / "store" / SEEN
+    content = bytearray(victim.read_bytes())
+    content[3] ^= 1
+    victim.write_bytes(content)
+    seen, look = json.loads(memory.read_text())["files"], victim.stat()
+    whole = seen[str(victim)][-1]
+    seen[str(victim)] = [look.st_size, look.st_ino, look.st_mtime_ns, look.st_ctime_ns, whole]
+    memory.write_text(json.dumps({"files": seen, "checksum": digests_module.checksum(seen)}))
+    make(tmp_path, corpora)
+    assert victim.read_bytes() == content, "nothing shows it from outside"
+    assert damaged(tmp_path / "store") == ["tgt.ids"]
+    victim.unlink()
+    assert damaged(tmp_path / "store") == ["tgt.ids"]
+    (tmp_path / "store" / META).write_text("{}")
+    assert damaged(tmp_path / "store") == [META]
+
+
+def test_another_format_is_made_anew_from_the_same_text(tmp_path: Path) -> None:
+    corpora = write(tmp_path, sentences(20))
+    store = make(tmp_path, corpora)
+    meta = tmp_path / "store" / META
+    content = json.loads(meta.read_text())
+    del content["checksum"], content["format"]
+    meta.write_text(json.dumps({**content, "checksum": digests_module.checksum(content)}))
+    assert made_from(tmp_path / "store") == store.fingerprint, "it is no other text"
+    make(tmp_path, corpora)
+    assert "format" in json.loads(meta.read_text())
+
+
+@pytest.mark.parametrize("trusting", [False, True])
+@pytest.mark.parametrize("name", ["src.ids", "src.lengths", "tgt.offsets", "kept", "meta.json"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "edited"])
-def test_a_damaged_store_is_made_anew(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_damaged_store_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str, trusting: bool
+) -> None:
+    if trusting:
+        believe_everything_old(monkeypatch)
     pairs = sentences(20)
     corpora = write(tmp_path, pairs)
     make(tmp_path, corpora)
     victim = tmp_path / "store" / name
+    written_at = victim.stat().st_ctime_ns
+    while (tmp_path / "a.tsv").stat().st_ctime_ns <= written_at:  # until the clock of the file system has ticked
+        (tmp_path / "a.tsv").touch()
     if damage == "cut":
         victim.write_bytes(victim.read_bytes()[:-1])
     elif damage == "gone":

@@ -33,6 +33,7 @@ from regard.training import Checkpoints, load_weights, read_weights
 from regard.training.log import METRICS
 
 RECIPE, JOINT, SRC, TGT = "recipe.toml", "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
+STORES = "store"
 
 # Groups of settings that a run's weights and data depend on: these may not change when it goes on.
 FIXED = ("task", "start_from", "text", "model", "data")
@@ -146,7 +147,7 @@ class Run:
         if not corpora:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         filters = Filters.of(data) if part == "train" else KEEP_ALL
-        folder = self.folder / "store" / part
+        folder = self.folder / STORES / part
         store = open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
         self.refuse_longer_than_positions(store, corpora)
         return store
@@ -168,7 +169,7 @@ class Run:
         store, text, data = self.store("train", progress), self.recipe.text, self.recipe.data
         if not text.dropout:
             return store
-        folder, seed = self.folder / "store" / "dropout", self.recipe.runtime.seed
+        folder, seed = self.folder / STORES / "dropout", self.recipe.runtime.seed
         return open_or_build_dropout(
             folder, store, *self.vocabularies, text.dropout, seed, data.max_length, data.workers
         )

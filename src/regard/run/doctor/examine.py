@@ -12,11 +12,11 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.recipe import Recipe, load_recipe
-from regard.run.doctor import costs, learning, texts
+from regard.run.doctor import costs, learning, stored, texts
 from regard.run.doctor.check import Check, guarded
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.survey import Progress, Survey, survey, write_sample
-from regard.run.folder import Run
+from regard.run.folder import STORES, Run
 from regard.run.seal import SEAL
 from regard.runtime import World, close_world, open_world
 
@@ -47,11 +47,14 @@ def examine(
         yield texts.check_files(recipe.data, found)
         yield texts.show_pairs(found)
         yield texts.check_overlap(found)
+        place = folder or Path("runs") / recipe.name
+        if (place / STORES).is_dir():
+            yield stored.check_stores(place / STORES, quick)
         name = "filters"
         with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
             patient = prepare(recipe, world, found, Path(temporary))
             yield from _examine_text(recipe, patient, found)
-            yield from _examine_model(patient, folder or Path("runs") / recipe.name, quick)
+            yield from _examine_model(patient, place, quick)
     except UserError as error:
         yield Check(name, "fail", error.problem, error.remedy)
         yield FIRST_THIS
