@@ -1,0 +1,142 @@
+"""The decoder of a Transformer in slots of fixed shape: the same step, whatever stands in them.
+
+A step that is to be recorded once and replayed (device.py) may not change its shapes. So there are B slots with room
+for T target and S source positions; sentences enter and leave them, and every slot has its own position. This is the
+readable `Transformer.step` again in fewer kernels, with equal results:
+
+- query, key and value of self-attention are one matrix product;
+- a residual connection and its norm are one kernel, as is each attention;
+- keys and values are written once and stay; reordering hypotheses changes the family tree alone (`kernels.Past`).
+
+B slots, W hypotheses a slot, N = B W rows, S source, T target, D model, H heads, K head size, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention import Padded, Tokens
+from regard.engines.kernels import Kernels, Memory, Past
+from regard.layers.blocks import DecoderLayer
+from regard.layers.residual import PreNorm
+from regard.models import Transformer
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much fits: a step recorded for it can serve whatever fits."""
+
+    slots: int
+    width: int
+    positions: int
+    source: int
+
+    def bytes(self, model: Transformer) -> int:
+        """What the caches take for this model."""
+        s, size = model.settings, model.tgt_embedding.weight.element_size()
+        return 2 * s.decoder_layers * s.d_model * size * self.slots * (self.width * self.positions + self.source)
+
+
+class StackedLayer:
+    """A decoder layer as it is, with the matrices of query, key and value one above the other."""
+
+    def __init__(self, layer: DecoderLayer, norms: tuple[nn.LayerNorm, ...]) -> None:
+        attention = layer.attention
+        parts = (attention.query, attention.key, attention.value)
+        self.layer, self.norms = layer, norms
+        self.weight = torch.cat([part.weight for part in parts])
+        self.bias = torch.cat([part.bias for part in parts])
+
+
+class StackedDecoder:
+    """All layers of a decoder; shared by the slots of every room."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        around = [
+            residual
+            for layer in model.decoder
+            for residual in (layer.around_attention, layer.around_cross_attention, layer.around_feedforward)
+        ]
+        self.pre = isinstance(around[0], PreNorm)
+        norms = [residual.norm for residual in around]
+        # After a sublayer comes its own norm, or, where norms come first, that of the next sublayer.
+        self.first = norms[0] if self.pre else nn.Identity()
+        if self.pre:
+            assert isinstance(model.decoder_norm, nn.LayerNorm)
+            norms = [*norms[1:], model.decoder_norm]
+        self.layers = [StackedLayer(layer, tuple(norms[3 * i : 3 * i + 3])) for i, layer in enumerate(model.decoder)]
+
+
+class SlotDecoder:
+    """The decoder over the slots of one room: buffers that live as long as it does, and a step that changes them."""
+
+    def __init__(self, decoder: StackedDecoder, room: Room, kernels: Kernels) -> None:
+        self.decoder, self.model, self.room, self.kernels = decoder, decoder.model, room, kernels
+        weight, s = self.model.tgt_embedding.weight, self.model.settings
+        heads, size = s.num_heads, s.d_model // s.num_heads
+        device = weight.device
+
+        def cache(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=weight.dtype, device=device)
+
+        past_shape = (room.slots, heads, room.positions, room.width, size)
+        self.past = [(cache(*past_shape), cache(*past_shape)) for _ in decoder.layers]
+        self.memory = [
+            (cache(room.slots, room.source, heads, size), cache(room.slots, room.source, heads, size))
+            for _ in decoder.layers
+        ]
+        self.lengths = torch.ones(room.slots, dtype=torch.int64, device=device)
+        self.own = torch.arange(room.width, dtype=torch.int32, device=device)
+        self.steps = torch.arange(room.positions, device=device)
+        self.ancestry = self.own.expand(room.slots, room.positions, -1).clone()
+        known = self.steps.clamp(max=s.max_positions - 1) if s.positions == "learned" else self.steps
+        self.positions = self.model.positions(known).to(weight.dtype).expand(room.positions, s.d_model).contiguous()
+
+    def admit(self, slots: Tensor, src: Tokens) -> None:
+        """New sentences (n,) take these slots: read their sources, padded (n, S')."""
+        assert isinstance(src.layout, Padded)
+        memory = self.model.encode(src, src.layout.sees(src.layout))
+        for stacked, (keys, values) in zip(self.decoder.layers, self.memory, strict=True):
+            k, v = stacked.layer.cross_attention.remember(memory, src.layout.positions)
+            keys[slots, : src.layout.size] = k
+            values[slots, : src.layout.size] = v
+        self.lengths[slots] = src.layout.lengths
+        self.ancestry[slots] = self.own
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """The newest tokens (B, W), which stand at `position` (B,) of their slots -> logits (N, V) of the next."""
+        embedded = self.model.tgt_embedding(tokens) + self.positions[position][:, None]
+        x = embedded.flatten(0, 1)
+        z = self.decoder.first(x)
+        for index, stacked in enumerate(self.decoder.layers):
+            past = Past(*self.past[index], self.ancestry, position)
+            x, z = self._layer(stacked, x, z, past, Memory(*self.memory[index], self.lengths))
+        return self.model.output.scores(z)
+
+    def _layer(self, stacked: StackedLayer, x: Tensor, z: Tensor, past: Past, memory: Memory) -> tuple[Tensor, Tensor]:
+        """x (N, D) is what residual connections carry, z (N, D) what the next sublayer reads."""
+        layer, (after_attention, after_cross_attention, after_feedforward) = stacked.layer, stacked.norms
+        q, k, v = (self._heads(part) for part in F.linear(z, stacked.weight, stacked.bias).chunk(3, dim=-1))
+        q, k = (layer.attention.rotate(part, past.position[:, None]) for part in (q, k))
+        y = layer.attention.output(self.kernels.look_back(q, k, v, past).reshape(x.shape))
+        x, z = self._join(x, y, after_attention)
+        y = self.kernels.look_across(self._heads(layer.cross_attention.query(z)), memory).reshape(x.shape)
+        x, z = self._join(x, layer.cross_attention.output(y), after_cross_attention)
+        return self._join(x, layer.feedforward(z), after_feedforward)
+
+    def _join(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+        total, normed = self.kernels.add_norm(x, y, norm)
+        return (total if self.decoder.pre else normed), normed
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(N, D) -> (B, W, H, K)."""
+        return x.unflatten(0, (self.room.slots, self.room.width)).unflatten(-1, (self.model.settings.num_heads, -1))
+
+    def follow(self, parents: Tensor, position: Tensor) -> None:
+        """Hypothesis w goes on from parents[b, w] (B, W); `position` (B,) is where the step before this wrote."""
+        inherited = self.ancestry.gather(2, parents[:, None].expand_as(self.ancestry))
+        written = (self.steps <= position[:, None])[:, :, None]
+        self.ancestry.copy_(torch.where(written, inherited, self.own))
