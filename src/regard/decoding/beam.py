@@ -34,14 +34,18 @@ class Candidates:
     tokens: Tensor
 
     @classmethod
-    def best(cls, live: Tensor, log_probs: Tensor, count: int) -> "Candidates":
-        """Of all W x V continuations the `count` likeliest: log P(Y_<t, y) = log P(Y_<t) + log P(y | Y_<t)."""
-        vocabulary = log_probs.size(-1)
+    def best(cls, live: Tensor, log_probs: Tensor, tokens: Tensor, count: int) -> "Candidates":
+        """Of the likeliest continuations (B, W, n) of each hypothesis the `count` likeliest of all:
+
+        log P(Y_<t, y) = log P(Y_<t) + log P(y | Y_<t)
+        """
+        each = tokens.size(2)
         scores = (live[:, :, None] + log_probs).flatten(1)
         best, place = scores.topk(min(count, scores.size(1)), dim=1)
         missing = (0, count - best.size(1))  # a beam wider than the vocabulary has fewer continuations than places
-        place = F.pad(place, missing)
-        return cls(F.pad(best, missing, value=DEAD), place // vocabulary, place % vocabulary)
+        if missing[1]:
+            best, place = F.pad(best, missing, value=DEAD), F.pad(place, missing)
+        return cls(best, place // each, tokens.flatten(1).gather(1, place))
 
     def pick(self, places: Tensor) -> "Candidates":
         """The candidates at `places` (B, n)."""
@@ -76,20 +80,24 @@ def beam_search(
     history = limits.new_zeros((len(limits), 1, 0))
     tokens = limits.new_full((len(limits), 1), rules.symbols.bos)
     state = stepper.start(source)
+    soonest, last = totals.aminmax()
 
-    for step in range(int(totals.max())):
+    for step in range(int(last)):
         logits, state = stepper.step(tokens, state)
-        log_probs = rules.log_probs(logits, history, prefix, step)
-        candidates = Candidates.best(live, log_probs, 2 * width)
+        candidates = Candidates.best(live, *rules.likeliest(logits, history, prefix, step, 2 * width), 2 * width)
         endings, chosen = _divide(candidates, rules.symbols.eos, width)
         pool = _collect(pool, endings, history, rules, finished=True)
         live, parents, tokens = chosen.log_prob, chosen.parents, chosen.tokens
 
         grown = _extend(history, chosen)
         looped = rules.loops(grown, prefix, step)
-        cut = looped | (step + 1 >= totals)[:, None]
-        pool = _collect(pool, chosen.but(live.masked_fill(~cut, DEAD)), history, rules, finished=False, looped=looped)
-        live = live.masked_fill(cut, DEAD)
+        if looped is not None or step + 1 >= soonest:
+            over = (step + 1 >= totals)[:, None]
+            cut = over.expand_as(live) if looped is None else over | looped
+            pool = _collect(
+                pool, chosen.but(live.masked_fill(~cut, DEAD)), history, rules, finished=False, looped=looped
+            )
+            live = live.masked_fill(cut, DEAD)
 
         done = ~(_bound(live, totals, rules.alpha) > pool.worst_finished())
         if bool(done.any()):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import DEAD
+from regard.decoding.likeliest import likeliest
 from regard.decoding.stepper import Symbols
 
 
@@ -102,13 +103,18 @@ class ForcedPrefix:
         """Only these sentences, in this order."""
         return ForcedPrefix(self.tokens[sentences], self.lengths[sentences])
 
+    @property
+    def longest(self) -> int:
+        """From this step on, nobody is forced."""
+        return self.tokens.size(1)
+
     def active(self, step: int) -> Tensor:
         """(B,) bool: the token of this step is given."""
         return step < self.lengths
 
     def forced(self, log_probs: Tensor, step: int) -> Tensor | None:
         """(B, W, V): the given token alone, with the model's own opinion of it; None when no sentence has one left."""
-        if step >= self.tokens.size(1):
+        if step >= self.longest:
             return None
         given = self.tokens[:, step, None, None].expand(-1, log_probs.size(1), 1)
         # Given means given: a token the model holds for impossible is very unlikely, and not the end of the hypothesis.
@@ -128,15 +134,34 @@ class Rules:
 
     def log_probs(self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
         """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
-        log_probs = logits.float().log_softmax(dim=-1)
+        logits = logits.float()
+        log_probs = logits - logits.logsumexp(dim=-1, keepdim=True)
         forced = prefix.forced(log_probs, step)  # before anything is forbidden: what is given may be
         log_probs[..., self.symbols.never_produced] = DEAD
         for constraint in self.constraints:
             log_probs = constraint(log_probs, history)
         return log_probs if forced is None else torch.where(prefix.active(step)[:, None, None], forced, log_probs)
 
-    def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
-        """(B, W) bool: a hypothesis is looping, and of its own will: what is forced may repeat itself."""
-        if self.loop_guard is None:
-            return history.new_zeros(history.shape[:-1], dtype=torch.bool)
-        return self.loop_guard(history) & ~prefix.active(step)[:, None]
+    def likeliest(
+        self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int, count: int
+    ) -> tuple[Tensor, Tensor]:
+        """The `count` likeliest that may be written next: log probabilities (B, W, n) and tokens (B, W, n).
+
+        Where all that is forbidden are a few symbols, as many candidates more make up for them (n > count), and only
+        the candidates need a log probability: log P(y) = logit(y) - log sum exp(logits).
+        """
+        if self.constraints or step < prefix.longest:
+            return likeliest(self.log_probs(logits, history, prefix, step), count)
+        never, logits = self.symbols.never_produced, logits.float()
+        values, tokens = likeliest(logits, count + len(never))
+        log_probs = values - logits.logsumexp(dim=-1, keepdim=True)
+        for symbol in never:
+            log_probs = log_probs.masked_fill(tokens == symbol, DEAD)
+        return log_probs, tokens
+
+    def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor | None:
+        """(B, W) bool: a hypothesis is looping, of its own will: what is forced may repeat itself. None: none is."""
+        if self.loop_guard is None or history.size(-1) < self.loop_guard.min_tokens:
+            return None
+        looping = self.loop_guard(history)
+        return looping & ~prefix.active(step)[:, None] if step < prefix.longest else looping

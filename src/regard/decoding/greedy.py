@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Rules
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.rollout import rollout
+from regard.decoding.rollout import Prospects, rollout
 from regard.decoding.stepper import S, Stepper
 
 
@@ -23,5 +23,7 @@ def greedy_search(
     return rollout(stepper, source, limits, rules, _likeliest, prefixes=prefixes)
 
 
-def _likeliest(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
-    return log_probs.argmax(dim=-1)
+def _likeliest(prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs, tokens = prospects.likeliest(1)
+    best = log_probs.max(dim=-1, keepdim=True)
+    return tokens.gather(-1, best.indices)[..., 0], best.values[..., 0]

@@ -4,6 +4,7 @@ Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens writte
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -14,11 +15,30 @@ from regard.decoding.hypothesis import Hypothesis, Texts, length_penalty
 from regard.decoding.stepper import S, Stepper
 
 
+@dataclass(frozen=True)
+class Prospects:
+    """What may be written next: what the model said after `history` (B, W, T), and the rules it stands under."""
+
+    rules: Rules
+    logits: Tensor
+    history: Tensor
+    prefix: ForcedPrefix
+    step: int
+
+    def log_probs(self) -> Tensor:
+        """(B, W, V) of all tokens; see `Rules.log_probs`."""
+        return self.rules.log_probs(self.logits, self.history, self.prefix, self.step)
+
+    def likeliest(self, count: int) -> tuple[Tensor, Tensor]:
+        """(B, W, n) log probabilities and tokens of the likeliest alone; see `Rules.likeliest`."""
+        return self.rules.likeliest(self.logits, self.history, self.prefix, self.step, count)
+
+
 class Choose(Protocol):
     """Picks the next token of every hypothesis."""
 
-    def __call__(self, log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
-        """`log_probs` (B, W, V) of `sentences` (B,), their places in the whole batch -> tokens (B, W)."""
+    def __call__(self, prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        """For `sentences` (B,), their places in the whole batch -> tokens and their log probabilities, (B, W) each."""
         ...
 
 
@@ -49,16 +69,16 @@ def rollout(
 
     for step in range(int(totals.max())):
         logits, state = stepper.step(tokens, state)
-        log_probs = rules.log_probs(logits, texts.tokens, prefix, step)
-        tokens = choose(log_probs, sentences, step)
-        texts = _append(texts, tokens, log_probs, going, rules)
-        looped = rules.loops(texts.tokens, prefix, step) & going & ~texts.finished
-        texts = texts.but(looped=texts.looped | looped)
+        tokens, log_probs = choose(Prospects(rules, logits, texts.tokens, prefix, step), sentences)
+        texts = _append(texts, tokens, log_probs, going, rules.symbols.eos)
+        looped = rules.loops(texts.tokens, prefix, step)
+        if looped is not None:
+            texts = texts.but(looped=texts.looped | (looped & going & ~texts.finished))
         going = ~(texts.finished | texts.looped) & (step + 1 < totals)
 
         done = ~going.any(dim=1)
         if bool(done.any()):
-            for sentence, found in zip(sentences[done].tolist(), texts.keep(done).hypotheses(), strict=True):
+            for sentence, found in zip(sentences[done].tolist(), _scored(texts.keep(done), rules), strict=True):
                 answers[sentence] = found
             stay = (~done).nonzero()[:, 0]
             if not len(stay):
@@ -68,15 +88,15 @@ def rollout(
     return answers
 
 
-def _append(texts: Texts, tokens: Tensor, log_probs: Tensor, going: Tensor, rules: Rules) -> Texts:
+def _append(texts: Texts, tokens: Tensor, log_probs: Tensor, going: Tensor, eos: int) -> Texts:
     """Write `tokens` (B, W) behind the texts that are still going; those that have ended stay as long as they are."""
-    gain = log_probs.gather(-1, tokens[:, :, None])[:, :, 0]
-    log_prob = texts.log_prob + gain.masked_fill(~going, 0.0)
-    length = texts.length + going
     return texts.but(
         tokens=torch.cat([texts.tokens, tokens[:, :, None]], dim=-1),
-        length=length,
-        log_prob=log_prob,
-        score=log_prob / length_penalty(length, rules.alpha),
-        finished=texts.finished | (going & (tokens == rules.symbols.eos)),
+        length=texts.length + going,
+        log_prob=texts.log_prob + log_probs.masked_fill(~going, 0.0),
+        finished=texts.finished | (going & (tokens == eos)),
     )
+
+
+def _scored(texts: Texts, rules: Rules) -> list[list[Hypothesis]]:
+    return texts.but(score=texts.log_prob / length_penalty(texts.length, rules.alpha)).hypotheses()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Rules
 from regard.decoding.hypothesis import DEAD, Hypothesis
-from regard.decoding.rollout import rollout
+from regard.decoding.rollout import Prospects, rollout
 from regard.decoding.stepper import S, Stepper
 
 
@@ -93,7 +93,9 @@ def sample(
         limits.device
     )
 
-    def draw(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
-        return invert_cdf(sampler.narrow(log_probs), uniform[sentences, :, step])
+    def draw(prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = prospects.log_probs()
+        tokens = invert_cdf(sampler.narrow(log_probs), uniform[sentences, :, prospects.step])
+        return tokens, log_probs.gather(-1, tokens[:, :, None])[:, :, 0]
 
     return rollout(stepper, source, limits, rules, draw, width=samples, prefixes=prefixes)
