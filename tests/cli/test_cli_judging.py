@@ -1,6 +1,7 @@
 """regard evaluate, average, inspect and the page they leave."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,6 +176,21 @@ def test_inspect_as_json(copied: Path, tmp_path: Path) -> None:
     for row in cross["weights"][1][0]:
         assert len(row) == len(cross["columns"])
         assert sum(row) == pytest.approx(1, abs=1e-3)
+
+
+def test_inspect_needs_no_writing_where_one_may_only_read(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: not (path == copied and mode == os.W_OK))
+    before = sorted(copied.rglob("*"))
+    result = regard("inspect", copied, SENTENCE)
+    assert result.status == 0
+    assert "cross attention" in result.out and "browser" not in result.out
+    assert "--output FILE" in result.err
+    assert json.loads(regard("inspect", copied, SENTENCE, "--json").out)["report"] is None
+    assert sorted(copied.rglob("*")) == before
+    assert "--output" not in regard("inspect", copied, SENTENCE, "--output", tmp_path / "page.html").err
+    assert (tmp_path / "page.html").exists()
 
 
 def test_inspect_explains_a_given_translation(copied: Path) -> None:

@@ -1,12 +1,13 @@
 """regard inspect: what a model looked at while it translated one sentence."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
-from regard.cli.screen import in_colour, result, result_json
+from regard.cli.screen import in_colour, result, result_json, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,14 +45,24 @@ def inspect(
     translator = model.load(run)
     text, score, maps = explain(translator, sentence, target, search.changes())
     picture = draw(maps[-1], layer, head)
-    page = output or translator.run.folder / "inspect.html"
-    write_report(page, sentence_report(translator, sentence, text, maps))
+    page = output or page_of(translator.run.folder)
+    if page is not None:
+        write_report(page, sentence_report(translator, sentence, text, maps))
     if as_json:
-        shown = [map_values(found) for found in maps]
-        result_json({"source": sentence, "translation": text, "score": score, "maps": shown, "report": str(page)})
+        shown, report = [map_values(found) for found in maps], str(page) if page else None
+        result_json({"source": sentence, "translation": text, "score": score, "maps": shown, "report": report})
         return
     result(f"{text}\n\n{picture}\n")
-    result(f"every layer and head, to open in a browser: {page}")
+    if page is not None:
+        result(f"every layer and head, to open in a browser: {page}")
+
+
+def page_of(folder: Path) -> Path | None:
+    """Where the page of a run goes; one that may only be read gets none, and whoever asked is told."""
+    if os.access(folder, os.W_OK):
+        return folder / "inspect.html"
+    say(f"no page is written: {folder} may only be read; --output FILE puts it elsewhere")
+    return None
 
 
 def explain(
