@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "training": {"config", "runtime"},
     # floor 2
     "models": {"config", "attention", "layers"},
-    "data": {"config", "text"},
+    "data": {"config", "text", "attention"},
     # floor 3
     "engines": {"config", "attention", "layers", "models", "decoding"},
     "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training", "engines"},

@@ -52,6 +52,12 @@ class RuntimeSettings(Settings):
     )
     threads: int = Field(0, ge=0, le=1024, description="CPU threads of one process; 0 leaves the choice to torch")
     seed: int = Field(1, ge=0, description="from which everything random is derived: weights, order, dropout")
+    compile: Literal["auto", "on", "off"] = Field(
+        "auto", description="let torch.compile fuse the layers for training, half a minute at the start; auto: on a GPU"
+    )
+    capture: Literal["auto", "on", "off"] = Field(
+        "auto", description="record the training step as a CUDA graph and replay it; auto: on a single GPU"
+    )
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class World:
     device: torch.device
     precision: Precision
     seed: int = 1
+    compile: bool = False
+    capture: bool = False
 
     @property
     def is_main(self) -> bool:
@@ -83,7 +91,9 @@ def open_world(settings: RuntimeSettings) -> World:
         torch.cuda.set_device(device)
     if size > 1 and not dist.is_initialized():
         _join(rank, size, device)
-    return World(rank, size, local_rank, device, precision, settings.seed)
+    on_gpu = {"auto": device.type == "cuda", "on": True, "off": False}
+    capture = on_gpu[settings.capture] and device.type == "cuda"
+    return World(rank, size, local_rank, device, precision, settings.seed, on_gpu[settings.compile], capture)
 
 
 def close_world() -> None:

@@ -1,9 +1,10 @@
 """Losses against torch's own and against their definitions in float64."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.losses import cross_entropy, r_drop
+from regard.losses import cross_entropy, projected_cross_entropy, r_drop
 
 
 def test_label_smoothing_equals_torch() -> None:
@@ -53,3 +54,26 @@ def test_scores_in_half_precision_are_added_up_in_full() -> None:
     torch.testing.assert_close(loss.sum, expected)
     loss.sum.backward()
     assert logits.grad is not None and logits.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_projected_and_in_parts_it_is_the_same_loss_with_the_same_gradients(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.losses.projected.AT_ONCE", {"cpu": 50})  # scores of three rows at a time
+    torch.manual_seed(0)
+    hidden = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(16, 4, dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([[3, 1, 0, 0, 0], [15, 2, 7, 1, 0]])
+    loss = projected_cross_entropy(hidden, weight, labels, smoothing)
+    expected = cross_entropy(hidden @ weight.T, labels, smoothing)
+    assert int(loss.count) == int(expected.count) == 6
+    torch.testing.assert_close((loss.sum, loss.nll), (expected.sum, expected.nll))
+    found = torch.autograd.grad(loss.sum * 0.7, (hidden, weight))
+    torch.testing.assert_close(found, torch.autograd.grad(expected.sum * 0.7, (hidden, weight)))
+
+
+def test_projected_without_gradients_and_without_a_single_word() -> None:
+    hidden, weight = torch.randn(3, 4), torch.randn(8, 4)
+    loss = projected_cross_entropy(hidden, weight, torch.zeros(3, dtype=torch.long))
+    assert (float(loss.sum), int(loss.count)) == (0.0, 0)

@@ -10,8 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.attention import Packed, Padded, Tokens
-from regard.data.collate import collate
+from regard.attention import Padded, Tokens
+from regard.data.collate import Batch, collate
+from regard.data.packing import PackedBatch, Packing
 from regard.decoding import DecodingSettings
 from regard.losses import r_drop
 from regard.models import Transformer, TransformerSettings
@@ -40,22 +41,35 @@ def pairs(task: Translation, *texts: tuple[str, str]) -> list[tuple[np.ndarray, 
     return [(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in texts]
 
 
+def packed(batch: Batch) -> PackedBatch:
+    """The same sentences as streams with some room left."""
+    src, tgt = (
+        Padded(lengths, ids.size(1)).real
+        for lengths, ids in ((batch.src_lengths, batch.src), (batch.tgt_lengths, batch.labels))
+    )
+    rows = [(ids[real].numpy(), lengths.numpy()) for ids, real, lengths in (
+        (batch.src, src, batch.src_lengths), (batch.labels, tgt, batch.tgt_lengths)
+    )]  # fmt: skip
+    return Packing(src_room=60, tgt_room=70).collate(*rows)
+
+
 def test_the_objective_is_smoothed_cross_entropy_in_either_layout(task: Translation, model: Transformer) -> None:
     batch = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
     logits = model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
     )
-    for layout in (Padded, Packed):
-        loss = replace(task, layout=layout).loss(model, batch)
+    for form in (batch, packed(batch)):
+        loss = task.loss(model, form)
         torch.testing.assert_close(loss.sum, expected)
         assert int(loss.count) == int(batch.tgt_lengths.sum())
 
 
-@pytest.mark.parametrize("layout", [Padded, Packed])
-def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer, layout: type) -> None:
-    batch = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
-    strict = replace(task, objective=Objective(0.1, r_drop=5.0), layout=layout)
+@pytest.mark.parametrize("in_streams", [False, True])
+def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer, in_streams: bool) -> None:
+    padded = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
+    batch = packed(padded) if in_streams else padded
+    strict = replace(task, objective=Objective(0.1, r_drop=5.0))
     torch.testing.assert_close(strict.loss(model, batch).sum, task.loss(model, batch).sum)
     model.train()
     try:
@@ -64,10 +78,10 @@ def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer
         torch.manual_seed(1)
         plain = replace(strict, objective=Objective(0.1, r_drop=1e-30)).loss(model, batch)
         torch.manual_seed(1)
-        twice = [torch.cat([x, x]) for x in (batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_lengths)]
-        first, second = model(layout.of(*twice[:2]), layout.of(*twice[2:])).chunk(2)  # type: ignore[attr-defined]
-        labels = layout.of(batch.labels, batch.tgt_lengths).ids  # type: ignore[attr-defined]
-        torch.testing.assert_close(loss.sum - plain.sum, 5.0 / 2 * r_drop(first, second, labels), atol=1e-4, rtol=1e-4)
+        both = batch.twice()
+        first, second = model(both.source, both.target).chunk(2)
+        apart = r_drop(first, second, batch.labels)
+        torch.testing.assert_close(loss.sum - plain.sum, 5.0 / 2 * apart, atol=1e-4, rtol=1e-4)
         assert loss.sum > plain.sum
     finally:
         model.eval()

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 
 from regard.attention.attend import attend
 from regard.attention.masks import causal_mask, padding_mask
@@ -108,12 +107,15 @@ class PaddedSight:
 
 @dataclass(frozen=True)
 class Packed:
-    """A stream (N,): sentence b is tokens offsets[b] up to offsets[b + 1]."""
+    """A stream (N,): sentence b is tokens offsets[b] up to offsets[b + 1].
 
-    offsets: Tensor  # (B + 1,) int32
+    A stream may be longer than its sentences: what fills it up belongs to one more sentence that has no tokens, sees
+    nothing and is seen by nobody. So all batches can have one shape, which is what a compiled step wants.
+    """
+
+    offsets: Tensor  # (C + 1,) int32, for up to C sentences
     rows: Tensor  # (N,) the sentence of each token
     positions: Tensor  # (N,) the place of each token in its sentence
-    longest: int
 
     @classmethod
     def of(cls, ids: Tensor, lengths: Tensor) -> Tokens:
@@ -121,47 +123,51 @@ class Packed:
         real = torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
         rows, positions = real.nonzero(as_tuple=True)
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
-        return Tokens(ids[real], cls(offsets, rows, positions, ids.size(1)))
+        return Tokens(ids[real], cls(offsets, rows, positions))
 
     def sees(self, keys: "Packed", causal: bool = False) -> "PackedSight":
-        return PackedSight(self, keys, causal)
+        lo, hi = keys.interval(self.rows)
+        first, last = self.interval(keys.rows)
+        if causal:
+            hi = torch.arange(1, len(hi) + 1, dtype=hi.dtype, device=hi.device).minimum(hi)
+            first = torch.arange(len(first), dtype=first.dtype, device=first.device).maximum(first)
+        return PackedSight(self, keys, lo, hi, first, last)
 
-    def pad(self, stream: Tensor) -> Tensor:
-        """(N, ...) -> (B, T, ...), zeros for padding."""
-        rectangle = stream.new_zeros(self.offsets.numel() - 1, self.longest, *stream.shape[1:])
-        return rectangle.index_put((self.rows, self.positions), stream)
-
-    def unpad(self, rectangle: Tensor) -> Tensor:
-        """(B, T, ...) -> (N, ...)."""
-        return rectangle[self.rows, self.positions]
-
-    @cached_property
-    def padded(self) -> Padded:
-        return Padded(self.offsets.diff().long(), self.longest)
+    def interval(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Where these sentences begin and end."""
+        return self.offsets[rows], self.offsets[rows + 1]
 
 
 @dataclass(frozen=True)
 class PackedSight:
-    """Attention within the sentences of a stream: a variable-length flash kernel, or the padded reference."""
+    """Attention within the sentences of a stream: query i sees keys lo[i] up to hi[i], a kernel's work on a GPU."""
 
     queries: Packed
     keys: Packed
-    causal: bool
-
-    @cached_property
-    def padded(self) -> PaddedSight:
-        return self.queries.padded.sees(self.keys.padded, self.causal)
+    lo: Tensor  # (N,) int32
+    hi: Tensor
+    first: Tensor  # (M,) the other way round: key j is seen by queries first[j] up to last[j]
+    last: Tensor
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and dropout == 0.0:
-            out = varlen_attn(
-                q, k, v, self.queries.offsets, self.keys.offsets, self.queries.longest, self.keys.longest,
-                window_size=(-1, 0) if self.causal else (-1, -1),
-            )  # fmt: skip
-            assert isinstance(out, Tensor)
-            return out
-        out = self.padded.attend(self.queries.pad(q), self.keys.pad(k), self.keys.pad(v), dropout)
-        return self.queries.unpad(out)
+        if q.is_cuda:
+            return attend_intervals(q, k, v, (self.lo, self.hi, self.first, self.last), dropout)
+        places = torch.arange(len(k), device=k.device)
+        mask = (self.lo[:, None] <= places) & (places < self.hi[:, None])  # (N, M)
+        q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
+        return attend(q, k, v, mask, dropout)[0].transpose(0, 1)
+
+
+def attend_intervals(
+    q: Tensor, k: Tensor, v: Tensor, bounds: tuple[Tensor, Tensor, Tensor, Tensor], dropout: float
+) -> Tensor:
+    """The same on a GPU, in memory linear in the stream."""
+    from regard.attention.intervals import interval_attention  # needs triton, which comes with torch for GPUs
+
+    seed = (
+        torch.randint(2**62, (1,), device=q.device) if dropout else torch.zeros(1, dtype=torch.int64, device=q.device)
+    )
+    return interval_attention(q, k, v, *bounds, seed, dropout)[0]
 
 
 @dataclass(frozen=True)

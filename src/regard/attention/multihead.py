@@ -12,6 +12,7 @@ D model, H heads, K = D / H head size; `*` is (B, T) in the padded layout and (N
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues
@@ -23,6 +24,12 @@ Rotation = Callable[[Tensor, Tensor], Tensor]
 def unrotated(x: Tensor, positions: Tensor) -> Tensor:
     """The rotation of every positional scheme that does not rotate."""
     return x
+
+
+def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
+    """Several linear maps of the same x as one product, with their matrices one above the other."""
+    weight, bias = (torch.cat(part) for part in zip(*((linear.weight, linear.bias) for linear in linears), strict=True))
+    return F.linear(x, weight, bias).chunk(len(linears), dim=-1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -43,8 +50,13 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at memory (*, D) -> (*, D)."""
-        keys, values = self.remember(memory, sight.keys.positions)
-        return self.look(x, keys, values, sight)
+        if x is memory:
+            q, k, v = stacked(x, self.query, self.key, self.value)
+        else:
+            q, (k, v) = self.query(x), stacked(memory, self.key, self.value)
+        q = self.rotate(self.heads(q), sight.queries.positions)
+        k = self.rotate(self.heads(k), sight.keys.positions)
+        return self._attend(q, k, self.heads(v), sight)
 
     def remember(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a memory (*, D) -> (*, H, K) each; computed once for a memory looked at often."""
@@ -52,7 +64,9 @@ class MultiHeadAttention(nn.Module):
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at keys and values that are already there."""
-        q = self.rotate(self.heads(self.query(x)), sight.queries.positions)
+        return self._attend(self.rotate(self.heads(self.query(x)), sight.queries.positions), keys, values, sight)
+
+    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
         return self.output(sight.attend(q, keys, values, self.dropout if self.training else 0.0).flatten(-2))
 
     def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:

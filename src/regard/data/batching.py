@@ -5,13 +5,15 @@ resumed, or goes on with other hardware, sees the same examples in the same step
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from regard.data.arrays import Array, Rows
 from regard.data.collate import Batch, collate_rows
+from regard.data.packing import PackedBatch, Packing
 from regard.errors import UserError
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
@@ -33,6 +35,30 @@ class Epochs(Protocol):
     """Examples that may look different in every epoch (BPE-dropout) but are always the same pairs."""
 
     def at_epoch(self, epoch: int) -> Examples: ...
+
+
+class Form(Protocol):
+    """How sentences become batches."""
+
+    def plan(self, src_lengths: Array, tgt_lengths: Array, seed: int, epoch: int) -> list[Array]: ...
+    def collate(self, sources: Rows, targets: Rows) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Rectangles of sentences of like length, at most `batch_tokens` on the longer side with all that pads it."""
+
+    batch_tokens: int
+
+    @classmethod
+    def of(cls, src_lengths: Array, tgt_lengths: Array, batch_tokens: int, parts: int = 1) -> "Padding":
+        return cls(batch_tokens)
+
+    def plan(self, src_lengths: Array, tgt_lengths: Array, seed: int, epoch: int) -> list[Array]:
+        return plan_epoch(src_lengths, tgt_lengths, self.batch_tokens, seed, epoch)
+
+    def collate(self, sources: Rows, targets: Rows) -> Batch:
+        return collate_rows(sources, targets)
 
 
 def plan_epoch(src_lengths: Array, tgt_lengths: Array, batch_tokens: int, seed: int, epoch: int) -> list[Array]:
@@ -86,7 +112,7 @@ def _cut(order: Array, longest: Array, batch_tokens: int) -> list[Array]:
 class Step:
     """One rank's share of a step, and the size of the whole step over all ranks."""
 
-    micro: list[Batch]
+    micro: Sequence[Batch | PackedBatch]
     """A batch for each accumulation."""
     count: int
     """Target tokens of the step, by which its loss is divided."""
@@ -99,16 +125,25 @@ class Batches:
     """An endless stream of batches, addressed by step."""
 
     def __init__(
-        self, epochs: Epochs, batch_tokens: int, seed: int, rank: int = 0, world_size: int = 1, accumulation: int = 1
+        self,
+        epochs: Epochs,
+        batch_tokens: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        accumulation: int = 1,
+        form: type[Padding] | type[Packing] = Padding,
     ) -> None:
         """`batch_tokens` bounds a global batch, which is split into `world_size * accumulation` parts."""
         if batch_tokens < 1:
             raise UserError(f"a batch of {batch_tokens} tokens holds nothing", "write a positive number")
-        self._epochs, self._batch_tokens, self._seed = epochs, batch_tokens, seed
+        self._epochs, self._seed = epochs, seed
         self._parts = world_size * accumulation
         self._mine = range(rank * accumulation, (rank + 1) * accumulation)
         self._starts = [0]
-        self._current = self._prepare(0)
+        first = epochs.at_epoch(0)
+        self._form: Form = form.of(first.src_lengths, first.tgt_lengths, batch_tokens, self._parts)
+        self._current = self._plan(0, first)
 
     def batch(self, step: int) -> Step:
         """This rank's share of a step."""
@@ -139,20 +174,21 @@ class Batches:
         return self._starts[epoch + 1] - self._starts[epoch]
 
     def _prepare(self, epoch: int) -> tuple[int, Examples, list[Array]]:
-        examples = self._epochs.at_epoch(epoch)
-        plan = plan_epoch(examples.src_lengths, examples.tgt_lengths, self._batch_tokens, self._seed, epoch)
+        return self._plan(epoch, self._epochs.at_epoch(epoch))
+
+    def _plan(self, epoch: int, examples: Examples) -> tuple[int, Examples, list[Array]]:
+        plan = self._form.plan(examples.src_lengths, examples.tgt_lengths, self._seed, epoch)
         if epoch == len(self._starts) - 1:
             self._starts.append(self._starts[-1] + len(plan))
         self._current = (epoch, examples, plan)
         return self._current
 
-    def _part(self, examples: Examples, indices: Array, part: int) -> Batch:
+    def _part(self, examples: Examples, indices: Array, part: int) -> Any:
         """Every so-many-th example of the batch; where there are fewer than parts, one that asks for nothing."""
         share = indices[part :: self._parts]
         if len(share) == 0:
-            return _collate(examples, indices[:1]).silenced()
-        return _collate(examples, share)
+            return self._collate(examples, indices[:1]).silenced()
+        return self._collate(examples, share)
 
-
-def _collate(examples: Examples, indices: Array) -> Batch:
-    return collate_rows(examples.sources(indices), examples.targets(indices))
+    def _collate(self, examples: Examples, indices: Array) -> Any:
+        return self._form.collate(examples.sources(indices), examples.targets(indices))

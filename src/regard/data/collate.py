@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention import Padded, Tokens
 from regard.data.arrays import Array, Rows
 from regard.text.symbols import BOS, EOS, PAD
 
@@ -35,6 +36,18 @@ class Batch:
     def __len__(self) -> int:
         """B, the number of pairs."""
         return len(self.src)
+
+    @property
+    def source(self) -> Tokens:
+        return Padded.of(self.src, self.src_lengths)
+
+    @property
+    def target(self) -> Tokens:
+        return Padded.of(self.tgt_in, self.tgt_lengths)
+
+    def twice(self) -> "Batch":
+        """The same sentences, then the same again."""
+        return replace(self._map(lambda tensor: torch.cat([tensor, tensor])), tokens=2 * self.tokens)
 
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on `device`; a copy from pinned memory does not wait."""

@@ -36,7 +36,7 @@ class PostNorm(nn.Module):
         return x
 
     def join(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.norm(x + self.dropout(y))
+        return self.norm(x + self.dropout(y)).to(y.dtype)  # in bf16 where the sublayers are: half of what is moved
 
     @staticmethod
     def final(d_model: int) -> nn.Module:

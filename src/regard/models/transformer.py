@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -25,6 +26,8 @@ from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
+
+ReadOut = Callable[[Tensor, Tensor], Any]
 
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -132,10 +135,12 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
         self.apply(xavier)
 
-    def forward(self, src: Tokens, tgt: Tokens) -> Tensor:
-        """Source and shifted target in the same layout -> logits (*, V) of each next word."""
+    def forward(self, src: Tokens, tgt: Tokens, read_out: ReadOut = F.linear) -> Any:
+        """Source and shifted target in the same layout -> logits (*, V) of each next word, or what `read_out` makes
+        of the last vectors (*, D) and the output matrix (V, D)."""
         memory = self.encode(src, src.layout.sees(src.layout))
-        return self.decode(tgt, memory, tgt.layout.sees(tgt.layout, causal=True), tgt.layout.sees(src.layout))
+        x = self.decode(tgt, memory, tgt.layout.sees(tgt.layout, causal=True), tgt.layout.sees(src.layout))
+        return read_out(x, self.output.weight)
 
     def encode(self, src: Tokens, sight: Sight) -> Tensor:
         """-> memory (*, D)."""
@@ -145,11 +150,11 @@ class Transformer(nn.Module):
         return self.encoder_norm(x)
 
     def decode(self, tgt: Tokens, memory: Tensor, sight: Sight, cross_sight: Sight) -> Tensor:
-        """-> logits (*, V)."""
+        """-> (*, D), to be compared with each word's row of the output matrix."""
         x = self.embed(self.tgt_embedding, tgt.ids, tgt.layout.positions)
         for layer in self.decoder:
             x = layer(x, memory, sight, cross_sight)
-        return self.output.scores(self.decoder_norm(x))
+        return self.decoder_norm(x)
 
     def embed(self, embedding: TokenEmbedding, ids: Tensor, positions: Tensor) -> Tensor:
         x = embedding(ids)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from regard.attention import Packed, Padded
 from regard.data.arrays import made_from
-from regard.data.batching import Batches, Step
+from regard.data.batching import Batches, Padding, Step
+from regard.data.packing import Packing
 from regard.data.prefetch import prefetch
 from regard.errors import UserError
 from regard.files import LOCK, held, sweep
@@ -136,18 +136,21 @@ def fit_run(run: Run, world: World, log: Log | None = None) -> Outcome:
 
 
 def training_task(run: Run, world: World) -> Translation:
-    """The task with validation data and, on a GPU, with packed batches."""
+    """The task with validation data."""
     training = run.recipe.training
-    packed = world.device.type == "cuda" and run.recipe.model.attention_dropout == 0.0
     scored = training.monitor not in ("loss", "perplexity")
     return replace(
         run.task(),
-        layout=Packed if packed else Padded,
         valid=run.store("valid"),
         valid_pairs=run.pairs("valid"),
         valid_scores=(training.monitor,) if scored else (),
         samples=training.samples,
     )
+
+
+def form_for(world: World) -> type[Padding] | type[Packing]:
+    """On a GPU packed batches, whose attention is one kernel; on a CPU padded ones, of like lengths."""
+    return Packing if world.device.type == "cuda" else Padding
 
 
 class Stream:
@@ -163,6 +166,7 @@ class Stream:
             world.rank,
             world.size,
             training.accumulation,
+            form_for(world),
         )
 
     def __call__(self, first: int) -> Iterator[Step]:

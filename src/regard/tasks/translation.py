@@ -6,23 +6,24 @@ B sentences, S source, T target, V vocabulary.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.attention import Packed, Padded
+from regard.attention import Padded
 from regard.data.collate import Batch, collate, collate_sources
+from regard.data.packing import PackedBatch
 from regard.data.store import Store
 from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols
 from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
 from regard.engines.searching import Searching
 from regard.errors import UserError
-from regard.losses import Loss, cross_entropy, r_drop
+from regard.losses import Loss, cross_entropy, projected_cross_entropy, r_drop
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models import Attentions
 from regard.tasks.streaming import cut, stretches
@@ -76,33 +77,25 @@ class Translation:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     max_source: int = 256
     max_target: int | None = None
-    layout: type[Padded] | type[Packed] = Padded
     valid: Store | None = None
     valid_pairs: Sequence[tuple[str, str]] = ()
     valid_scores: Sequence[str] = ()
     samples: int = 3
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
         """The objective, summed over the real target tokens of a batch."""
+        smoothing = self.objective.label_smoothing
         if not (self.objective.r_drop and model.training):
-            return self._cross_entropy(self._logits(model, batch), batch)
+            return model(batch.source, batch.target, lambda hidden, weight: projected_cross_entropy(
+                hidden, weight, batch.labels, smoothing, ignore=PAD
+            ))  # fmt: skip
         # One pass over the batch taken twice: dropout falls differently on either half (Liang et al. 2021, equation 4).
-        first, second = self._logits(model, twice(batch)).chunk(2)
-        one, two = self._cross_entropy(first, batch), self._cross_entropy(second, batch)
-        apart = r_drop(first, second, self._labels(batch), ignore=PAD)
+        both = batch.twice()
+        first, second = model(both.source, both.target).chunk(2)
+        one, two = (cross_entropy(logits, batch.labels, smoothing, ignore=PAD) for logits in (first, second))
+        apart = r_drop(first, second, batch.labels, ignore=PAD)
         total = (one.sum + two.sum + self.objective.r_drop * apart) / 2
         return Loss(total, one.count, (one.nll + two.nll) / 2)
-
-    def _logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        src = self.layout.of(batch.src, batch.src_lengths)
-        tgt = self.layout.of(batch.tgt_in, batch.tgt_lengths)
-        return model(src, tgt)
-
-    def _labels(self, batch: Batch) -> Tensor:
-        return self.layout.of(batch.labels, batch.tgt_lengths).ids
-
-    def _cross_entropy(self, logits: Tensor, batch: Batch) -> Loss:
-        return cross_entropy(logits, self._labels(batch), self.objective.label_smoothing, ignore=PAD)
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""
@@ -130,7 +123,7 @@ class Translation:
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
         for group in groups_by_length(lengths, budget):
             batch = collate([(store.src(i), store.tgt(i)) for i in group]).to(device)
-            loss = cross_entropy(self._logits(model, batch), self._labels(batch), ignore=PAD)
+            loss = replace(self, objective=Objective(label_smoothing=0.0)).loss(model, batch)
             total, count = total + float(loss.nll), count + int(loss.count)
         return total, count
 
@@ -224,22 +217,6 @@ def engine_of(model: Any) -> Engine:
     if not hasattr(model, "start"):
         return model
     return Searching(model, SYMBOLS, next(model.parameters()).device)
-
-
-def twice(batch: Batch) -> Batch:
-    """The same sentences, then the same again."""
-
-    def double(x: Tensor) -> Tensor:
-        return torch.cat([x, x])
-
-    return Batch(
-        src=double(batch.src),
-        src_lengths=double(batch.src_lengths),
-        tgt_in=double(batch.tgt_in),
-        labels=double(batch.labels),
-        tgt_lengths=double(batch.tgt_lengths),
-        tokens=2 * batch.tokens,
-    )
 
 
 def one_line(text: str) -> str:

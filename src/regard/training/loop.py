@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Generic, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import UserError
-from regard.runtime import World, autocast, seed_everything
+from regard.runtime import World, autocast
 from regard.training.checkpoint import Checkpoints
-from regard.training.distributed import agree, from_main, no_sync, unwrap
+from regard.training.distributed import agree, from_main, unwrap
 from regard.training.interruption import Interruption
-from regard.training.optimizer import clip_gradients, set_rate
 from regard.training.records import Log, TrainRecord, ValidationRecord
 from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings, improves
 from regard.training.state import TrainingState
+from regard.training.stepping import choose_stepping, uncompiled
 from regard.training.task import B, Step, Steps, Task, Validation
 
 Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "interrupted", "no more data"]
@@ -89,6 +89,7 @@ class _Run(Generic[B]):
         self.remarks = self.state.resume(checkpoints)
         self.progress, self.window = self.state.progress, self.state.window
         self.norm = torch.zeros(())
+        self.take = choose_stepping(task, model, self.state, settings, world)
         self._first_step, self._seconds_before = self.progress.step, self.progress.seconds
         self._began = time.monotonic()
 
@@ -111,34 +112,14 @@ class _Run(Generic[B]):
         return self.progress.step % every == 0
 
     def train(self, step: Step[B]) -> None:
-        """One optimizer step: gradients of every micro-batch, clipped together, one update, one move of the average."""
+        """One optimizer step, and one move of the average."""
         number = self.progress.step + 1
-        sums = torch.zeros(2, dtype=torch.float64, device=self.world.device)
-        for index, batch in enumerate(step.micro):
-            sums += self._backward(step, index, batch)
-        self.norm = clip_gradients(self.state.model.parameters(), self.settings.clip)
-        set_rate(self.state.optimizer, self.schedule(number))
-        self.state.optimizer.step()
-        self.state.optimizer.zero_grad(set_to_none=True)
+        sums, self.norm = self.take(step, self.schedule(number))
         if self.state.ema:
             self.state.ema.update(number)
         self.window.add(number, sums, self.norm, step.count, step.tokens)
         self.progress.step, self.progress.epoch = number, float(step.epoch)
         self.progress.tokens += step.tokens
-
-    def _backward(self, step: Step[B], index: int, batch: B) -> Tensor:
-        """Add the gradient of one micro-batch; return its sums of objective and nll.
-
-        Dropout is seeded by the step and the part's place in the whole step, so neither an interruption nor another
-        number of ranks changes it. DDP takes the mean over ranks, hence the factor.
-        """
-        part = self.world.rank * len(step.micro) + index
-        seed_everything(self.world.seed, "step", self.progress.step, part)
-        with no_sync(self.model, last=index == len(step.micro) - 1):
-            with autocast(self.world):
-                loss = self.task.loss(self.model, batch.to(self.world.device))
-            (loss.sum * (self.world.size / max(1, step.count))).backward()
-        return torch.stack([loss.sum.detach().double(), loss.nll.detach().double()])
 
     def reason_to_stop(self, step: Step[B], interrupted: bool) -> Reason | None:
         """Why `step` shall not be trained any more, the same on every rank; None to go on."""
@@ -203,7 +184,7 @@ class _Run(Generic[B]):
     def _judge(self) -> Validation:
         bare = self.state.model
         bare.eval()
-        with self.state.averaged(), torch.no_grad(), autocast(self.world):
+        with self.state.averaged(), torch.no_grad(), autocast(self.world), uncompiled():
             found = self.task.validate(bare)
         self.model.train()
         return found

@@ -1,6 +1,7 @@
 """Adam as in Vaswani et al. 2017, section 5.3, and AdamW (Loshchilov & Hutter 2019) when weights shall decay."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,21 +18,26 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     betas = (settings.adam_beta1, settings.adam_beta2)
+    on_gpu = bool(learned) and learned[0].is_cuda
+    # On a GPU the rate is a tensor, which a captured step reads at every replay.
+    rate = torch.zeros((), device=learned[0].device) if on_gpu else 0.0
+    options: dict[str, Any] = dict(betas=betas, eps=settings.adam_epsilon, fused=True, capturable=on_gpu)
     if not settings.weight_decay:
-        return Adam(learned, lr=0.0, betas=betas, eps=settings.adam_epsilon, fused=True)
+        return Adam(learned, lr=rate, **options)
     groups = [
         {"params": [p for p in learned if p.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in learned if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return AdamW(
-        [group for group in groups if group["params"]], lr=0.0, betas=betas, eps=settings.adam_epsilon, fused=True
-    )
+    return AdamW([group for group in groups if group["params"]], lr=rate, **options)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
     """Use `rate` from the next step on."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def clip_gradients(parameters: Iterable[Tensor], longest: float) -> Tensor:

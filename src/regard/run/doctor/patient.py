@@ -11,10 +11,11 @@ from regard.attention import Packed, Padded
 from regard.data.arrays import Array
 from regard.data.batching import Batches, Examples
 from regard.data.collate import Batch, collate
+from regard.data.packing import Packing
 from regard.data.store import Store
 from regard.models import Transformer
 from regard.run.folder import Run
-from regard.run.train import training_task
+from regard.run.train import form_for, training_task
 from regard.runtime import World, autocast, seed_everything
 from regard.tasks import Translation
 
@@ -44,7 +45,8 @@ class Patient:
 
     @property
     def layout(self) -> type[Padded] | type[Packed]:
-        return self.task.layout
+        """As training lays tokens out on this device."""
+        return Packed if form_for(self.world) is Packing else Padded
 
     @cached_property
     def batches(self) -> Batches:
@@ -56,6 +58,7 @@ class Patient:
             self.world.rank,
             self.world.size,
             training.accumulation,
+            form_for(self.world),
         )
 
     @property

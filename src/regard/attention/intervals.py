@@ -1,0 +1,234 @@
+"""Flash attention over intervals: a kernel for streams of short sentences.
+
+    o_i = sum_j p_ij v_j,    p_ij = exp(s_ij - l_i),    s_ij = q_i k_j / sqrt(K),    lo_i <= j < hi_i
+
+Query i of a stream sees the keys of one interval [lo_i, hi_i), and both bounds only grow along the stream. That one
+sentence covers self-attention in a packed batch (the interval is the query's own sentence), causal attention (it ends
+at the query), attention to another stream (the source sentence of the query's target sentence) and windows.
+
+The usual variable-length kernels give each sentence tiles of its own, 128 queries by 128 keys, mostly empty where
+sentences have 25 words. Here a tile is just the next BLOCK queries of the stream, however many sentences they belong
+to; it walks over the keys from its first lower bound to its last upper one and masks what is not its own. The grid
+depends on the number of tokens alone, so a step with another number of sentences is the same program: nothing is
+compiled again, and a captured graph stays valid. As in FlashAttention (Dao et al. 2022, 2023) scores live only in
+registers, the softmax is accumulated block by block, and backward computes them again from l_i: memory is linear.
+
+Dropout on the weights is drawn from a counter, hash(seed, head, i, j), so that backward draws the same again.
+
+N queries, M keys, H heads, K head size.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Rows of a tile and keys of a step, for a head size up to 64; larger heads take half.
+ROWS, KEYS = 64, 32
+
+
+@triton.jit
+def _scores(q, k, rows, keys, lo, hi, scale, precision: tl.constexpr):
+    """Scaled scores of a tile, minus infinity where a query does not see a key."""
+    s = tl.dot(q, tl.trans(k), input_precision=precision) * scale
+    return tl.where((keys[None, :] >= lo[:, None]) & (keys[None, :] < hi[:, None]), s, float("-inf"))
+
+
+@triton.jit
+def _kept(seed, head, rows, keys, num_keys, dropout):
+    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped."""
+    place = (head.to(tl.int64) << 40) + rows[:, None].to(tl.int64) * num_keys + keys[None, :]
+    return tl.where(tl.rand(seed, place) >= dropout, 1.0 / (1.0 - dropout), 0.0)
+
+
+@triton.jit
+def _load(base, rows, stride, columns, inside, K: tl.constexpr):
+    """Rows of a matrix, zero where there is none."""
+    mask = inside[:, None] & (columns < K)[None, :]
+    return tl.load(base + rows[:, None].to(tl.int64) * stride + columns[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _store(base, rows, stride, columns, inside, values, K: tl.constexpr):
+    mask = inside[:, None] & (columns < K)[None, :]
+    tl.store(base + rows[:, None].to(tl.int64) * stride + columns[None, :], values, mask=mask)
+
+
+@triton.jit
+def _forward(
+    Q, KEY, VALUE, LO, HI, OUT, LSE, SEED, q_row, q_head, k_row, k_head, v_row, v_head, num_queries, num_keys, scale,
+    dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, DROP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries of one head."""
+    head = tl.program_id(1)
+    rows, columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    inside = rows < num_queries
+    lo, hi = tl.load(LO + rows, mask=inside, other=num_keys), tl.load(HI + rows, mask=inside, other=0)
+    q = _load(Q + head * q_head, rows, q_row, columns, inside, K)
+    seed = tl.load(SEED) if DROP else 0
+    top = tl.full([BLOCK], float("-inf"), tl.float32)  # the largest score so far
+    total = tl.zeros([BLOCK], tl.float32)
+    out = tl.zeros([BLOCK, WIDTH], tl.float32)
+    for first in range(tl.min(lo), tl.max(hi), STEP):
+        keys = first + tl.arange(0, STEP)
+        k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
+        v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
+        s = _scores(q, k, rows, keys, lo, hi, scale, PRECISION)
+        new_top = tl.maximum(top, tl.max(s, 1))
+        known = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing seen yet: any finite number will do
+        p = tl.exp(s - known[:, None])
+        shrink = tl.exp(top - known)
+        total = total * shrink + tl.sum(p, 1)
+        if DROP:
+            p = p * _kept(seed, head, rows, keys, num_keys, dropout)
+        out = out * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+        top = new_top
+    seen = total > 0
+    out = tl.where(seen[:, None], out / tl.where(seen, total, 1.0)[:, None], 0.0)
+    stride = tl.num_programs(1) * K
+    _store(OUT + head * K, rows, stride, columns, inside, out.to(OUT.dtype.element_ty), K)
+    lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), float("inf"))  # sees nothing: exp(s - inf) = 0
+    tl.store(LSE + head * num_queries + rows, lse, mask=inside)
+
+
+@triton.jit
+def _backward_queries(
+    Q, KEY, VALUE, LO, HI, OUT, LSE, SEED, GRAD, DELTA, DQ, q_row, q_head, k_row, k_head, v_row, v_head, num_queries,
+    num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    DROP: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dq_i = sum_j ds_ij k_j / sqrt(K),  ds_ij = p_ij (do_i v_j - delta_i),  delta_i = do_i o_i."""
+    head = tl.program_id(1)
+    rows, columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    inside = rows < num_queries
+    lo, hi = tl.load(LO + rows, mask=inside, other=num_keys), tl.load(HI + rows, mask=inside, other=0)
+    stride = tl.num_programs(1) * K
+    q = _load(Q + head * q_head, rows, q_row, columns, inside, K)
+    out = _load(OUT + head * K, rows, stride, columns, inside, K)
+    grad = _load(GRAD + head * K, rows, stride, columns, inside, K)
+    delta = tl.sum(out.to(tl.float32) * grad.to(tl.float32), 1)
+    tl.store(DELTA + head * num_queries + rows, delta, mask=inside)
+    lse = tl.load(LSE + head * num_queries + rows, mask=inside, other=float("inf"))
+    seed = tl.load(SEED) if DROP else 0
+    dq = tl.zeros([BLOCK, WIDTH], tl.float32)
+    for first in range(tl.min(lo), tl.max(hi), STEP):
+        keys = first + tl.arange(0, STEP)
+        k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
+        v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
+        p = tl.exp(_scores(q, k, rows, keys, lo, hi, scale, PRECISION) - lse[:, None])
+        dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+        if DROP:
+            dp = dp * _kept(seed, head, rows, keys, num_keys, dropout)
+        ds = p * (dp - delta[:, None])
+        dq += tl.dot(ds.to(k.dtype), k, input_precision=PRECISION)
+    _store(DQ + head * K, rows, stride, columns, inside, (dq * scale).to(DQ.dtype.element_ty), K)
+
+
+@triton.jit
+def _backward_keys(
+    Q, KEY, VALUE, LO, HI, FROM, TO, LSE, SEED, GRAD, DELTA, DK, DV, q_row, q_head, k_row, k_head, v_row, v_head,
+    num_queries, num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    STEP: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dv_j = sum_i p_ij do_i,  dk_j = sum_i ds_ij q_i / sqrt(K), over the queries [from_j, to_j) that see key j."""
+    head = tl.program_id(1)
+    keys, columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    inside = keys < num_keys
+    begin = tl.min(tl.load(FROM + keys, mask=inside, other=num_queries))
+    end = tl.max(tl.load(TO + keys, mask=inside, other=0))
+    k = _load(KEY + head * k_head, keys, k_row, columns, inside, K)
+    v = _load(VALUE + head * v_head, keys, v_row, columns, inside, K)
+    stride = tl.num_programs(1) * K
+    seed = tl.load(SEED) if DROP else 0
+    dk = tl.zeros([BLOCK, WIDTH], tl.float32)
+    dv = tl.zeros([BLOCK, WIDTH], tl.float32)
+    for first in range(begin, end, STEP):
+        rows = first + tl.arange(0, STEP)
+        real = rows < num_queries
+        lo, hi = tl.load(LO + rows, mask=real, other=num_keys), tl.load(HI + rows, mask=real, other=0)
+        q = _load(Q + head * q_head, rows, q_row, columns, real, K)
+        grad = _load(GRAD + head * K, rows, stride, columns, real, K)
+        lse = tl.load(LSE + head * num_queries + rows, mask=real, other=float("inf"))
+        delta = tl.load(DELTA + head * num_queries + rows, mask=real, other=0.0)
+        p = tl.exp(_scores(q, k, rows, keys, lo, hi, scale, PRECISION) - lse[:, None])
+        dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+        dropped = p
+        if DROP:
+            kept = _kept(seed, head, rows, keys, num_keys, dropout)
+            dropped, dp = p * kept, dp * kept
+        ds = p * (dp - delta[:, None])
+        dv += tl.dot(tl.trans(dropped.to(grad.dtype)), grad, input_precision=PRECISION)
+        dk += tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision=PRECISION)
+    _store(DK + head * K, keys, stride, columns, inside, (dk * scale).to(DK.dtype.element_ty), K)
+    _store(DV + head * K, keys, stride, columns, inside, dv.to(DV.dtype.element_ty), K)
+
+
+def _arguments(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> dict[str, object]:
+    """What all three kernels are told; the last dimension of q, k and v must be contiguous, the others need not."""
+    width = max(16, triton.next_power_of_2(q.size(-1)))
+    return dict(
+        q_row=q.stride(0), q_head=q.stride(1), k_row=k.stride(0), k_head=k.stride(1), v_row=v.stride(0),
+        v_head=v.stride(1), num_queries=q.size(0), num_keys=k.size(0), scale=q.size(-1) ** -0.5, dropout=dropout,
+        K=q.size(-1), WIDTH=width, BLOCK=ROWS if width <= 64 else ROWS // 2, STEP=KEYS if width <= 64 else KEYS // 2,
+        DROP=dropout > 0, PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
+    )  # fmt: skip
+
+
+@torch.library.custom_op("regard::interval_attention", mutates_args=())
+def interval_attention(
+    q: Tensor, k: Tensor, v: Tensor, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """q (N, H, K) over k, v (M, H, K); lo, hi (N,) the keys each query sees and first, last (M,) the queries that see
+    each key, all int32; seed one int64 -> output (N, H, K) and log-sum-exp of the scores (H, N)."""
+    out = q.new_empty(q.shape)
+    lse = torch.empty(q.size(1), q.size(0), dtype=torch.float32, device=q.device)
+    arguments = _arguments(q, k, v, dropout)
+    grid = (triton.cdiv(q.size(0), arguments["BLOCK"]), q.size(1))
+    _forward[grid](q, k, v, lo, hi, out, lse, seed, **arguments)
+    return out, lse
+
+
+@interval_attention.register_fake
+def _(q, k, v, lo, hi, first, last, seed, dropout):  # type: ignore[no-untyped-def]
+    return q.new_empty(q.shape), q.new_empty(q.size(1), q.size(0), dtype=torch.float32)
+
+
+@torch.library.custom_op("regard::interval_attention_backward", mutates_args=())
+def interval_attention_backward(
+    q: Tensor, k: Tensor, v: Tensor, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor, dropout: float,
+    out: Tensor, lse: Tensor, grad: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k and v."""
+    grad = grad.contiguous()
+    dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
+    delta = torch.empty_like(lse)
+    arguments = _arguments(q, k, v, dropout)
+    block, heads = arguments["BLOCK"], q.size(1)
+    _backward_queries[(triton.cdiv(q.size(0), block), heads)](
+        q, k, v, lo, hi, out, lse, seed, grad, delta, dq, **arguments
+    )
+    _backward_keys[(triton.cdiv(k.size(0), block), heads)](
+        q, k, v, lo, hi, first, last, lse, seed, grad, delta, dk, dv, **arguments
+    )
+    return dq, dk, dv
+
+
+@interval_attention_backward.register_fake
+def _(q, k, v, lo, hi, first, last, seed, dropout, out, lse, grad):  # type: ignore[no-untyped-def]
+    return tuple(x.new_empty(x.shape) for x in (q, k, v))
+
+
+def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    *tensors, ctx.dropout = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx, grad, _):  # type: ignore[no-untyped-def]
+    *inputs, out, lse = ctx.saved_tensors
+    gradients = interval_attention_backward(*inputs, ctx.dropout, out, lse, grad)
+    return (*gradients, None, None, None, None, None, None)
+
+
+interval_attention.register_autograd(_differentiate, setup_context=_remember)

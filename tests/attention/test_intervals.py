@@ -1,0 +1,123 @@
+"""The interval kernel against the equation: on a GPU as it is, on a CPU by triton's interpreter."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import Packed, attend
+from regard.attention.layouts import PackedSight
+
+CASES = [
+    # dtype, tolerance, heads, head size, causal, to another stream
+    (torch.float32, 1e-5, 2, 16, False, False),
+    (torch.float32, 1e-5, 3, 24, True, False),
+    (torch.float32, 1e-5, 2, 64, False, True),
+    (torch.bfloat16, 4e-2, 4, 64, True, False),
+    (torch.bfloat16, 4e-2, 1, 128, False, True),
+]
+
+
+def streams(device: str, other: bool) -> tuple[Packed, Packed]:
+    """Sentences of very different lengths, and streams longer than their sentences."""
+    torch.manual_seed(1)
+    found = []
+    for _ in range(2):
+        lengths = torch.tensor([3, 1, 40, 7, 70, 2, 9])[torch.randperm(7)]
+        filler = 5
+        offsets = torch.cat([torch.zeros(1), lengths.cumsum(0), lengths.sum().repeat(2)]).to(torch.int32)
+        rows = torch.repeat_interleave(torch.arange(7), lengths)
+        positions = torch.arange(len(rows)) - offsets[rows]
+        rows, positions = torch.cat([rows, torch.full((filler,), 8)]), torch.cat([positions, torch.zeros(filler)])
+        found.append(Packed(offsets.to(device), rows.to(device), positions.long().to(device)))
+    return found[0], found[1] if other else found[0]
+
+
+def compare(
+    device: str, dtype: torch.dtype, tolerance: float, heads: int, size: int, causal: bool, other: bool
+) -> None:
+    from regard.attention.layouts import attend_intervals
+
+    queries, keys = streams(device, other)
+    sight: PackedSight = queries.sees(keys, causal)
+    bounds = (sight.lo, sight.hi, sight.first, sight.last)
+    # One matrix holds queries, keys and values, as a fused projection leaves them: rows are not contiguous.
+    fused = torch.randn(len(queries.rows), 3 * heads * size, device=device, dtype=dtype)
+    q, k, v = (x.unflatten(-1, (heads, size)).detach().requires_grad_() for x in fused.chunk(3, dim=-1))
+    if other:
+        k, v = (torch.randn_like(x).requires_grad_() for x in (k, v))
+    out = attend_intervals(q, k, v, bounds, 0.0)
+    upstream = torch.randn_like(out)
+    places = torch.arange(len(k), device=device)
+    mask = (sight.lo[:, None] <= places) & (places < sight.hi[:, None])
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    expected = attend(*[x.transpose(0, 1) for x in exact], mask=mask)[0].transpose(0, 1)
+    found = [out, *torch.autograd.grad(out, (q, k, v), upstream)]
+    wanted = [expected, *torch.autograd.grad(expected, exact, upstream.double())]
+    for one, another in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one.double(), another, atol=tolerance, rtol=tolerance)
+    assert not bool(out[-5:].any()), "what fills a stream up sees nothing"
+
+
+def dropout_is_drawn_alike_forward_and_backward(device: str) -> None:
+    from regard.attention.intervals import interval_attention
+
+    queries, keys = streams(device, other=True)
+    sight = queries.sees(keys)
+    bounds = (sight.lo, sight.hi, sight.first, sight.last)
+    seed = torch.tensor([5], device=device)
+    q, k, v = (torch.randn(len(queries.rows), 1, 16, device=device, requires_grad=True) for _ in range(3))
+
+    def out(v: Tensor, rate: float = 0.4) -> Tensor:
+        return interval_attention(q, k, v, *bounds, seed, rate)[0]
+
+    upstream = torch.randn(out(v).shape, device=device)
+    (gradient,) = torch.autograd.grad(out(v), v, upstream)
+    torch.testing.assert_close((gradient * v).sum(), (out(v) * upstream).sum(), rtol=1e-3, atol=1e-3)  # linear in v
+    assert not torch.equal(out(v), out(v, 0.0))
+    kept = out(torch.ones_like(v))[:-5].mean()
+    assert 0.8 < float(kept) < 1.2, "what is kept is scaled up so that the mean stays"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_on_a_gpu_it_is_the_equation(case: tuple[torch.dtype, float, int, int, bool, bool]) -> None:
+    compare("cuda", *case)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_dropout_is_drawn_alike() -> None:
+    dropout_is_drawn_alike_forward_and_backward("cuda")
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
+def test_interpreted_on_a_cpu_it_is_the_equation() -> None:
+    """In a process of its own, because triton decides at import whether it compiles or interprets."""
+    here = Path(__file__)
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, str(here)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patch_for_newer_numpy(tensor: Any, scope: Any) -> None:
+        """numpy no longer takes an array of one number for a number, which the interpreter's loops rely on."""
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patch_for_newer_numpy
+    for case in CASES[:3]:
+        compare("cpu", *case)
+    dropout_is_drawn_alike_forward_and_backward("cpu")
