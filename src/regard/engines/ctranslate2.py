@@ -1,0 +1,229 @@
+"""CTranslate2 (Klein et al. 2020) as an engine: the same model and the same questions, searched by a library in C++.
+
+Its searches are not ours to the letter, and this is all that differs:
+
+- Its beam search ends a sentence once as many texts have ended as the beam is wide; ours goes on while one could still
+  win. It divides log P by |Y|^alpha, ours by ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). That only ranks what has
+  ended, so all of it is asked for and ranked here by ours: alpha means what it always means. Only of a sentence that
+  reaches its limit may it return texts that were cut where ours returns one that ended.
+- It knows no loop guard: a text that loops goes on to its limit, and is marked there.
+- It draws with generators of its own: the same lines with the same seed give the same draws, another input others.
+
+Its workers, each on one thread, share the work: on few cores that is faster than several threads on one batch.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.decoding import DecodingSettings, Hypothesis, LoopGuard, Symbols
+from regard.decoding.grouping import groups_by_length
+from regard.engines.ctranslate2_model import library, to_ctranslate2
+from regard.errors import UserError
+from regard.files import read_json
+
+__all__ = ["CTranslate2Engine", "to_ctranslate2"]
+
+BATCH_TOKENS = 1024
+"""Source tokens to a batch: more gains nothing here, and few batches are shared less evenly."""
+RULED_OUT = -1e9
+"""Below this is what it fills a beam with where a prefix leaves no choice: no text of the model's."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one sentence; words are called by their numbers."""
+
+    source: list[str]
+    prefix: list[str]
+    limit: int
+    """Tokens in all, prefix and end symbol among them."""
+
+
+Answer = list[tuple[list[str], float]]
+"""The texts found, each with its end symbol if it has ended, and their log P(Y|X)."""
+
+
+class CTranslate2Engine:
+    """A folder that `to_ctranslate2` wrote, ready to answer."""
+
+    def __init__(
+        self,
+        folder: Path,
+        symbols: Symbols,
+        quantization: str = "int8",
+        device: torch.device | None = None,
+        workers: int | None = None,
+    ) -> None:
+        """`workers` share the work, one thread each: where not given, as many as torch has threads; one on a GPU."""
+        self.folder, self.quantization, self.device = folder, quantization, device or torch.device("cpu")
+        self.end, self.never = str(symbols.eos), {str(number) for number in symbols.never_produced}
+        self.workers = 1 if self.device.type == "cuda" else workers or torch.get_num_threads()
+        self.positions: int | None = read_json(folder / "config.json")["regard"]["positions"]
+        self.pool = self._pool(self.workers, threads=1)
+
+    def decode(
+        self,
+        sources: Sequence[Sequence[int]],
+        limits: Sequence[int],
+        settings: DecodingSettings,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """See `Engine.decode`."""
+        pool = self.pool
+        if settings.search == "sample":  # a worker seeds its generator when it first draws, and never again
+            library().set_random_seed((settings.seed * 1_000_003 + (numbers[0] if numbers else 0)) % 2**31)
+            pool = self._pool(1, threads=self.workers)
+        given = zip(sources, prefixes or [()] * len(sources), limits, strict=True)
+        questions = [self._question(*each) for each in given]
+        answers = self._ask(pool, questions, settings)
+        for group in self._refused(questions, answers):
+            again = self._ask(pool, [questions[i] for i in group], settings, forbidden=sorted(self.never))
+            for index, answer in zip(group, again, strict=True):
+                answers[index] = answer
+        return [self._hypotheses(answer, settings) for answer in answers]
+
+    def _question(self, source: Sequence[int], prefix: Sequence[int], limit: int) -> Question:
+        if self.positions is not None and len(source) > self.positions:
+            raise UserError(
+                f"a source of {len(source)} tokens does not fit into the {self.positions} positions of {self.folder}",
+                "give shorter lines, or choose the engine torch",
+            )
+        limit = min(limit + len(prefix), self.positions or limit + len(prefix))
+        return Question([str(number) for number in source], [str(number) for number in prefix], limit)
+
+    def _ask(
+        self, pool: Any, questions: Sequence[Question], settings: DecodingSettings, forbidden: Sequence[str] = ()
+    ) -> list[Answer]:
+        """The texts it finds. A batch has one limit, the greatest in it: some may go beyond their own."""
+        asked, answers = options(settings), [Answer() for _ in questions]
+        lengths = [len(question.source) for question in questions]
+        coming: list[tuple[int, Any]] = []
+        for share in shares(lengths, min(settings.batch_tokens, BATCH_TOKENS), self.workers):
+            batch = [questions[i] for i in share]
+            results = pool.translate_batch(
+                [question.source for question in batch],
+                [question.prefix for question in batch] if any(question.prefix for question in batch) else None,
+                max_decoding_length=max(question.limit for question in batch),
+                suppress_sequences=[[name] for name in forbidden] or None,
+                asynchronous=True,
+                **asked,
+            )
+            coming += zip(share, results, strict=True)
+        for index, result in coming:
+            found = result.result()
+            pairs = zip(found.hypotheses, found.scores, strict=True)
+            texts = [(text, score * len(text) ** asked["length_penalty"]) for text, score in pairs]
+            answers[index] = [pair for pair in texts if not pair[1] < RULED_OUT] or texts[:1]
+        # Its own sums leave out what was forced, and share out among the rest what was forbidden: score these anew.
+        unlike = [i for i, each in enumerate(questions) if each.prefix or forbidden or settings.no_repeat_ngram]
+        return self._scored(pool, questions, answers, unlike) if unlike else answers
+
+    def _scored(
+        self, pool: Any, questions: Sequence[Question], answers: list[Answer], chosen: Sequence[int]
+    ) -> list[Answer]:
+        """The answers with log P(Y|X) as the model has it for the `chosen` ones."""
+        texts = [(i, text) for i in chosen for text, _ in answers[i]]
+        scored = pool.score_batch(
+            [questions[i].source for i, _ in texts],
+            [[name for name in text if name != self.end] for _, text in texts],
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        anew: dict[int, Answer] = {i: [] for i in chosen}
+        for (i, text), result in zip(texts, scored, strict=True):  # what was cut has no end symbol to count
+            anew[i].append((text, math.fsum(result.log_probs[: len(text)])))
+        return [anew.get(i, answer) for i, answer in enumerate(answers)]
+
+    def _refused(self, questions: Sequence[Question], answers: Sequence[Answer]) -> list[list[int]]:
+        """Which to ask again, those of one limit together: a text went beyond its limit or holds what is no text.
+
+        Both are rare, and both could be prevented, at a price for everybody: batches of one limit are small ones, and
+        where symbols are forbidden it shares out their probability among the others.
+        """
+        groups: dict[int, list[int]] = defaultdict(list)
+        for i, (question, answer) in enumerate(zip(questions, answers, strict=True)):
+            given = len(question.prefix)
+            if any(len(text) > question.limit or not self.never.isdisjoint(text[given:]) for text, _ in answer):
+                groups[question.limit].append(i)
+        return list(groups.values())
+
+    def _hypotheses(self, answer: Answer, settings: DecodingSettings) -> list[Hypothesis]:
+        """Best first by our score; of a beam search, those that were cut only where none has ended."""
+        found = [self._hypothesis(text, log_prob, settings) for text, log_prob in answer]
+        if settings.search == "beam":
+            found = [each for each in found if each.finished] or found
+        return sorted(found, key=lambda each: -each.score)[: settings.nbest]
+
+    def _hypothesis(self, text: list[str], log_prob: float, settings: DecodingSettings) -> Hypothesis:
+        if math.isnan(log_prob):
+            raise UserError(
+                "the model's probabilities are not numbers (NaN)",
+                "its weights are damaged or its training diverged: use an earlier checkpoint",
+            )
+        finished = text[-1:] == [self.end]
+        tokens = [int(name) for name in (text[:-1] if finished else text)]
+        looped = settings.loop_guard and not finished and bool(LoopGuard()(torch.tensor([[tokens]])))
+        penalty = ((5.0 + len(text)) / 6.0) ** settings.alpha  # Wu et al. 2016, eq. 14
+        return Hypothesis(tokens, log_prob / penalty, log_prob, finished, looped)
+
+    def _pool(self, workers: int, threads: int) -> Any:
+        """The model, loaded by CTranslate2; it refuses what a device cannot compute in, and nothing is put in place."""
+        try:
+            return library().Translator(
+                str(self.folder),
+                device=self.device.type,
+                device_index=self.device.index or 0,
+                compute_type=self.quantization,
+                inter_threads=workers,
+                intra_threads=threads,
+            )
+        except (ValueError, RuntimeError) as error:
+            known = sorted(library().get_supported_compute_types(self.device.type))
+            raise UserError(
+                f"CTranslate2 cannot use {self.folder} as {self.quantization} on {self.device}: {error}",
+                f"on {self.device.type} it computes in {', '.join(known)}",
+            ) from error
+
+
+def options(settings: DecodingSettings) -> dict[str, Any]:
+    """Our settings in its words."""
+    asked: dict[str, Any] = dict(
+        no_repeat_ngram_size=settings.no_repeat_ngram,
+        min_decoding_length=0,
+        max_input_length=0,  # no limit: lines are cut before they come here
+        return_scores=True,
+        return_end_token=True,
+    )
+    match settings.search:
+        case "greedy":
+            return asked | dict(beam_size=1, length_penalty=0.0)
+        case "beam":  # all that has ended, for us to rank
+            return asked | dict(beam_size=settings.beam, num_hypotheses=settings.beam, length_penalty=settings.alpha)
+        case "sample":
+            return asked | dict(
+                beam_size=1,
+                num_hypotheses=settings.nbest if settings.top_k != 1 else 1,  # draws from one are all the same
+                length_penalty=0.0,
+                sampling_topk=settings.top_k,
+                sampling_topp=settings.top_p,
+                sampling_temperature=settings.temperature,
+            )
+
+
+def shares(lengths: Sequence[int], budget: int, workers: int) -> list[list[int]]:
+    """Groups of like length; where there are few, as many for each worker, and each with long and short ones."""
+    groups = groups_by_length(lengths, budget)
+    if workers == 1 or len(groups) >= 4 * workers:
+        return groups
+    longest_first = [index for group in groups for index in group]
+    count = min(len(lengths), workers * math.ceil(len(groups) / workers))
+    return [longest_first[first::count] for first in range(count)]

@@ -1,0 +1,297 @@
+"""CTranslate2 says what the model says: weights, scores, searches, limits and prefixes, on a model that was trained."""
+
+import itertools
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.attention import Padded
+from regard.data.builtin import pairs
+from regard.data.collate import collate
+from regard.decoding import DecodingSettings, Hypothesis, LoopGuard, Symbols
+from regard.engines.ctranslate2 import CTranslate2Engine, options, shares, to_ctranslate2
+from regard.engines.searching import Searching
+from regard.errors import UserError
+from regard.models import Transformer, TransformerSettings
+from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+
+SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+GREEDY = DecodingSettings(search="greedy")
+BEAM = DecodingSettings(search="beam", beam=4)
+VOCABULARY, STEPS = 40, 200
+CPU = torch.device("cpu")
+
+
+class Dates:
+    """A small model that has learnt to read dates, as far as a few seconds go, and questions for it."""
+
+    def __init__(self, folder: Path) -> None:
+        torch.manual_seed(1)
+        learnt = list(itertools.islice(pairs("dates", "train"), 4000))
+        words: Vocabulary = train_vocabulary((text for pair in learnt for text in pair), TextSettings(vocab_size=400))
+        shape: dict[str, Any] = dict(d_model=64, num_heads=4, d_ff=128, encoder_layers=1, decoder_layers=1)
+        settings = TransformerSettings(norm="pre", dropout=0.0, **shape)
+        self.model = Transformer(settings, len(words), len(words))
+        self._learn([(words.encode(src), words.encode(tgt)) for src, tgt in learnt])
+        asked = list(itertools.islice(pairs("dates", "test"), 120))
+        self.sources = [[*words.encode(src), EOS] for src, _ in asked]
+        self.targets = [words.encode(tgt) for _, tgt in asked]
+        self.limits = [len(source) + 10 for source in self.sources]
+        self.readable = Searching(self.model, SYMBOLS, CPU)
+        self.folders = {name: folder / name for name in ("float32", "int8")}
+        for name, place in self.folders.items():
+            to_ctranslate2(self.model, SYMBOLS, place, name)
+
+    def _learn(self, examples: list[tuple[list[int], list[int]]]) -> None:
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=4e-3, betas=(0.9, 0.98))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=STEPS, pct_start=0.2)
+        rng = random.Random(1)
+        for _ in range(STEPS):
+            batch = collate([(np.array([*a, EOS]), np.array([*b, EOS])) for a, b in rng.sample(examples, 48)])
+            logits = self.model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
+            optimizer.zero_grad()
+            F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
+            optimizer.step()
+            schedule.step()
+        self.model.eval()
+
+    def engine(self, name: str = "float32", workers: int = 1) -> CTranslate2Engine:
+        return CTranslate2Engine(self.folders[name], SYMBOLS, name, workers=workers)
+
+    def share_right(self, answers: list[list[Hypothesis]]) -> float:
+        return sum(a[0].tokens == b for a, b in zip(answers, self.targets, strict=True)) / len(self.targets)
+
+
+@pytest.fixture(scope="module")
+def dates(tmp_path_factory: pytest.TempPathFactory) -> Dates:
+    return Dates(tmp_path_factory.mktemp("dates"))
+
+
+def random_model(seed: int = 0, **changes: Any) -> Transformer:
+    torch.manual_seed(seed)
+    shape: dict[str, Any] = dict(size="tiny", d_model=32, num_heads=4, d_ff=48, max_positions=32)
+    model = Transformer(TransformerSettings(**(shape | changes)), VOCABULARY, VOCABULARY).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(0.1 * torch.randn_like(weights))
+    return model
+
+
+@torch.no_grad()
+def likelihood(model: Transformer, source: list[int], target: list[int]) -> list[float]:
+    """log P of every token of the target and of its end, by the training path."""
+    src = Padded.of(torch.tensor([source]), torch.tensor([len(source)]))
+    tgt = Padded.of(torch.tensor([[BOS, *target]]), torch.tensor([len(target) + 1]))
+    log_probs = model(src, tgt).log_softmax(dim=-1)[0]
+    return [float(log_probs[place, token]) for place, token in enumerate([*target, EOS])]
+
+
+def names(ids: list[int]) -> list[str]:
+    return [str(number) for number in ids]
+
+
+@pytest.mark.parametrize(
+    ("norm", "activation", "positions", "tie"),
+    [
+        ("post", "relu", "sinusoidal", "all"),
+        ("pre", "gelu", "learned", "output"),
+        ("pre", "silu", "rotary", "none"),
+        ("post", "gelu", "none", "all"),
+    ],
+)
+def test_every_kind_of_transformer_is_converted_exactly(
+    norm: str, activation: str, positions: str, tie: str, tmp_path: Path
+) -> None:
+    model = random_model(norm=norm, activation=activation, positions=positions, tie=tie, decoder_layers=3)
+    to_ctranslate2(model, SYMBOLS, tmp_path / "model", "float32")
+    pool = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
+    sources = [[5, 9, 11, 7, EOS], [4, EOS], [8, 8, 30, EOS]]
+    targets = [[6, 7, 8], [9, 10, 11, 12, 13], []]
+    scored = pool.score_batch([names(ids) for ids in sources], [names(ids) for ids in targets])
+    for source, target, found in zip(sources, targets, scored, strict=True):
+        assert found.log_probs == pytest.approx(likelihood(model, source, target), abs=1e-4)
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM, DecodingSettings(beam=1)], ids=["greedy", "beam 4", "beam 1"])
+def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSettings) -> None:
+    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
+    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    assert dates.share_right(ours) > 0.5, "the model has learnt something"
+    same = 0
+    for source, (a,), (b,) in zip(dates.sources, theirs, ours, strict=True):
+        same += a.tokens == b.tokens
+        assert a.finished and a.log_prob == pytest.approx(sum(likelihood(dates.model, source, a.tokens)), abs=1e-3)
+        if a.tokens == b.tokens:
+            assert (a.score, a.log_prob) == pytest.approx((b.score, b.log_prob), abs=1e-3)
+    assert same == len(ours) if settings.search == "greedy" else same >= 0.97 * len(ours)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
+    settings = DecodingSettings(beam=4, alpha=alpha)
+    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
+    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    assert sum(a[0].tokens == b[0].tokens for a, b in zip(theirs, ours, strict=True)) >= 0.97 * len(ours)
+    for (hypothesis,) in theirs:
+        penalty = ((5 + len(hypothesis.tokens) + 1) / 6) ** alpha
+        assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
+
+
+@pytest.mark.parametrize("name", ["float32", "int8"])
+@pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, settings: DecodingSettings) -> None:
+    found = dates.engine(name, workers=2).decode(dates.sources, dates.limits, settings)
+    pool = ctranslate2.Translator(str(dates.folders[name]), compute_type=name, intra_threads=1)
+    direct = pool.translate_batch(
+        [names(ids) for ids in dates.sources], max_decoding_length=max(dates.limits), **options(settings)
+    )
+    for (best,), result in zip(found, direct, strict=True):
+        texts = [[int(token) for token in text[:-1]] for text in result.hypotheses if text[-1] == str(EOS)]
+        assert best.tokens in texts
+        if settings.search == "greedy":
+            assert [best.tokens] == texts and best.log_prob == pytest.approx(result.scores[0], abs=1e-3)
+
+
+def test_eight_bits_lose_little(dates: Dates) -> None:
+    right = {
+        name: dates.share_right(dates.engine(name).decode(dates.sources, dates.limits, BEAM)) for name in dates.folders
+    }
+    assert right["int8"] >= right["float32"] - 0.05, right
+
+
+def test_several_texts_come_best_first(dates: Dates) -> None:
+    settings = DecodingSettings(beam=4, nbest=3)
+    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
+    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    for a, b in zip(theirs, ours, strict=True):
+        scores = [hypothesis.score for hypothesis in a]
+        assert len(a) == 3 and scores == sorted(scores, reverse=True)
+        assert len({tuple(hypothesis.tokens) for hypothesis in a}) == 3
+        assert a[0].score <= b[0].score + 1e-4, "ours searches on while something better may come"
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) -> None:
+    wrong_year = dates.targets[1][:2]
+    prefixes = [[], wrong_year, [], dates.targets[3][:1], wrong_year + dates.targets[4][:3]] + [[]] * 5
+    sources, limits = dates.sources[:10], dates.limits[:10]
+    theirs = dates.engine().decode(sources, limits, settings, prefixes=prefixes)
+    ours = dates.readable.decode(sources, limits, settings, prefixes=prefixes)
+    for (a,), (b,), prefix in zip(theirs, ours, prefixes, strict=True):
+        assert a.tokens == b.tokens and a.tokens[: len(prefix)] == prefix
+        assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSettings) -> None:
+    limits = [1 + number % 8 for number in range(len(dates.sources))]
+    theirs = dates.engine().decode(dates.sources, limits, settings)
+    ours = dates.readable.decode(dates.sources, limits, settings)
+    for (a,), (b,), limit in zip(theirs, ours, limits, strict=True):
+        assert len(a.tokens) + a.finished <= limit
+        if settings.search == "greedy" or a.finished:
+            assert a.tokens == b.tokens and a.finished == b.finished
+            assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
+        else:  # of its texts it may return only those that were cut, where they are likelier
+            assert len(a.tokens) == limit and a.score >= b.score - 1e-4
+    assert {a.finished for (a,) in theirs} == {True, False}
+
+
+@pytest.fixture(scope="module")
+def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[Searching, CTranslate2Engine]:
+    """A model that has learnt nothing and likes to write symbols that are no text, in both engines."""
+    model = random_model(3, tie="none")
+    with torch.no_grad():
+        model.output.weight[[PAD, BOS]] *= 3
+    folder = tmp_path_factory.mktemp("babbling") / "model"
+    to_ctranslate2(model, SYMBOLS, folder, "float32")
+    return Searching(model, SYMBOLS, CPU), CTranslate2Engine(folder, SYMBOLS, "float32", workers=1)
+
+
+SOURCES = [[3 + (7 * number + place) % 37 for place in range(1 + number)] + [EOS] for number in range(12)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"no_repeat_ngram": 2}], ids=["free", "no repetition"])
+def test_what_is_no_text_is_never_written(
+    babbling: tuple[Searching, CTranslate2Engine], changes: dict[str, Any]
+) -> None:
+    settings = DecodingSettings(search="greedy", loop_guard=False, **changes)
+    limits = [30] * len(SOURCES)
+    ours, theirs = (engine.decode(SOURCES, limits, settings) for engine in babbling)
+    for (a,), (b,) in zip(theirs, ours, strict=True):
+        assert a.tokens == b.tokens and a.finished == b.finished
+        assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
+        assert not {PAD, BOS, EOS} & set(a.tokens)
+
+
+def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[Searching, CTranslate2Engine]) -> None:
+    guarded, free = (DecodingSettings(search="greedy", loop_guard=guard) for guard in (True, False))
+    limits = [60] * len(SOURCES)
+    ours, theirs = (
+        engine.decode(SOURCES, limits, settings) for engine, settings in zip(babbling, (free, guarded), strict=True)
+    )
+    loops = [bool(LoopGuard()(torch.tensor([[found.tokens]]))) for (found,) in ours]
+    assert {True, False} == set(loops), "such a model loops, and not always"
+    assert [found.looped for (found,) in theirs] == loops
+    assert not any(found.looped for (found,) in babbling[1].decode(SOURCES, limits, free))
+
+
+def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates) -> None:
+    engine = dates.engine(workers=2)
+    sources, limits = dates.sources[:20], dates.limits[:20]
+
+    def drawn(seed: int, **changes: Any) -> list[list[Hypothesis]]:
+        settings = DecodingSettings(search="sample", seed=seed, **changes)
+        return engine.decode(sources, limits, settings, numbers=range(20))
+
+    first = drawn(1, nbest=2, temperature=2.0)
+    assert first == drawn(1, nbest=2, temperature=2.0)
+    assert first != drawn(2, nbest=2, temperature=2.0)
+    for source, answer in zip(sources, first, strict=True):
+        assert len(answer) == 2
+        for found in answer:
+            expected = likelihood(dates.model, source, found.tokens)[: len(found.tokens) + found.finished]
+            assert found.log_prob == pytest.approx(sum(expected), abs=1e-2)
+    likeliest = [[answer[0].tokens] for answer in dates.readable.decode(sources, limits, GREEDY)]
+    assert [[each.tokens for each in answer] for answer in drawn(1, top_k=1, nbest=3)] == likeliest
+
+
+def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+    model = random_model()
+    before = {name: weights.clone() for name, weights in model.state_dict().items()}
+    to_ctranslate2(model, SYMBOLS, tmp_path / "model", "int8")
+    for name, weights in model.state_dict().items():
+        torch.testing.assert_close(weights, before[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 40, 400])
+def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, workers: int) -> None:
+    lengths = [1 + number * 17 % 30 for number in range(count)]
+    found = shares(lengths, 200, workers)
+    assert sorted(index for share in found for index in share) == list(range(count))
+    assert len(found) >= min(workers, count)
+
+
+def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="write one of int8"):
+        to_ctranslate2(dates.model, SYMBOLS, tmp_path / "model", "int3")
+    if "float16" not in ctranslate2.get_supported_compute_types("cpu"):
+        with pytest.raises(UserError, match=r"on cpu it computes in .*int8"):
+            CTranslate2Engine(dates.folders["float32"], SYMBOLS, "float16")
+    with pytest.raises(UserError, match="4096 positions"):
+        dates.engine().decode([[5] * 5000], [5050], GREEDY)
+
+
+def test_without_the_package_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"pip install 'regard\[ctranslate2\]'"):
+        to_ctranslate2(random_model(), SYMBOLS, tmp_path / "model")
