@@ -28,9 +28,10 @@ from regard.data.corpora import Corpus, read_pairs
 from regard.data.filters import Filters
 from regard.data.settings import DataSettings
 from regard.data.store import Store, open_or_build
+from regard.files import read_json, write_json
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 
-CORPUS, VOCABULARY, STORE = "corpus.tsv", "tokenizer.json", "store"
+CORPUS, VOCABULARY, STORE, BUILT = "corpus.tsv", "tokenizer.json", "store", "built.json"
 BATCH_TOKENS = 25_000
 MIB, GIB = 2**20, 2**30
 WORDS = 50_000
@@ -169,6 +170,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="keep corpus and store here; one that is there is only opened")
+    parser.add_argument("--json", action="store_true", help="print the figures for a program")
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.open is not None:
@@ -176,17 +178,20 @@ def main() -> None:
         return
     with ExitStack() as stack:
         root = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if not (root / STORE).exists():
+        if not (root / BUILT).exists():
             root.mkdir(parents=True, exist_ok=True)
-            built = build(root, arguments.pairs, arguments.workers)
-            print(f"built: {arguments.pairs / built.seconds:,.0f} pairs/s, {built.seconds:.0f} s, peak resident "
-                  f"{built.peak / GIB:.2f} GiB, on disk {built.disk / GIB:.2f} GiB")  # fmt: skip
+            write_json(root / BUILT, asdict(build(root, arguments.pairs, arguments.workers)))
+        built = Built(**read_json(root / BUILT))
         (root / STORE / SEEN).unlink(missing_ok=True)
         time.sleep(3)  # what was written a moment ago is not remembered
-        first = opened_anew(root)
-        print(f"{first.pairs:,} pairs kept")
-        show("opened, every byte read", first)
-        show("opened again", opened_anew(root))
+        first, again = opened_anew(root), opened_anew(root)
+    if arguments.json:
+        print(json.dumps({"built": asdict(built), "first": asdict(first), "again": asdict(again)}))
+        return
+    print(f"{first.pairs:,} pairs; built in {built.seconds:.0f} s ({first.pairs / built.seconds:,.0f} pairs/s), "
+          f"peak resident {built.peak / GIB:.2f} GiB, on disk {built.disk / GIB:.2f} GiB")  # fmt: skip
+    show("opened, every byte read", first)
+    show("opened again", again)
 
 
 if __name__ == "__main__":
