@@ -2,6 +2,7 @@
 # make check   ruff, ruff format, mypy strict                   make bench   throughput beside the peers, on the CPU
 PYTHON ?= python3
 JOBS ?= 2
+BENCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -27,7 +28,7 @@ format: $(READY_DEV)
 	$(BIN)/ruff format .
 
 bench: $(READY_DEV)
-	$(BIN)/python -m benchmarks.cpu
+	$(BIN)/python -m benchmarks.cpu $(BENCH)
 
 install: $(READY)
 

@@ -7,13 +7,16 @@ batch, and exactly `OUTPUT` tokens for every sentence. Weights are random: they 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.collate import Batch
-from regard.text import PAD
+from regard.text import BOS, EOS, PAD
 
 OUTPUT = 16
+WIDTHS = (1, 4)
+"""Of the searches: greedy and beam."""
 SMOOTHING, RATE = 0.1, 1e-4
 
 
@@ -53,3 +56,10 @@ class Learner(Contender, Protocol):
 def smoothed_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """torch's own cross-entropy with label smoothing, for contenders that bring none along."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+
+
+def renumbering(vocabulary: int, pad: int, bos: int, eos: int) -> Tensor:
+    """(V,) our ids -> theirs, for libraries whose special symbols have numbers of their own; words take the rest."""
+    theirs = {PAD: pad, BOS: bos, EOS: eos}
+    free = (number for number in range(vocabulary) if number not in theirs.values())
+    return torch.tensor([theirs[number] if number in theirs else next(free) for number in range(vocabulary)])

@@ -15,10 +15,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.contender import OUTPUT, Shape
+from benchmarks.contender import OUTPUT, WIDTHS, Shape
 from benchmarks.roster import QUICK, UNIT, Peer, chosen, install
 from benchmarks.table import Results, facts_of_machine, markdown, screen
-from benchmarks.worker import Facts, Failed, Worker
+from benchmarks.worker import Facts, PeerError, Worker
 from benchmarks.workload import PAIRS, Workload, captions, corpus
 
 from regard.files import write_json
@@ -38,7 +38,7 @@ class Decoding:
 
 
 TRAINING = "training"
-DECODINGS = [Decoding(1, 64, 1), Decoding(4, 64, 1), Decoding(1, 1, 8), Decoding(4, 1, 8)]
+DECODINGS = [Decoding(width, size, batches) for size, batches in ((64, 1), (1, 8)) for width in WIDTHS]
 
 
 class Bench:
@@ -55,8 +55,8 @@ class Bench:
         try:
             install(peer)
             worker = self.workers[peer] = peer.start(self.shape.threads)
-            facts: Facts = worker.ask("build", self.shape)
-        except Failed as problem:
+            facts: Facts = worker.ask("build", self.shape, peer.unused)
+        except PeerError as problem:
             self.drop(peer, "", str(problem))
         else:
             self.results.enter(peer.name, peer.label, facts.version, facts.parameters)
@@ -89,7 +89,7 @@ class Bench:
             return
         try:
             seconds = self.workers[peer].ask(*question)  # type: ignore[arg-type]
-        except Failed as problem:
+        except PeerError as problem:
             self.drop(peer, measure, str(problem))
             return
         if number >= 0:
@@ -106,7 +106,7 @@ def run(peers: list[Peer], workload: Workload, shape: Shape, rounds: int, steps:
         for peer in peers:
             bench.enter(peer)
         if UNIT not in bench.workers:
-            raise Failed("nothing to compare with: the torch.nn.Transformer loop did not start")
+            raise PeerError("nothing to compare with: the torch.nn.Transformer loop did not start")
         for number in range(-1, rounds):
             print(f"round {number + 1} of {rounds}" if number >= 0 else "warming up", file=sys.stderr)
             bench.turn(number, steps)
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
             else captions(PAIRS, shape.vocabulary)
         )
         results = run(peers, Workload(examples, options.tokens), shape, options.rounds, options.steps)
-    except Failed as problem:
+    except PeerError as problem:
         sys.exit(str(problem))
     text = f"{options.src} and {options.tgt}" if options.src else "generated captions"
     machine = facts_of_machine(shape, options.tokens, options.rounds, text)

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contender import OUTPUT, Shape
+import torch
+from benchmarks.contender import OUTPUT, SMOOTHING, Shape
 from rich.console import Console
 from rich.table import Table
 
@@ -33,10 +34,10 @@ class Results:
         return any((label, measure) == failure[:2] for failure in self.failures)
 
     def ratio(self, measure: str, name: str) -> float | None:
-        """The median over the rounds of its speed as a multiple of the unit's in the same round."""
+        """The median over the rounds of its speed as a multiple of the unit's in the same round; all rounds or none."""
         found = self.figures.get(measure, {})
-        theirs, units = found.get(name), found.get(self.unit)
-        if not theirs or not units or len(theirs) != len(units) or self.failed(self.contenders[name]["label"], measure):
+        theirs, units = found.get(name, []), found.get(self.unit, [])
+        if not theirs or len(theirs) != len(units):
             return None
         return statistics.median(one / unit for one, unit in zip(theirs, units, strict=True))
 
@@ -47,26 +48,32 @@ class Results:
             for measure, found in self.figures.items():
                 ratio = self.ratio(measure, name)
                 cells.append("–" if ratio is None else f"{ratio:.2f}x ({statistics.median(found[name]):,.0f})")
-            version = "" if contender["version"] in contender["label"] else f" {contender['version']}"
-            yield contender["label"] + version, cells
+            yield f"{contender['label']} {contender['version']}", cells
 
     def as_json(self) -> dict[str, Any]:
-        ratios = {
-            measure: {name: self.ratio(measure, name) for name in found} for measure, found in self.figures.items()
-        }
+        ratios = {measure: {name: self.ratio(measure, name) for name in self.contenders} for measure in self.figures}
         return asdict(self) | {"ratios": ratios}
 
 
 def facts_of_machine(shape: Shape, tokens: int, rounds: int, text: str) -> list[str]:
     """What a figure means nothing without."""
-    return [
+    model = (
         f"{shape.layers}+{shape.layers} layers, d_model {shape.d_model}, {shape.num_heads} heads, d_ff {shape.d_ff}, "
-        f"joint vocabulary of {shape.vocabulary:,}, fp32 where not said otherwise; {text}; {tokens:,} tokens a batch, "
-        f"Adam, label smoothing 0.1, dropout {shape.dropout}; {OUTPUT} tokens written for every sentence",
-        f"median of {rounds} interleaved rounds; x: multiples of the torch.nn.Transformer loop; in brackets tokens/s: "
-        "real source and target tokens learnt from, tokens written",
-        f"{cpu_model()}, {os.cpu_count()} cores, {shape.threads} of them used; Python {platform.python_version()}",
-    ]
+        f"joint vocabulary of {shape.vocabulary:,}, fp32 where not said otherwise"
+    )
+    work = (
+        f"{text}; {tokens:,} tokens a batch on the longer side, Adam, label smoothing {SMOOTHING}, dropout "
+        f"{shape.dropout}; {OUTPUT} tokens written for every sentence"
+    )
+    reading = (
+        f"x: multiple of the torch.nn.Transformer loop, median of {rounds} interleaved rounds; in brackets tokens/s, "
+        "median: real source and target tokens trained on, tokens written"
+    )
+    machine = (
+        f"{cpu_model()}, {shape.threads} of {os.cpu_count()} cores used; "
+        f"torch {torch.__version__}, Python {platform.python_version()}"
+    )
+    return [model, work, reading, machine]
 
 
 def cpu_model() -> str:

@@ -15,16 +15,19 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.standin import stand_in
+
 ROOT = Path(__file__).parents[1]
 
 
-class Failed(Exception):
-    """What the other side could not do, and why, in one line."""
+class PeerError(Exception):
+    """What a peer could not do, and why, in one line."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Worker:
         paths = [*map(str, folders), str(ROOT), str(ROOT / "src")]
         told = {"PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
         threaded = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        self.said = tempfile.TemporaryFile()
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process lives)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", module, contender],
             stdin=subprocess.PIPE,
@@ -54,16 +57,16 @@ class Worker:
         )
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        """The answer, or `Failed`."""
+        """The answer, or `PeerError`."""
         assert self.process.stdin and self.process.stdout
         try:
             pickle.dump((verb, arguments), self.process.stdin)
             self.process.stdin.flush()
             done, answer = pickle.load(self.process.stdout)
         except (BrokenPipeError, EOFError):
-            raise Failed(f"its process ended with {self.process.wait()}: {self.last_line()}") from None
+            raise PeerError(f"its process ended with {self.process.wait()}: {self.last_line()}") from None
         if not done:
-            raise Failed(answer)
+            raise PeerError(answer)
         return answer
 
     def last_line(self) -> str:
@@ -79,10 +82,8 @@ class Worker:
         self.process.wait()
         self.process.stdout.close()
         self.said.close()
-        try:
+        with suppress(BrokenPipeError):  # what it was never told does not matter any more
             self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # what it was never told does not matter any more
 
 
 class Desk:
@@ -92,9 +93,11 @@ class Desk:
         self.module, self.name = module, contender
         self.contender: Any = None
 
-    def build(self, shape: Any) -> Facts:
+    def build(self, shape: Any, unused: Sequence[str]) -> Facts:
+        """Import and build the contender; `unused` are the packages it imports in vain."""
         import torch
 
+        stand_in(*unused)
         torch.set_num_threads(shape.threads)
         torch.manual_seed(1)
         self.contender = getattr(import_module(self.module), self.name)(shape)

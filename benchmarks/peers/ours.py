@@ -1,5 +1,7 @@
 """regard three times: the model as it is read, and the two engines that execute it otherwise."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -74,3 +76,23 @@ class Prepared(Readable):
 
         super().__init__(shape)
         self.stepper = Prepared(self.model.eval())
+
+
+class Quantised:
+    """The same model, searched by CTranslate2 in 8 bits."""
+
+    version = regard.__version__
+    model = None
+
+    def __init__(self, shape: Shape) -> None:
+        from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
+
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            to_ctranslate2(translator(shape).eval(), SYMBOLS, folder)
+            self.engine = CTranslate2Engine(folder, SYMBOLS, workers=shape.threads)
+
+    def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
+        sources = [row[:length] for row, length in zip(src.tolist(), lengths.tolist(), strict=True)]
+        found = self.engine.decode(sources, [OUTPUT] * len(sources), settings_of(width))
+        return [len(best.tokens) for best, *_ in found]
