@@ -235,9 +235,7 @@ def test_what_is_no_text_is_never_written(
 def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[Searching, CTranslate2Engine]) -> None:
     guarded, free = (DecodingSettings(search="greedy", loop_guard=guard) for guard in (True, False))
     limits = [60] * len(SOURCES)
-    ours, theirs = (
-        engine.decode(SOURCES, limits, settings) for engine, settings in zip(babbling, (free, guarded), strict=True)
-    )
+    ours, theirs = babbling[0].decode(SOURCES, limits, free), babbling[1].decode(SOURCES, limits, guarded)
     loops = [bool(LoopGuard()(torch.tensor([[found.tokens]]))) for (found,) in ours]
     assert {True, False} == set(loops), "such a model loops, and not always"
     assert [found.looped for (found,) in theirs] == loops

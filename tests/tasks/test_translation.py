@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from regard.attention import Padded, Tokens
 from regard.data.collate import Batch, collate
 from regard.data.packing import PackedBatch, Packing
-from regard.decoding import DecodingSettings
+from regard.decoding import DecodingSettings, Hypothesis
 from regard.losses import r_drop
 from regard.models import Transformer, TransformerSettings
 from regard.tasks import Objective, Translation
@@ -118,6 +118,45 @@ def test_a_prefix_begins_the_translation(task: Translation, model: Transformer) 
     assert found[0].text.startswith("eins zwei") and found[2].text.startswith("drei")
     (free,) = task.predict(model, ["two"])
     assert found[1].text == free.text
+
+
+def test_a_prefix_takes_its_share_of_learned_positions(task: Translation) -> None:
+    torch.manual_seed(0)
+    settings = TransformerSettings(size="tiny", d_model=32, num_heads=2, d_ff=64, positions="learned", max_positions=12)
+    model = Transformer(settings, len(task.src_vocabulary), len(task.tgt_vocabulary)).eval()
+    bounded = replace(task, max_target=12, max_source=12)
+    endless = DecodingSettings(search="greedy", extra_length=50, loop_guard=False)
+    (found,) = bounded.predict(model, ["one"], endless, prefixes=["eins zwei drei"])
+    assert found.text.startswith("eins zwei drei")
+    assert len(found.hypotheses[0].tokens) == 12, "a model without training does not end by itself"
+
+
+class Parrot:
+    """An engine that gives back what it was asked, and remembers the question."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def decode(
+        self, sources: Any, limits: Any, settings: DecodingSettings, *, prefixes: Any = None, numbers: Any = None
+    ) -> list[list[Hypothesis]]:
+        self.asked.append({"sources": sources, "limits": limits, "prefixes": prefixes, "numbers": numbers})
+        return [[Hypothesis(list(source[:-1]), -1.0, -1.0, finished=True)] for source in sources]
+
+
+def test_an_engine_is_asked_for_a_whole_stretch_at_once(task: Translation, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, lines = Parrot(), ["five", "", "one two", "three", "four"]
+    assert [p.text for p in task.predict(engine, lines, prefixes=["", "", "eins"])] == lines
+    (asked,) = engine.asked
+    assert [task.src_vocabulary.decode(ids) for ids in asked["sources"]] == ["five", "one two", "three", "four"]
+    assert all(ids[-1] == EOS for ids in asked["sources"])
+    assert asked["limits"] == [len(ids) + GREEDY.extra_length for ids in asked["sources"]]
+    assert asked["prefixes"] == [[], task.tgt_vocabulary.encode("eins"), [], []]
+    assert asked["numbers"] == [0, 2, 3, 4]
+    monkeypatch.setattr("regard.tasks.translation.stretches", partial(stretches, most_lines=2))
+    assert [p.text for p in task.predict(engine, lines)] == lines
+    assert [each["numbers"] for each in engine.asked[1:]] == [[0], [2, 3], [4]]
+    assert engine.asked[-1]["prefixes"] is None
 
 
 def test_attention_names_every_piece(task: Translation, model: Transformer) -> None:

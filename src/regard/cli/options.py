@@ -6,7 +6,7 @@ A verb asks for `search: SearchOptions` and the command line offers --beam, --nb
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -68,12 +68,24 @@ class ModelOptions:
     precision: Annotated[
         str, typer.Option(metavar="fp32|bf16|auto", help="bf16 is faster on a GPU and a little less exact.")
     ] = "fp32"
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="torch|readable|ctranslate2",
+            help="torch is the fastest way torch has, readable the model as it is written, ctranslate2 a library that "
+            "is faster on a CPU, in 8 bits; its beam search stops earlier and it has no guard against loops.",
+        ),
+    ] = "torch"
+    quantization: Annotated[
+        str | None,
+        typer.Option(metavar="int8|float32|...", help="How ctranslate2 keeps the weights; int8 where not said."),
+    ] = None
 
     def load(self, *runs: str) -> "Translator":
         """Open the run, or several as an ensemble."""
         from regard.run import Translator
 
-        return Translator.load(*runs, checkpoint=self.checkpoint, device=self.device, precision=self.precision)
+        return Translator.load(*runs, **asdict(self))
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:

@@ -41,10 +41,15 @@ def library() -> Any:
     return ctranslate2
 
 
-def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
-    """Write `model` as a folder that CTranslate2 loads, whole or not at all; its weights are kept as `quantization`."""
+def refuse_unknown(quantization: str) -> None:
+    """Say how weights can be kept, if not like this."""
     if quantization not in QUANTIZATIONS:
         raise UserError(f"the quantization is {quantization!r}", f"write one of {', '.join(QUANTIZATIONS)}")
+
+
+def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
+    """Write `model` as a folder that CTranslate2 loads, whole or not at all; its weights are kept as `quantization`."""
+    refuse_unknown(quantization)
     spec = specification(model)
     for side, embedding in (("source", model.src_embedding), ("target", model.tgt_embedding)):
         getattr(spec, f"register_{side}_vocabulary")([str(number) for number in range(len(embedding.weight))])

@@ -5,17 +5,19 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 import torch
 
 from regard.config import build
-from regard.decoding import DecodingSettings, Ensemble
+from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
 from regard.decoding.settings import READ_BY
-from regard.engines.searching import Searching
+from regard.engines.choose import ENGINES, fastest, readable
 from regard.errors import UserError
+from regard.models import Transformer
 from regard.run.folder import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import Prediction, Translation
@@ -27,29 +29,55 @@ class Translator:
     """One run, or several of the same vocabulary voting together."""
 
     def __init__(
-        self, runs: Sequence[Run], checkpoint: str = "best", device: str = "auto", precision: str = "fp32"
+        self,
+        runs: Sequence[Run],
+        checkpoint: str = "best",
+        device: str = "auto",
+        precision: str = "fp32",
+        engine: str = "torch",
+        quantization: str | None = None,
     ) -> None:
+        """`engine` is one of engines/choose.py's; `quantization` is for ctranslate2, which computes on the CPU unless
+        told otherwise."""
+        refuse_disagreeing(len(runs), precision, engine, quantization)
+        device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
         world = open_world(build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"))
-        self.run, self.device = runs[0], world.device
+        self.run, self.runs, self.checkpoint, self.world = runs[0], runs, checkpoint, world
         for other in runs[1:]:
             if [v.to_json() for v in other.vocabularies] != [v.to_json() for v in self.run.vocabularies]:
                 raise UserError(
                     f"{other.folder} and {self.run.folder} have different vocabularies and cannot vote on one text",
                     "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
                 )
-        self.models = [run.model(checkpoint, world.device) for run in runs]
-        if world.precision == "bf16":
-            self.models = [model.to(torch.bfloat16) for model in self.models]
         self.task: Translation = self.run.task()
-        stepper: Any = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
-        self.engine: Engine = Searching(stepper, SYMBOLS, world.device)
+        self.engine: Engine = self._engine(engine, quantization or "int8")
 
     @classmethod
     def load(
-        cls, *runs: str | Path, checkpoint: str = "best", device: str = "auto", precision: str = "fp32"
+        cls,
+        *runs: str | Path,
+        checkpoint: str = "best",
+        device: str = "auto",
+        precision: str = "fp32",
+        engine: str = "torch",
+        quantization: str | None = None,
     ) -> "Translator":
         """Open one run folder, or several as an ensemble."""
-        return cls([Run.open(run) for run in runs], checkpoint, device, precision)
+        return cls([Run.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
+
+    @cached_property
+    def models(self) -> list[Transformer]:
+        """The model of every run. Not every engine needs them; attention is always theirs."""
+        dtype = torch.bfloat16 if self.world.precision == "bf16" else torch.float32
+        return [run.model(self.checkpoint, self.world.device).to(dtype) for run in self.runs]
+
+    def _engine(self, name: str, quantization: str) -> Engine:
+        if name == "ctranslate2":
+            from regard.run.exports import ctranslate2_engine
+
+            return ctranslate2_engine(self.run, self.checkpoint, SYMBOLS, quantization, self.world.device)
+        chosen = readable if name == "readable" else fastest
+        return chosen(self.models, SYMBOLS, self.world.device)
 
     def decoding(self, **changes: Any) -> DecodingSettings:
         """The run's search settings with some of them changed: beam=1, nbest=5, search="sample", ..."""
@@ -88,6 +116,21 @@ class Translator:
             x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
         return attention_maps(rows, columns, encoder, decoder, cross, start="⟨s⟩")
+
+
+def refuse_disagreeing(runs: int, precision: str, engine: str, quantization: str | None) -> None:
+    """What one engine can and another cannot is said before anything is loaded."""
+    if engine not in ENGINES:
+        raise UserError(f"the engine is {engine!r}", f"write one of {', '.join(ENGINES)}")
+    if engine != "ctranslate2" and quantization is not None:
+        raise UserError(
+            f"quantization {quantization} is for the engine ctranslate2, not for {engine}",
+            "write --engine ctranslate2 too, or leave it out",
+        )
+    if engine == "ctranslate2" and runs > 1:
+        raise UserError("CTranslate2 cannot let several runs vote", "choose the engine torch, or give one run")
+    if engine == "ctranslate2" and precision == "bf16":
+        raise UserError("precision bf16 is for torch", "write --quantization bfloat16, or int8_bfloat16")
 
 
 def searching(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, Any]:

@@ -158,10 +158,12 @@ class Translation:
             forced_ids.append([] if owner in started else prefixes[owner])
             started.add(owner)
         sources = [[*ids, EOS] for _, ids in parts]
-        limits = settings.limits(torch.tensor([len(source) for source in sources], dtype=torch.long))
+        limits = settings.limits(torch.tensor([len(source) for source in sources], dtype=torch.long)).tolist()
+        if self.max_target is not None:  # the prefix takes its share of the positions
+            limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced_ids, strict=True)]
         found = engine.decode(
             sources,
-            (limits if self.max_target is None else limits.clamp(max=self.max_target)).tolist(),
+            limits,
             settings,
             prefixes=forced_ids if any(forced_ids) else None,
             numbers=[first + owner for owner, _ in parts],

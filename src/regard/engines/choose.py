@@ -1,0 +1,35 @@
+"""Which engine executes a model: the choice is made here, once, and nowhere else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard.decoding import Ensemble, Stepper, Symbols
+from regard.decoding.engine import Engine
+from regard.engines.searching import Searching
+from regard.models import Transformer
+
+ENGINES = {
+    "torch": "the fastest way that torch has on the device",
+    "readable": "the model itself, as it is written and trained",
+    "ctranslate2": "the library CTranslate2, in 8 bits",
+}
+
+
+def readable(steppers: Sequence[Stepper[Any]], symbols: Symbols, device: torch.device) -> Engine:
+    """Our searches over a model, or over several that vote."""
+    return Searching(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
+
+
+def fastest(models: Sequence[Transformer], symbols: Symbols, device: torch.device) -> Engine:
+    """The same answers, sooner: recorded steps on a GPU, products laid out beforehand on a CPU."""
+    if device.type == "cuda" and len(models) == 1:
+        from regard.engines.device import DeviceEngine
+
+        return DeviceEngine(models[0], symbols)
+    if device.type == "cpu" and all(model.output.weight.dtype == torch.float32 for model in models):
+        from regard.engines.prepared import Prepared
+
+        return readable([Prepared(model) for model in models], symbols, device)
+    return readable(models, symbols, device)

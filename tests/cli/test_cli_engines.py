@@ -1,0 +1,123 @@
+"""regard translate --engine: other ways to execute a run, with the same translations."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.cli.command import refused, regard, sentences, translated
+
+from regard.decoding import Ensemble, Symbols
+from regard.engines.ctranslate2 import to_ctranslate2
+from regard.engines.prepared import Prepared
+from regard.engines.searching import Searching
+from regard.files import write_json
+from regard.models import Transformer
+from regard.run import Translator
+
+LINES = sentences()[:12]
+TEXT = "\n".join(LINES) + "\n"
+EXPORT = Path("exports/ctranslate2-int8-best")
+
+
+def test_every_engine_translates_alike(copied: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    for search in (["--search", "greedy"], ["--beam", 3]):
+        readable = regard("translate", copied, "--engine", "readable", *search, stdin=TEXT)
+        assert readable.lines == [translated(line) for line in LINES]
+        for engine in (["torch"], ["ctranslate2"], ["ctranslate2", "--quantization", "float32"]):
+            assert regard("translate", copied, "--engine", *engine, *search, stdin=TEXT).out == readable.out, engine
+
+
+def test_their_scores_are_the_same(copied: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    options = ("--beam", 4, "--nbest", 2, "--prefix", "eins")
+
+    def scores(*engine: object) -> list[float]:
+        lines = regard("translate", copied, *options, "--engine", *engine, stdin=TEXT).lines
+        return [float(line.rpartition(" ||| ")[2]) for line in lines[::2]]
+
+    readable = scores("readable")
+    assert scores("torch") == pytest.approx(readable, abs=2e-4)
+    assert scores("ctranslate2", "--quantization", "float32") == pytest.approx(readable, abs=2e-4)
+
+
+def test_torch_prepares_a_model_on_the_cpu_and_readable_does_not(trained: Path) -> None:
+    def stepper(*runs: Path, **options: Any) -> Any:
+        engine = Translator.load(*runs, device="cpu", **options).engine
+        assert isinstance(engine, Searching)
+        return engine.stepper
+
+    assert isinstance(stepper(trained), Prepared)
+    assert isinstance(stepper(trained, engine="readable"), Transformer)
+    several = stepper(trained, trained)
+    assert isinstance(several, Ensemble) and all(isinstance(each, Prepared) for each in several.steppers)
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "auto"}])
+def test_a_cpu_computes_in_32_bits_unless_told_otherwise(trained: Path, options: dict[str, str]) -> None:
+    for engine in ("torch", "readable"):
+        translator = Translator.load(trained, device="cpu", engine=engine, **options)
+        assert {weight.dtype for weight in translator.models[0].parameters()} == {torch.float32}
+
+
+def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    made: list[Path] = []
+
+    def counted(model: Transformer, symbols: Symbols, folder: Path, quantization: str) -> None:
+        made.append(folder)
+        to_ctranslate2(model, symbols, folder, quantization)
+
+    monkeypatch.setattr("regard.run.exports.to_ctranslate2", counted)
+
+    def conversions() -> int:
+        before = len(made)
+        translator = Translator.load(copied, engine="ctranslate2")
+        assert translator.translate(LINES) == [translated(line) for line in LINES]
+        return len(made) - before
+
+    assert conversions() == 1
+    assert made == [copied / EXPORT]
+    assert sorted(path.name for path in (copied / EXPORT).iterdir()) == [
+        "config.json", "model.bin", "seal.json", "shared_vocabulary.json",
+    ]  # fmt: skip
+    assert conversions() == 0
+    content = bytearray((copied / EXPORT / "model.bin").read_bytes())
+    content[len(content) // 2] ^= 1
+    (copied / EXPORT / "model.bin").write_bytes(content)
+    assert conversions() == 1, "a file that is damaged"
+    (copied / EXPORT / "seal.json").write_text("{", encoding="utf-8")
+    assert conversions() == 1, "a seal that is damaged"
+    write_json(copied / EXPORT / "seal.json", {"format": 1, "weights": "others", "sha256": {}})
+    assert conversions() == 1, "other weights"
+    assert conversions() == 0
+
+
+def test_the_model_itself_is_loaded_only_when_it_is_asked_for(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).status == 0
+    monkeypatch.setattr("regard.run.folder.Run.new_model", lambda run: pytest.fail("it is not needed"))
+    assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).lines[0] == translated(LINES[0])
+
+
+def test_a_run_that_cannot_be_written_to_is_converted_elsewhere(copied: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    (copied / "exports").write_text("in the way", encoding="utf-8")
+    drawn = regard("translate", copied, "--engine", "ctranslate2", "--top-k", 1, stdin=TEXT)  # which loads it once more
+    assert drawn.lines == [translated(line) for line in LINES]
+    assert (copied / "exports").is_file()
+
+
+def test_what_an_engine_cannot_do_is_said(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = shutil.copytree(trained, tmp_path / "other")
+    assert "write one of torch, readable, ctranslate2" in refused("translate", trained, "--engine", "tensorflow")
+    assert "is for the engine ctranslate2" in refused("translate", trained, "--quantization", "int8")
+    theirs = ("--engine", "ctranslate2")
+    assert "several runs vote" in refused("translate", trained, other, *theirs)
+    assert "--quantization bfloat16" in refused("translate", trained, *theirs, "--precision", "bf16")
+    assert "write one of int8" in refused("translate", trained, *theirs, "--quantization", "int3")
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert "pip install 'regard[ctranslate2]'" in refused("translate", trained, *theirs)
