@@ -3,17 +3,19 @@
 Whether it does is decided when triton is imported, so it cannot be switched on inside a test.
 """
 
-import itertools
-import sys
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
-from regard.engines.kernels import Memory, Past, TorchKernels
+from regard.decoding import LoopGuard, Rules, Symbols
+from regard.engines.device_decoder import Room
+from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
+from regard.engines.device_search_triton import BeamKernelSlots, GreedyKernelSlots
+from regard.engines.kernels import Kernels, Memory, Past, TorchKernels
 from regard.engines.kernels_triton import TritonKernels
 
-PLAIN, FUSED = TorchKernels(), TritonKernels()
+PLAIN: Kernels = TorchKernels()
+FUSED: Kernels = TritonKernels()
+VOCABULARY = 7
 
 
 def randn(*shape: int) -> Tensor:
@@ -22,14 +24,14 @@ def randn(*shape: int) -> Tensor:
 
 def top() -> None:
     """Ties and their order, forbidden tokens, minus zero, rows wider and narrower than a program's lanes."""
-    for vocabulary, count in itertools.product((5, 100, 8300), (1, 8)):
+    for vocabulary, count in ((5, 8), (100, 1), (100, 4), (8300, 2)):
         for logits in (
             randn(3, vocabulary) * 5,
             randn(3, vocabulary).round(),
             randn(3, vocabulary).bfloat16(),
             torch.tensor([0.0, -0.0]).repeat(3, vocabulary)[:, :vocabulary],
         ):
-            for forbidden in ((), (0,), (1, 3)):
+            for forbidden in ((), (1, 3)):
                 one, other = (k.top(logits.contiguous(), count, forbidden) for k in (PLAIN, FUSED))
                 real = one.logits > -torch.inf
                 torch.testing.assert_close(one.logits, other.logits, rtol=0, atol=0)
@@ -72,9 +74,69 @@ def add_norm() -> None:
             torch.testing.assert_close(one, other)
 
 
-CHECKS: dict[str, Callable[[], None]] = {check.__name__: check for check in (top, look_back, look_across, add_norm)}
+def inherit() -> None:
+    for slots, width, positions in ((3, 4, 70), (2, 3, 5)):
+        table = torch.randint(100, (slots, positions, width), dtype=torch.int32)
+        parents, position = torch.randint(width, (slots, width)), torch.randint(positions, (slots,))
+        other = table.clone()
+        PLAIN.inherit(table, parents, position)
+        FUSED.inherit(other, parents, position)
+        assert torch.equal(table, other)
+
+
+def follow(one: SlotSearch, other: SlotSearch, *, steps: int) -> None:
+    """Both see the same logits, of models that love to end and to repeat themselves; both decide alike."""
+    slots = len(one.done)
+    for step in range(steps):
+        if step % 5 == 0:
+            entering = one.done.nonzero()[:, 0]
+            limits = torch.randint(1, 12, (len(entering),))
+            for search in (one, other):
+                search.admit(entering, limits)
+        logits = randn(one.tokens.numel(), VOCABULARY) * 2
+        logits[:, 2 + step // 5] += 4.0
+        parents = [search.advance(logits) for search in (one, other)]
+        assert torch.equal(one.done, other.done)
+        assert torch.equal(one.position, other.position)
+        texts = [search.texts(torch.arange(slots)).hypotheses() for search in (one, other)]
+        for found, expected in zip(*texts, strict=True):
+            assert [(h.tokens, h.finished, h.looped) for h in found] == [
+                (h.tokens, h.finished, h.looped) for h in expected
+            ]
+            assert all(
+                abs(h.score - e.score) < 1e-5 or h.score == e.score for h, e in zip(found, expected, strict=True)
+            )
+        if parents[0] is not None and parents[1] is not None:
+            assert isinstance(one, BeamSlots) and isinstance(other, BeamSlots)
+            torch.testing.assert_close(one.live, other.live)
+            alive = one.live > -torch.inf
+            assert torch.equal(parents[0][alive], parents[1][alive])
+            assert torch.equal(one.tokens[alive], other.tokens[alive])
+
+
+RULES = [
+    Rules(Symbols(0, 1, 2), alpha=0.6, loop_guard=LoopGuard(max_unit=2, min_repeats=2, min_tokens=4)),
+    Rules(Symbols(0, 1, 0), alpha=0.0, loop_guard=None),
+]
+
+
+def greedy() -> None:
+    for rules in RULES:
+        room, device = Room(3, 1, 12, 1), torch.device("cpu")
+        follow(GreedySlots(room, rules, PLAIN, device), GreedyKernelSlots(room, rules, PLAIN, device), steps=25)
+
+
+def beam() -> None:
+    for rules, (width, nbest) in zip(RULES, ((3, 2), (2, 1)), strict=True):
+        room, device = Room(3, width, 12, 1), torch.device("cpu")
+        follow(*(each(room, rules, PLAIN, device, nbest) for each in (BeamSlots, BeamKernelSlots)), steps=11)
+
+
+CHECKS = (top, look_back, look_across, add_norm, inherit, greedy, beam)
 
 if __name__ == "__main__":
     torch.manual_seed(0)
     with torch.inference_mode():
-        CHECKS[sys.argv[1]]()
+        for check in CHECKS:
+            check()
+            print(check.__name__)

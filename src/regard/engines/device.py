@@ -17,7 +17,8 @@ B slots, W hypotheses, S source, T target, D model.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from regard.decoding.hypothesis import Texts
 from regard.decoding.search import rules_of
 from regard.engines.device_decoder import Room, SlotDecoder, StackedDecoder
 from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
-from regard.engines.kernels import Kernels, kernels_for
+from regard.engines.kernels import Kernels, TorchKernels
 from regard.models import Transformer
 
 AHEAD = 1
@@ -129,6 +130,25 @@ class Bench:
         return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a step is made of: arithmetic, and the two searches."""
+
+    kernels: Kernels
+    greedy: type[GreedySlots]
+    beam: type[BeamSlots]
+
+
+def parts_for(device: torch.device) -> Parts:
+    """Triton's on a GPU (triton comes with torch there), torch's elsewhere."""
+    if device.type != "cuda":
+        return Parts(TorchKernels(), GreedySlots, BeamSlots)
+    from regard.engines.device_search_triton import BeamKernelSlots, GreedyKernelSlots
+    from regard.engines.kernels_triton import TritonKernels
+
+    return Parts(TritonKernels(), GreedyKernelSlots, BeamKernelSlots)
+
+
 class DeviceEngine:
     """Greedy and beam search for one Transformer, as its weights are now; everything else searches as usual.
 
@@ -143,7 +163,7 @@ class DeviceEngine:
         *,
         slots: int = 512,
         memory: int = 16 * 2**30,
-        kernels: Kernels | None = None,
+        parts: Parts | None = None,
     ) -> None:
         if model.training:
             raise ValueError("the model is in training mode; call model.eval() first")
@@ -151,7 +171,7 @@ class DeviceEngine:
             raise ValueError(f"slots = {slots}, and a sentence needs one")
         self.model, self.symbols, self.slots, self.memory = model, symbols, slots, memory
         self.device = model.tgt_embedding.weight.device
-        self.kernels = kernels or kernels_for(self.device)
+        self.parts = parts or parts_for(self.device)
         with torch.inference_mode():
             self.stacked = StackedDecoder(model)
         self.benches: OrderedDict[tuple[object, ...], Bench] = OrderedDict()
@@ -171,7 +191,7 @@ class DeviceEngine:
         if min(limits, default=1) < 1:
             raise ValueError("every sentence needs a limit of one token or more")
         answers: list[list[Hypothesis]] = [[] for _ in sources]
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.cuda.device_of(self.model.tgt_embedding.weight):
             if not self.covers(limits, settings, prefixes):
                 return self._readably(sources, limits, settings, prefixes, numbers)
             for group in _by_room(sources, limits):
@@ -194,7 +214,7 @@ class DeviceEngine:
     def _flow(
         self, bench: Bench, group: Sequence[int], sources: Sequence[Sequence[int]], limits: Sequence[int]
     ) -> list[tuple[list[int], Texts]]:
-        """Let these sentences, longest first, flow through the slots; what was found stays on the device till the end."""
+        """Let these sentences, longest first, flow through the slots; what is found stays on the device till then."""
         waiting = deque(sorted(group, key=lambda i: (-limits[i], -len(sources[i]))))
         seats: dict[int, tuple[int, int]] = {}  # slot -> its sentence, and the step it began at
         free = deque(range(bench.room.slots))
@@ -244,13 +264,13 @@ class DeviceEngine:
             self.benches.popitem(last=False)
 
     def _build(self, room: Room, settings: DecodingSettings) -> Bench:
-        rules = rules_of(settings, self.symbols)
+        rules, parts = rules_of(settings, self.symbols), self.parts
         search: SlotSearch
         if settings.search == "beam":
-            search = BeamSlots(room, rules, self.kernels, self.device, settings.nbest)
+            search = parts.beam(room, rules, parts.kernels, self.device, settings.nbest)
         else:
-            search = GreedySlots(room, rules, self.kernels, self.device)
-        return Bench(SlotDecoder(self.stacked, room, self.kernels), search)
+            search = parts.greedy(room, rules, parts.kernels, self.device)
+        return Bench(SlotDecoder(self.stacked, room, parts.kernels), search)
 
     def _readably(
         self,
@@ -289,11 +309,9 @@ def _room(size: int, least: int) -> int:
 
 def _by_room(sources: Sequence[Sequence[int]], limits: Sequence[int]) -> Iterator[list[int]]:
     """Sentences in groups that want a room of the same length, so that one long text does not make all slots long."""
-    rooms = [
-        max(_room(limit, SHORTEST_TARGET), _room(len(source), SHORTEST_SOURCE))
-        for source, limit in zip(sources, limits, strict=True)
-    ]
-    order = sorted(range(len(sources)), key=lambda i: rooms[i])
-    edges = [0, *(i for i in range(1, len(order)) if rooms[order[i]] != rooms[order[i - 1]]), len(order)]
-    for begin, end in pairwise(edges):
-        yield order[begin:end]
+
+    def room(i: int) -> int:
+        return max(_room(limits[i], SHORTEST_TARGET), _room(len(sources[i]), SHORTEST_SOURCE))
+
+    for _, members in groupby(sorted(range(len(sources)), key=room), key=room):
+        yield list(members)

@@ -90,9 +90,10 @@ class SlotDecoder:
         ]
         self.lengths = torch.ones(room.slots, dtype=torch.int64, device=device)
         self.own = torch.arange(room.width, dtype=torch.int32, device=device)
-        self.steps = torch.arange(room.positions, device=device)
         self.ancestry = self.own.expand(room.slots, room.positions, -1).clone()
-        known = self.steps.clamp(max=s.max_positions - 1) if s.positions == "learned" else self.steps
+        known = torch.arange(room.positions, device=device)
+        if s.positions == "learned":
+            known = known.clamp(max=s.max_positions - 1)
         self.positions = self.model.positions(known).to(weight.dtype).expand(room.positions, s.d_model).contiguous()
 
     def admit(self, slots: Tensor, src: Tokens) -> None:
@@ -103,7 +104,7 @@ class SlotDecoder:
             k, v = stacked.layer.cross_attention.remember(memory, src.layout.positions)
             keys[slots, : src.layout.size] = k
             values[slots, : src.layout.size] = v
-        self.lengths[slots] = src.layout.lengths
+        self.lengths.index_copy_(0, slots, src.layout.lengths)
         self.ancestry[slots] = self.own
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
@@ -137,6 +138,4 @@ class SlotDecoder:
 
     def follow(self, parents: Tensor, position: Tensor) -> None:
         """Hypothesis w goes on from parents[b, w] (B, W); `position` (B,) is where the step before this wrote."""
-        inherited = self.ancestry.gather(2, parents[:, None].expand_as(self.ancestry))
-        written = (self.steps <= position[:, None])[:, :, None]
-        self.ancestry.copy_(torch.where(written, inherited, self.own))
+        self.kernels.inherit(self.ancestry, parents, position)

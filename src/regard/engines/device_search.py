@@ -84,12 +84,12 @@ class Slots:
 
     def admit(self, slots: Tensor, limits: Tensor) -> None:
         """See `SlotSearch.admit`."""
-        self.tokens[slots] = self.rules.symbols.bos
-        self.position[slots] = 0
-        self.totals[slots] = limits
-        self.done[slots] = False
+        self.tokens.index_fill_(0, slots, self.rules.symbols.bos)
+        self.position.index_fill_(0, slots, 0)
+        self.totals.index_copy_(0, slots, limits)
+        self.done.index_fill_(0, slots, False)
         if self.loops is not None:
-            self.loops.run[slots] = 0
+            self.loops.run.index_fill_(0, slots, 0)
 
     def _looped(self, history: Tensor, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
         if self.loops is None:
@@ -114,8 +114,8 @@ class GreedySlots(Slots):
     def admit(self, slots: Tensor, limits: Tensor) -> None:
         """See `SlotSearch.admit`."""
         super().admit(slots, limits)
-        for name in ("length", "log_prob", "finished", "looped"):
-            getattr(self.found, name)[slots] = 0
+        for column in (self.found.length, self.found.log_prob, self.found.finished, self.found.looped):
+            column.index_fill_(0, slots, 0)
 
     def advance(self, logits: Tensor) -> None:
         """See `SlotSearch.advance`; nobody changes places."""
@@ -151,12 +151,12 @@ class BeamSlots(Slots):
     def admit(self, slots: Tensor, limits: Tensor) -> None:
         """See `SlotSearch.admit`: one hypothesis, the empty one; the first step widens it."""
         super().admit(slots, limits)
-        self.live[slots] = DEAD
-        self.live[slots, 0] = 0.0
-        for name in ("log_prob", "score"):
-            getattr(self.pool, name)[slots] = DEAD
-        for name in ("length", "finished", "looped"):
-            getattr(self.pool, name)[slots] = 0
+        self.live.index_fill_(0, slots, DEAD)
+        self.live[:, 0].index_fill_(0, slots, 0.0)
+        for column in (self.pool.log_prob, self.pool.score):
+            column.index_fill_(0, slots, DEAD)
+        for column in (self.pool.length, self.pool.finished, self.pool.looped):
+            column.index_fill_(0, slots, 0)
 
     def advance(self, logits: Tensor) -> Tensor:
         """See `SlotSearch.advance`, and `decoding.beam.beam_search` for every line of it."""

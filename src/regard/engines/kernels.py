@@ -1,4 +1,4 @@
-"""The five pieces of arithmetic a decoding step spends its time on, as a part that is handed in.
+"""The pieces of arithmetic a decoding step spends its time on, as a part that is handed in.
 
 `TorchKernels` says in plain torch what each of them computes: it is the reference, and the way on a CPU.
 `kernels_triton.TritonKernels` computes the same on a GPU in one kernel each; a test holds the two equal.
@@ -62,6 +62,10 @@ class Kernels(Protocol):
         """x + y and its layer norm, (N, D) each."""
         ...
 
+    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+        """In table (B, T, W), hypothesis w takes over what parents[b, w] (B, W) has, up to `position` (B,)."""
+        ...
+
 
 class TorchKernels:
     """What the kernels compute, in plain torch."""
@@ -70,7 +74,7 @@ class TorchKernels:
         """See `Kernels.top`."""
         logits = logits.float()
         mass = logits.logsumexp(dim=-1)
-        rows, vocabulary = logits.shape
+        vocabulary = logits.size(1)
         logits = logits + 0.0  # a copy, in which minus zero is zero
         logits[:, [token for token in forbidden if token < vocabulary]] = -torch.inf
         found = min(count, vocabulary)
@@ -109,11 +113,8 @@ class TorchKernels:
         total = x + y
         return total, norm(total)
 
-
-def kernels_for(device: torch.device) -> Kernels:
-    """Triton's on a GPU (triton comes with torch there), torch's elsewhere."""
-    if device.type != "cuda":
-        return TorchKernels()
-    from regard.engines.kernels_triton import TritonKernels
-
-    return TritonKernels()
+    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+        """See `Kernels.inherit`."""
+        written = torch.arange(table.size(1), device=table.device) <= position[:, None]
+        inherited = table.gather(2, parents[:, None].expand_as(table))
+        table.copy_(torch.where(written[:, :, None], inherited, table))

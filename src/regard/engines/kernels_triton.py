@@ -16,7 +16,11 @@ from torch import Tensor, nn
 from regard.engines.kernels import Memory, Past, Top
 from regard.engines.topk import top_kernel
 
-MANY_ROWS = 256  # from here on there are enough rows to keep every multiprocessor busy with a narrow program each
+# How large the programs are.
+BACK = dict(BLOCK=64, num_warps=4)
+ACROSS = dict(BLOCK=32, num_warps=2)
+TOP_OF_MANY, TOP_OF_FEW = (1024, 4), (8192, 16)  # lanes and warps: few rows must be quick, many only busy
+MANY_ROWS = 256
 
 
 @triton.jit
@@ -114,6 +118,21 @@ def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.c
     tl.store(normed + row + d, (centred * spread * gain + shift).to(normed.dtype.element_ty), mask=here)
 
 
+@triton.jit
+def inherit_kernel(table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """One program a slot: columns of table (B, T, W) move, each row being read whole before it is written."""
+    slot, w = tl.program_id(0).to(tl.int64), tl.arange(0, ROWS)
+    heirs = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
+    until = tl.load(position + slot).to(tl.int32) + 1
+    for begin in range(0, until, BLOCK):
+        t = begin + tl.arange(0, BLOCK)
+        here = (t < until)[:, None] & (w < WIDTH)[None, :]
+        row = table + (slot * positions + t)[:, None] * WIDTH
+        inherited = tl.load(row + heirs[None, :], mask=here, other=0)
+        tl.debug_barrier()
+        tl.store(row + w[None, :], inherited, mask=here)
+
+
 class TritonKernels:
     """See `kernels.Kernels`; every method launches one kernel and waits for nothing."""
 
@@ -124,7 +143,7 @@ class TritonKernels:
         values = torch.empty(rows, count, dtype=torch.float32, device=logits.device)
         tokens = torch.empty(rows, count, dtype=torch.int64, device=logits.device)
         mass = torch.empty(rows, dtype=torch.float32, device=logits.device)
-        lanes, warps = (1024, 4) if rows >= MANY_ROWS else (8192, 16)
+        lanes, warps = TOP_OF_MANY if rows >= MANY_ROWS else TOP_OF_FEW
         lanes = min(lanes, triton.next_power_of_2(vocabulary))
         turns = triton.next_power_of_2(triton.cdiv(vocabulary, lanes))
         top_kernel[(rows,)](
@@ -139,7 +158,7 @@ class TritonKernels:
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
         look_back_kernel[(slots, heads)](
             q, k, v, _row(q), _row(k), _row(v), past.keys, past.values, past.ancestry, past.position, out,
-            past.keys.size(2), size**-0.5, **_shape(heads, width, size), BLOCK=64, num_warps=4,
+            past.keys.size(2), size**-0.5, **_shape(heads, width, size), **BACK,
         )  # fmt: skip
         return out
 
@@ -149,7 +168,7 @@ class TritonKernels:
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
         look_across_kernel[(slots, heads)](
             q, _row(q), memory.keys, memory.values, memory.lengths, out,
-            memory.keys.size(1), size**-0.5, **_shape(heads, width, size), BLOCK=32, num_warps=2,
+            memory.keys.size(1), size**-0.5, **_shape(heads, width, size), **ACROSS,
         )  # fmt: skip
         return out
 
@@ -162,6 +181,14 @@ class TritonKernels:
             BLOCK=triton.next_power_of_2(size), num_warps=4,
         )  # fmt: skip
         return sums, normed
+
+    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+        """See `Kernels.inherit`."""
+        slots, positions, width = table.shape
+        inherit_kernel[(slots,)](
+            table, parents, position, positions,
+            WIDTH=width, ROWS=triton.next_power_of_2(width), BLOCK=32, num_warps=1,
+        )  # fmt: skip
 
 
 def _row(x: Tensor) -> int:

@@ -1,0 +1,219 @@
+"""The engine finds what the readable search finds: every token, every score, whatever flows through its slots."""
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.attention import Padded
+from regard.decoding import DecodingSettings, Hypothesis, Symbols, decode
+from regard.engines.device import DeviceEngine
+from regard.errors import UserError
+from regard.models import Transformer, TransformerSettings
+
+V = 40
+SYMBOLS = Symbols(bos=1, eos=2, pad=0)
+
+
+def build(seed: int = 0, sharp: float = 1.0, ends: float = 0.0, **changes: Any) -> Transformer:
+    """A random model; `sharp` makes it sure of itself (and so repeat itself), `ends` makes it like to end."""
+    torch.manual_seed(seed)
+    tiny = dict(size="tiny", d_model=16, num_heads=2, d_ff=32, max_positions=64, tie="none")
+    model = Transformer(TransformerSettings.model_validate(tiny | changes), V, V).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(sharp)
+        # The output has no bias of its own; the last norm's, along the end symbol's row, is as good as one.
+        norm = model.decoder[-1].around_feedforward.norm if changes.get("norm") != "pre" else model.decoder_norm
+        assert isinstance(norm, torch.nn.LayerNorm)
+        row = model.output.weight[SYMBOLS.eos]
+        norm.bias.add_(ends * row / row.square().sum())
+    return model
+
+
+def texts(count: int, seed: int = 0) -> tuple[list[list[int]], list[int]]:
+    """Sources of mixed lengths with the end symbol, and limits."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, 9, (count,), generator=generator).tolist()
+    sources = [[*torch.randint(3, V, (n,), generator=generator).tolist(), SYMBOLS.eos] for n in lengths]
+    return sources, torch.randint(1, 34, (count,), generator=generator).tolist()
+
+
+def readable(
+    model: Transformer, sources: list[list[int]], limits: list[int], how: DecodingSettings, **more: Any
+) -> list[list[Hypothesis]]:
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(source) for source in sources], batch_first=True)
+    lengths = torch.tensor([len(source) for source in sources])
+    return decode(model, Padded.of(ids, lengths), torch.tensor(limits), SYMBOLS, how, **more)
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    def facts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool, bool]]]:
+        return [[(h.tokens, h.finished, h.looped) for h in hypotheses] for hypotheses in found]
+
+    assert facts(ours) == facts(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-5, rel=1e-5)
+        assert [h.log_prob for h in one] == pytest.approx([h.log_prob for h in other], abs=1e-5, rel=1e-5)
+
+
+VARIANTS = [
+    dict(norm="post", positions="sinusoidal"),
+    dict(norm="pre", positions="rotary", tie="all"),
+    dict(norm="pre", positions="learned"),
+    dict(norm="post", positions="none", tie="output"),
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
+@pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
+def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> None:
+    model, (sources, limits) = build(3, ends=2.0, **variant), texts(11)
+    found = DeviceEngine(model, SYMBOLS, slots=4).decode(sources, limits, how)
+    assert_same(found, readable(model, sources, limits, how))
+
+
+@given(
+    seed=st.integers(0, 3),
+    sharp=st.sampled_from([1.0, 4.0]),
+    ends=st.sampled_from([-2.0, 1.0, 5.0]),
+    width=st.integers(0, 5),
+    alpha=st.sampled_from([0.0, 0.6, 1.4]),
+    guard=st.booleans(),
+    slots=st.sampled_from([1, 2, 4, 16]),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=30, derandomize=True, database=None)
+def test_any_search_over_any_flow(
+    seed: int, sharp: float, ends: float, width: int, alpha: float, guard: bool, slots: int, data: st.DataObject
+) -> None:
+    model, (sources, limits) = build(seed, sharp, ends), texts(9, seed)
+    how = DecodingSettings(search="greedy", alpha=alpha, loop_guard=guard)
+    if width:
+        nbest = data.draw(st.integers(1, width))
+        how = DecodingSettings(beam=width, nbest=nbest, alpha=alpha, loop_guard=guard)
+    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(sources, limits, how)
+    assert_same(found, readable(model, sources, limits, how))
+
+
+def test_the_cases_are_not_all_alike() -> None:
+    """What the tests above are worth: texts that end, soon and late, texts that loop and texts that are cut."""
+    found = []
+    for seed, ends in itertools.product(range(4), (-2.0, 5.0)):
+        engine, (sources, limits) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)
+        found += [hypotheses[0] for hypotheses in engine.decode(sources, limits, DecodingSettings())]
+    assert any(best.finished and len(best.tokens) > 2 for best in found)
+    assert any(best.finished and len(best.tokens) <= 2 for best in found)
+    assert any(best.looped for best in found)
+    assert any(not best.finished and not best.looped for best in found)
+
+
+def learn_to_copy() -> Transformer:
+    """A model that has learnt to write what it reads, more or less."""
+    model = build(d_model=32, num_heads=4, norm="pre", tie="all", dropout=0.0).train()
+    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        lengths = torch.randint(1, 8, (32,), generator=generator)
+        src = torch.randint(3, V, (32, 8), generator=generator)
+        src = src.scatter(1, lengths[:, None], SYMBOLS.eos)
+        real = torch.arange(8) <= lengths[:, None]
+        tgt_in = torch.cat([torch.full((32, 1), SYMBOLS.bos), src[:, :-1]], dim=1)
+        logits = model(Padded.of(src, lengths + 1), Padded.of(tgt_in, lengths + 1))
+        torch.nn.functional.cross_entropy(logits[real], src[real]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.eval()
+
+
+def test_a_trained_model() -> None:
+    model, (sources, limits) = learn_to_copy(), texts(24)
+    for how in (DecodingSettings(search="greedy"), DecodingSettings(beam=4, nbest=3, alpha=1.0)):
+        found = DeviceEngine(model, SYMBOLS, slots=8).decode(sources, limits, how)
+        assert sum(hypotheses[0].finished for hypotheses in found) > 12
+        assert_same(found, readable(model, sources, limits, how))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
+def test_a_recorded_step_finds_the_same(how: DecodingSettings) -> None:
+    model, (sources, limits) = build(3, 4.0, 5.0), texts(40)
+    there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(sources, limits, how)
+    here = readable(model, sources, limits, how)
+    assert [[h.tokens for h in found] for found in there] == [[h.tokens for h in found] for found in here]
+    for one, other in zip(there, here, strict=True):
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
+
+
+def test_benches_are_found_again_and_make_room_for_others() -> None:
+    model, (sources, limits) = build(), texts(6)
+    engine = DeviceEngine(model, SYMBOLS, slots=2)
+    greedy, beam = DecodingSettings(search="greedy"), DecodingSettings()
+    first = engine.decode(sources, limits, greedy)
+    (bench,) = engine.benches.values()
+    assert engine.decode(sources, limits, greedy) == first
+    assert list(engine.benches.values()) == [bench]
+    engine.memory = bench.room.bytes(model) + 1
+    engine.decode(sources, limits, beam)
+    assert bench not in engine.benches.values()
+    assert all(room.room.slots == 1 for room in engine.benches.values())  # two would not have fitted
+    assert_same(engine.decode(sources, limits, greedy), first)
+
+
+def test_a_long_text_does_not_make_all_slots_long() -> None:
+    model = build()
+    sources, limits = [[5, 2], [7, 2], [8, 9, 2]], [3, 70, 64]
+    engine = DeviceEngine(model, SYMBOLS)
+    found = engine.decode(sources, limits, DecodingSettings(loop_guard=False))
+    assert sorted(bench.room.positions for bench in engine.benches.values()) == [64, 128]
+    assert_same(found, readable(model, sources, limits, DecodingSettings(loop_guard=False)))
+
+
+@pytest.mark.parametrize(
+    ("how", "more"),
+    [
+        (DecodingSettings(search="sample", nbest=2), dict(numbers=[4, 7, 1, 0])),
+        (DecodingSettings(no_repeat_ngram=2), {}),
+        (DecodingSettings(), dict(prefixes=[[5, 6], [], [9], []])),
+    ],
+    ids=["sampling", "constraint", "prefix"],
+)
+def test_what_slots_cannot_do_is_searched_as_usual(how: DecodingSettings, more: dict[str, Any]) -> None:
+    model, (sources, limits) = build(2, ends=1.0), texts(4)
+    engine = DeviceEngine(model, SYMBOLS)
+    assert not engine.covers(limits, how, more.get("prefixes"))
+    assert_same(engine.decode(sources, limits, how, **more), readable(model, sources, limits, how, **more))
+
+
+def test_positions_that_were_not_learned_are_left_to_the_model() -> None:
+    engine = DeviceEngine(build(positions="learned", max_positions=8), SYMBOLS)
+    assert engine.covers([8], DecodingSettings())
+    assert not engine.covers([9], DecodingSettings())
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert DeviceEngine(build(), SYMBOLS).decode([], [], DecodingSettings()) == []
+
+
+def test_mistakes_are_refused() -> None:
+    engine = DeviceEngine(build(), SYMBOLS)
+    with pytest.raises(ValueError, match="limit of one token"):
+        engine.decode([[5, 2]], [0], DecodingSettings())
+    with pytest.raises(ValueError, match="2 limits for 1"):
+        engine.decode([[5, 2]], [3, 4], DecodingSettings())
+    with pytest.raises(ValueError, match="training mode"):
+        DeviceEngine(build().train(), SYMBOLS)
+    with pytest.raises(ValueError, match="slots"):
+        DeviceEngine(build(), SYMBOLS, slots=0)
+
+
+def test_damaged_weights_come_to_light() -> None:
+    model = build()
+    with torch.no_grad():
+        model.output.weight.fill_(torch.nan)
+    with pytest.raises(UserError, match="NaN"):
+        DeviceEngine(model, SYMBOLS).decode([[5, 2]], [4], DecodingSettings(search="greedy"))

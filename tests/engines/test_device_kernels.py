@@ -1,0 +1,35 @@
+"""The kernels for a GPU compute what `TorchKernels` and the searches in torch say, here interpreted on the CPU."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.engines.kernels import TorchKernels
+
+INTERPRETED = Path(__file__).with_name("interpreted_device_kernels.py")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton comes with torch for GPUs only")
+def test_kernels_equal_what_they_replace() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, str(INTERPRETED)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["top", "look_back", "look_across", "add_norm", "inherit", "greedy", "beam"]
+
+
+def test_among_equal_logits_the_lowest_token_comes_first() -> None:
+    top = TorchKernels().top(torch.tensor([[1.0, 3.0, -0.0, 3.0, 0.0, -2.0, -2.0]]), 7, (3,))
+    assert top.tokens.tolist() == [[1, 0, 2, 4, 5, 6, 3]]
+    assert top.logits.tolist() == [[3.0, 1.0, 0.0, 0.0, -2.0, -2.0, -torch.inf]]
+
+
+def test_what_is_forbidden_still_has_its_share_of_the_mass() -> None:
+    logits = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
+    top = TorchKernels().top(logits, 12, (0, 5))
+    torch.testing.assert_close(top.mass, logits.logsumexp(-1))
+    assert top.logits.isneginf().sum(1).tolist() == [12 - 7] * 4
