@@ -206,7 +206,6 @@ def table(shape: Shape, device: torch.device, dtype: torch.dtype) -> Ours:
 
 def profile(ours: Ours, batch: int, width: int) -> None:
     """Print where one replayed step spends its time."""
-    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as watch
 
@@ -221,7 +220,7 @@ def profile(ours: Ours, batch: int, width: int) -> None:
         with watch(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
             for _ in range(steps):
                 bench.play.launch().look()
-    events = [event for event in seen.key_averages() if event.device_type == DeviceType.CUDA]
+    events = [event for event in seen.key_averages() if str(event.device_type).endswith("CUDA")]
     total, kernels = (sum(getattr(event, name) for event in events) for name in ("self_device_time_total", "count"))
     print(f"\none step of {batch} x {width} in the middle: {total / steps:.0f} us busy, {kernels / steps:.0f} kernels")
     for event in sorted(events, key=lambda event: -event.self_device_time_total)[:15]:

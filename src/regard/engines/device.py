@@ -78,7 +78,7 @@ class Replayed:
                 step()
         torch.cuda.current_stream(done.device).wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
             step()
         copies = [torch.empty(done.shape, dtype=done.dtype, pin_memory=True) for _ in range(AHEAD + 2)]
         self.copies = deque((copy, torch.cuda.Event()) for copy in copies)
