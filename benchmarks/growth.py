@@ -8,7 +8,8 @@
 
 Every axis changes one size and leaves the others. Memory is what the work needs while it lasts, and after a plus sign
 the weights and moments that stay. Under each curve stands its exponent, the slope on log-log paper over the upper half
-of the points: 1 is linear growth, 2 is quadratic, 0 is none. Nothing is compiled.
+of the points: 1 is linear growth, 2 is quadratic, 0 is none. Nothing is compiled. Seconds on a CPU are seconds of its
+threads' own work, except for stores.
 """
 
 import argparse
