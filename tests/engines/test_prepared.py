@@ -5,24 +5,27 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.attention import Padded, Tokens
-from regard.decoding import Symbols
+from regard.decoding import DecodingSettings, Ensemble, Hypothesis, Symbols, decode
 from regard.engines.prepared import Prepared
+from regard.engines.prepared_past import ROOM
+from regard.losses import cross_entropy
 from regard.models import Transformer, TransformerSettings
 
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 23
 SEEDS = settings(deadline=None, max_examples=25, derandomize=True, database=None)
+TINY: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, d_ff=24, encoder_layers=2, decoder_layers=2)
 
 
 def model(seed: int = 1, **changes: Any) -> Transformer:
-    """A small model with weights large enough to have opinions, biases and norms included."""
+    """A small model whose weights, biases and norms included, are large enough to have opinions."""
     torch.manual_seed(seed)
-    values: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, d_ff=24, encoder_layers=2, decoder_layers=2)
-    built = Transformer(TransformerSettings(**(values | changes)), VOCABULARY, VOCABULARY).eval()
+    built = Transformer(TransformerSettings(**(TINY | changes)), VOCABULARY, VOCABULARY).eval()
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -36,8 +39,12 @@ def batch(lengths: list[int], seed: int = 0) -> Tokens:
     return Padded.of(ids.masked_fill(torch.arange(max(lengths)) >= sizes[:, None], SYMBOLS.pad), sizes)
 
 
-def walk(stepper: Any, src: Tokens, moves: list[Any]) -> list[Tensor]:
-    """The logits along a walk: tokens (B, W) are a step, ("reorder", parents) and ("keep", sentences) rearrange."""
+Move = Tensor | tuple[str, Tensor]
+"""Tokens (B, W) are a step; ("reorder", parents) and ("keep", sentences) rearrange."""
+
+
+def walk(stepper: Any, src: Tokens, moves: list[Move]) -> list[Tensor]:
+    """The logits along the way."""
     state, found = stepper.start(src), []
     for move in moves:
         if isinstance(move, tuple):
@@ -46,6 +53,37 @@ def walk(stepper: Any, src: Tokens, moves: list[Any]) -> list[Tensor]:
             logits, state = stepper.step(move, state)
             found.append(logits)
     return found
+
+
+def random_moves(seed: int, sentences: int, steps: int, widen_first: bool = False) -> list[Move]:
+    """Steps, and between them hypotheses that are copied, dropped, added, and sentences that leave or change places."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    width, moves = 1, list[Move]()
+    if widen_first:
+        width = 3
+        moves.append(("reorder", torch.zeros(sentences, width, dtype=torch.long)))
+    for _ in range(steps):
+        moves.append(draw(3, VOCABULARY, sentences, width))
+        if draw(0, 4).item():
+            wanted = int(draw(1, 5)) if draw(0, 3).item() == 0 else width
+            moves.append(("reorder", draw(0, width, sentences, wanted)))
+            width = wanted
+        if sentences > 1 and draw(0, 5).item() == 0:
+            kept = torch.randperm(sentences, generator=generator)[: int(draw(1, sentences + 1))]
+            moves.append(("keep", kept))
+            sentences = len(kept)
+    return moves
+
+
+def assert_same_walk(reference: Transformer, src: Tokens, moves: list[Move]) -> None:
+    with torch.no_grad():
+        found, expected = walk(Prepared(reference), src, moves), walk(reference, src, moves)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
 VARIANTS: list[dict[str, Any]] = [
@@ -60,15 +98,128 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
-@torch.no_grad()
 def test_every_variant_gives_the_models_logits(variant: dict[str, Any]) -> None:
-    reference = model(**variant)
-    src = batch([5, 1, 7])
-    generator = torch.Generator().manual_seed(2)
-    moves: list[Any] = [torch.full((3, 1), SYMBOLS.bos), ("reorder", torch.zeros(3, 3, dtype=torch.long))]
-    for _ in range(6):
-        moves.append(torch.randint(3, VOCABULARY, (3, 3), generator=generator))
-        moves.append(("reorder", torch.randint(3, (3, 3), generator=generator)))
-    found, expected = (walk(stepper, src, moves) for stepper in (Prepared(reference), reference))
-    for ours, theirs in zip(found, expected, strict=True):
+    assert_same_walk(model(**variant), batch([5, 1, 7]), random_moves(2, sentences=3, steps=9))
+
+
+@SEEDS
+@given(seed=st.integers(0, 10_000), widen_first=st.booleans())
+def test_hypotheses_and_sentences_may_move_as_they_like(seed: int, widen_first: bool) -> None:
+    moves = random_moves(seed, sentences=4, steps=12, widen_first=widen_first)
+    assert_same_walk(model(), batch([4, 6, 2, 6], seed), moves)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_past_outgrows_its_room(width: int) -> None:
+    generator = torch.Generator().manual_seed(4)
+    moves: list[Move] = [torch.full((2, 1), SYMBOLS.bos), ("reorder", torch.zeros(2, width, dtype=torch.long))]
+    for place in range(3 * ROOM):
+        moves.append(torch.randint(3, VOCABULARY, (2, width), generator=generator))
+        # Now and then hypotheses live side by side for long, so that nothing can be swept out.
+        parents = torch.randint(width, (2, width), generator=generator)
+        moves.append(("reorder", torch.arange(width).expand(2, -1) if place // ROOM == 1 else parents))
+    assert_same_walk(model(), batch([3, 5]), moves)
+
+
+def test_dead_branches_are_swept_out() -> None:
+    stepper, parents = Prepared(model()), torch.tensor([[0, 0, 1, 1]])
+    _, state = stepper.step(torch.full((1, 1), SYMBOLS.bos), stepper.start(batch([4])))
+    for place in range(60):
+        state = state.reorder(parents if place else torch.zeros(1, 4, dtype=torch.long))
+        _, state = stepper.step(torch.full((1, 4), 5), state)
+    assert state.length == 61
+    assert state.past.nodes.room == 4 * ROOM  # 241 nodes were written; every path has 61 of its own
+
+
+def test_no_state_is_changed_by_what_is_done_with_it() -> None:
+    stepper, src = Prepared(model()), batch([4, 2])
+    begin = stepper.start(src)
+    first, second = torch.tensor([[3, 4], [5, 6]]), torch.tensor([[7, 8], [9, 3]])
+    _, state = stepper.step(torch.full((2, 1), SYMBOLS.bos), begin)
+    state = state.reorder(torch.zeros(2, 2, dtype=torch.long))
+    _, one = stepper.step(first, state)
+    _, other = stepper.step(second, state)  # the same state goes on in another way ...
+    _, again = stepper.step(first, state)
+    after_one, after_again = stepper.step(first, one)[0], stepper.step(first, again)[0]
+    assert torch.equal(after_one, after_again)  # ... and neither disturbs the other
+    assert not torch.allclose(after_one, stepper.step(first, other)[0])
+    assert torch.equal(stepper.step(torch.full((2, 1), 4), begin)[0], stepper.step(torch.full((2, 1), 4), begin)[0])
+
+
+def test_padding_and_neighbours_change_nothing() -> None:
+    stepper, src = Prepared(model()), batch([6, 2, 4])
+    together = walk(stepper, src, [torch.full((3, 1), SYMBOLS.bos), torch.full((3, 1), 5)])
+    for place, length in enumerate([6, 2, 4]):
+        alone = Padded.of(src.ids[place : place + 1, :length], torch.tensor([length]))
+        found = walk(stepper, alone, [torch.full((1, 1), SYMBOLS.bos), torch.full((1, 1), 5)])
+        for ours, theirs in zip(found, together, strict=True):
+            torch.testing.assert_close(ours[0], theirs[place], atol=1e-5, rtol=1e-5)
+
+
+SEARCHES = [
+    DecodingSettings(search="greedy"),
+    DecodingSettings(beam=4, nbest=4),
+    DecodingSettings(beam=3, no_repeat_ngram=2),
+    DecodingSettings(search="sample", nbest=3, top_k=8, seed=4),
+]
+
+
+def assert_same_answers(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    assert [[h.tokens for h in sentence] for sentence in found] == [[h.tokens for h in s] for s in expected]
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert (ours.finished, ours.looped) == (theirs.finished, theirs.looped)
+        assert ours.score == pytest.approx(theirs.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.search)
+@pytest.mark.parametrize("prefixes", [None, [[5, 6], [], [7], []]], ids=["free", "prefixes"])
+def test_every_search_finds_the_same(search: DecodingSettings, prefixes: list[list[int]] | None) -> None:
+    reference, src = model(3), batch([5, 9, 1, 4])
+    limits = torch.tensor([20, 40, 8, 30])
+    found = decode(Prepared(reference), src, limits, SYMBOLS, search, prefixes=prefixes)
+    assert_same_answers(found, decode(reference, src, limits, SYMBOLS, search, prefixes=prefixes))
+
+
+def test_an_ensemble_of_prepared_models() -> None:
+    models, src = [model(seed) for seed in (1, 2)], batch([5, 3])
+    limits, search = torch.tensor([12, 12]), DecodingSettings(beam=3, nbest=2)
+    found = decode(Ensemble([Prepared(each) for each in models]), src, limits, SYMBOLS, search)
+    assert_same_answers(found, decode(Ensemble(models), src, limits, SYMBOLS, search))
+
+
+def test_a_trained_model_translates_as_before() -> None:
+    torch.manual_seed(1)
+    trained = Transformer(TransformerSettings(**(TINY | dict(d_model=32, dropout=0.0))), VOCABULARY, VOCABULARY)
+    optimizer = torch.optim.Adam(trained.parameters(), 5e-3)
+    for step in range(150):  # the task: the source backwards
+        src = batch([5] * 24, seed=step)
+        backwards = src.ids.flip(1)
+        tgt = torch.cat([torch.full((24, 1), SYMBOLS.bos), backwards], dim=1)
+        labels = torch.cat([backwards, torch.full((24, 1), SYMBOLS.eos)], dim=1)
+        loss = cross_entropy(trained(src, Padded.of(tgt, torch.full((24,), 6))), labels, 0.0, ignore=SYMBOLS.pad)
+        optimizer.zero_grad()
+        (loss.sum / loss.count).backward()
+        optimizer.step()
+    trained.eval()
+    src, limits = batch([5] * 8, seed=999), torch.full((8,), 12)
+    for search in SEARCHES:
+        found = decode(Prepared(trained), src, limits, SYMBOLS, search)
+        assert_same_answers(found, decode(trained, src, limits, SYMBOLS, search))
+    assert sum(best.finished for best, *_ in found) >= 6  # it has learnt when to end
+
+
+def test_positions_that_were_not_learned_are_refused() -> None:
+    stepper = Prepared(model(positions="learned", max_positions=3))
+    moves: list[Move] = [torch.full((1, 1), 4)] * 3
+    assert len(walk(stepper, batch([3]), moves)) == 3
+    with pytest.raises(ValueError, match="position 3 is beyond"):
+        walk(stepper, batch([3]), [*moves, torch.full((1, 1), 4)])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_other_precisions_keep_theirs(positions: str) -> None:
+    reference = model(positions=positions).double()
+    src, moves = batch([5, 1, 7]), random_moves(2, sentences=3, steps=5)
+    for ours, theirs in zip(walk(Prepared(reference), src, moves), walk(reference, src, moves), strict=True):
+        assert ours.dtype == torch.float64
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import DEAD
-from regard.decoding.likeliest import likeliest
+from regard.decoding.likeliest import largest, likeliest, log_sum_exp
 from regard.decoding.stepper import Symbols
 
 
@@ -135,7 +135,7 @@ class Rules:
     def log_probs(self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor:
         """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
         logits = logits.float()
-        log_probs = logits - logits.logsumexp(dim=-1, keepdim=True)
+        log_probs = logits - log_sum_exp(logits, logits.amax(dim=-1, keepdim=True))
         forced = prefix.forced(log_probs, step)  # before anything is forbidden: what is given may be
         log_probs[..., self.symbols.never_produced] = DEAD
         for constraint in self.constraints:
@@ -147,14 +147,12 @@ class Rules:
     ) -> tuple[Tensor, Tensor]:
         """The `count` likeliest that may be written next: log probabilities (B, W, n) and tokens (B, W, n).
 
-        Where all that is forbidden are a few symbols, as many candidates more make up for them (n > count), and only
-        the candidates need a log probability: log P(y) = logit(y) - log sum exp(logits).
+        Where all that is forbidden are a few symbols, as many candidates more make up for them: n > count.
         """
         if self.constraints or step < prefix.longest:
-            return likeliest(self.log_probs(logits, history, prefix, step), count)
-        never, logits = self.symbols.never_produced, logits.float()
-        values, tokens = likeliest(logits, count + len(never))
-        log_probs = values - logits.logsumexp(dim=-1, keepdim=True)
+            return largest(self.log_probs(logits, history, prefix, step), count)
+        never = self.symbols.never_produced
+        log_probs, tokens = likeliest(logits.float(), count + len(never))
         for symbol in never:
             log_probs = log_probs.masked_fill(tokens == symbol, DEAD)
         return log_probs, tokens

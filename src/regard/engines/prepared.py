@@ -7,13 +7,14 @@
     no padding            but in the attention of the encoder, which needs rectangles
 
 `regard.models.Transformer` is the page to read; this is that page rewritten for speed on the CPU, and tests hold the
-two equal. The weights are copied: a model that is trained further needs another `Prepared`.
+two equal. Most weights are copied and some are shared with the model: train it further, and make another `Prepared`.
 
 B sentences, W hypotheses, R = B * W rows, S source, D model, H heads, K head size, V vocabulary, L layers, N real
 tokens; G trees of the past, which are B or R.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -36,6 +37,16 @@ class Memory:
     def keep(self, sentences: Tensor) -> "Memory":
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
         return Memory(self.keys.index_select(1, sentences), self.values.index_select(1, sentences), mask)
+
+    @cached_property
+    def layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Keys (B * H, K, S) and values (B * H, S, K) of each layer."""
+        return list(zip(self.keys.flatten(1, 2).unbind(0), self.values.flatten(1, 2).unbind(0), strict=True))
+
+    @cached_property
+    def rows_mask(self) -> Tensor | None:
+        """(B * H, 1, S)."""
+        return None if self.mask is None else self.mask.flatten(0, 1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class Prepared:
             model.src_embedding.weight.detach(),
             model.tgt_embedding.weight.detach(),
         )
-        self.positions = PositionTable(model.positions, self.head_dim)
+        self.positions = PositionTable(model.positions, self.head_dim, like=self.tgt_embedding)
         self.encoder = [PreparedEncoderLayer(layer) for layer in model.encoder]
         self.decoder = [PreparedDecoderLayer(layer) for layer in model.decoder]
         self.encoder_norm, self.decoder_norm = Norm(model.encoder_norm), Norm(model.decoder_norm)
@@ -149,18 +160,17 @@ class Prepared:
         width = tokens.numel() // state.past.trees
         past = state.past.grown(width)
         past_mask = past.mask()
-        memory_mask = None if memory.mask is None else memory.mask.flatten(0, 1)
         x = self.positions.embed(torch.embedding(self.tgt_embedding, tokens.flatten()), self.scale, place)
-        for layer, ((keys, values), newest), memory_keys, memory_values in zip(
-            self.decoder, past.written(width), memory.keys.flatten(1, 2), memory.values.flatten(1, 2), strict=True
+        for layer, (keys, values, newest), (memory_keys, memory_values) in zip(
+            self.decoder, past.layers(width), memory.layers, strict=True
         ):
             qkv = layer.attention.ask(x)
             self.positions.turn(qkv, place)
             parts = by_heads(qkv, past.trees)
-            newest.copy_(parts[1:])
-            x = layer.attention.join(x, attend(parts[0], keys.transpose(1, 2), values, past_mask))
-            q = by_heads(layer.cross_attention.ask(x), sentences)[0]
-            x = layer.cross_attention.join(x, attend(q, memory_keys, memory_values, memory_mask))
+            newest.copy_(parts.narrow(0, 1, 2))
+            x = layer.attention.join(x, attend(parts.select(0, 0), keys, values, past_mask))
+            q = by_heads(layer.cross_attention.ask(x), sentences).select(0, 0)
+            x = layer.cross_attention.join(x, attend(q, memory_keys, memory_values, memory.rows_mask))
             x = layer.feedforward(x)
         logits = torch.mm(self.decoder_norm(x), self.output)
         return logits.view(*tokens.shape, -1), PreparedState(memory, past, place + 1)

@@ -34,13 +34,10 @@ class Norm:
 
     def __init__(self, module: nn.Module) -> None:
         self.norm = module if isinstance(module, nn.LayerNorm) else None
-        if self.norm is not None:
-            self.weight, self.bias = self.norm.weight.detach().clone(), self.norm.bias.detach().clone()
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.norm is None:
-            return x
-        return torch.layer_norm(x, self.norm.normalized_shape, self.weight, self.bias, self.norm.eps)
+        norm = self.norm
+        return x if norm is None else torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 class Around:
@@ -88,7 +85,7 @@ class Looking:
 
 def by_heads(x: Tensor, groups: int) -> Tensor:
     """(R, P, H, K) in G groups -> (P, G, H, T, K)."""
-    return x.unflatten(0, (groups, -1)).permute(2, 0, 3, 1, 4)
+    return x.view(groups, -1, *x.shape[1:]).permute(2, 0, 3, 1, 4)
 
 
 def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -108,8 +105,8 @@ class PositionTable:
     the pair (x_2i, x_2i+1) as a complex number, times e^(i angle). What the positions do not use is None.
     """
 
-    def __init__(self, positions: Positions, head_dim: int) -> None:
-        self.positions, self.head_dim, self.size = positions, head_dim, 0
+    def __init__(self, positions: Positions, head_dim: int, like: Tensor) -> None:
+        self.positions, self.head_dim, self.like, self.size = positions, head_dim, like, 0
         self.added: Tensor | None = None
         self.turns: Tensor | None = None
 
@@ -118,12 +115,12 @@ class PositionTable:
         if size <= self.size or isinstance(self.positions, NoPositions):
             return
         self.size = size if isinstance(self.positions, Learned) else max(64, 2 * size)
-        places = torch.arange(self.size)
+        places = torch.arange(self.size, device=self.like.device)
         if isinstance(self.positions, Rotary):
             angles = places[:, None] * frequencies(self.head_dim, places.device)
             self.turns = torch.polar(torch.ones_like(angles), angles)[:, None, None]
         else:
-            self.added = self.positions(places)
+            self.added = self.positions(places).to(self.like.dtype)
 
     def embed(self, rows: Tensor, scale: float, places: Tensor | int) -> Tensor:
         """Rows (R, D) of an embedding, scaled, and where they stand added."""

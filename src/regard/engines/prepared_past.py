@@ -71,7 +71,7 @@ class Past:
         return Past.empty(trees, layers, num_heads, head_dim, like=self.nodes.tensor)
 
     def grown(self, width: int) -> "Past":
-        """A further node for each of `width` hypotheses, seen by that one alone, its keys and values yet to be filled."""
+        """A further node for each of `width` hypotheses, seen by that one alone; keys and values are to be filled."""
         past = self if self.count + width <= self.nodes.room else self._swept()
         count, nodes = past.count + width, past.nodes
         if count > nodes.room or nodes.used != past.count:
@@ -106,11 +106,13 @@ class Past:
         num_heads = self.nodes.tensor.size(3)
         return self.sees[:, None].expand(-1, num_heads, -1, -1).reshape(-1, *self.sees.shape[1:])
 
-    def written(self, width: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each layer, keys and values as one: of all nodes (2, G * H, n, K), and of the newest (2, G, H, W, K)."""
-        nodes = self.nodes.tensor[..., : self.count, :]
-        newest = nodes[..., self.count - width :, :]
-        return zip(nodes.flatten(2, 3).unbind(0), newest.unbind(0), strict=True)
+    def layers(self, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """For each layer keys (G * H, K, n), transposed, and values (G * H, n, K); and both of the newest nodes,
+        (2, G, H, W, K), to be filled."""
+        nodes = self.nodes.tensor.narrow(4, 0, self.count)
+        keys, values = nodes.flatten(2, 3).unbind(1)
+        newest = nodes.narrow(4, self.count - width, width)
+        return zip(keys.transpose(2, 3).unbind(0), values.unbind(0), newest.unbind(0), strict=True)
 
     def _swept(self) -> "Past":
         """Without the nodes nobody stands on, where that frees half of the room."""
