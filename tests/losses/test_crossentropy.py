@@ -1,10 +1,14 @@
 """Losses against torch's own and against their definitions in float64."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.losses import cross_entropy, projected_cross_entropy, r_drop
+from regard.losses import cross_entropy, projected_cross_entropy, projected_r_drop, r_drop
+
+GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
 def test_label_smoothing_equals_torch() -> None:
@@ -77,3 +81,44 @@ def test_projected_without_gradients_and_without_a_single_word() -> None:
     hidden, weight = torch.randn(3, 4), torch.randn(8, 4)
     loss = projected_cross_entropy(hidden, weight, torch.zeros(3, dtype=torch.long))
     assert (float(loss.sum), int(loss.count)) == (0.0, 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+def test_projected_r_drop_is_both_losses_and_their_divergence(
+    smoothing: float, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.losses.projected.AT_ONCE", {"cpu": 100, "cuda": 100})
+    torch.manual_seed(0)
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    hidden = torch.randn(4, 5, 4, dtype=dtype, device=device, requires_grad=True)
+    weight = torch.randn(16, 4, dtype=dtype, device=device, requires_grad=True)
+    labels = torch.tensor([[3, 1, 0, 0, 0], [15, 2, 7, 1, 0]], device=device)
+    loss = projected_r_drop(hidden, weight, labels, 5.0, smoothing)
+    first, second = (hidden @ weight.T).chunk(2)
+    one, two = cross_entropy(first, labels, smoothing), cross_entropy(second, labels, smoothing)
+    expected = (one.sum + two.sum + 5.0 * r_drop(first, second, labels)) / 2
+    torch.testing.assert_close(loss.sum, expected, atol=1e-4, rtol=1e-5, check_dtype=False)
+    torch.testing.assert_close(loss.nll, ((one.nll + two.nll) / 2).detach(), atol=1e-4, rtol=1e-5)
+    found = torch.autograd.grad(loss.sum * 0.7, (hidden, weight))
+    torch.testing.assert_close(
+        found, torch.autograd.grad(expected * 0.7, (hidden, weight)), atol=1e-4, rtol=1e-5, check_dtype=False
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=GPU)])
+def test_the_kernel_visits_rows_as_torch_does(dtype: torch.dtype, device: str) -> None:
+    from regard.losses.projected import paired, smoothed
+
+    torch.manual_seed(0)
+    z = torch.randn(2, 37, 9001).to(dtype)
+    labels = torch.randint(0, 9001, (37,))
+    labels[3] = 0
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-2
+    for visit in (partial(smoothed, smoothing=0.1, ignore=0), partial(paired, smoothing=0.1, strength=5.0, ignore=0)):
+        here = z[:1].clone() if "smoothed" in str(visit) else z.clone()
+        there = here.to(device)
+        found, expected = visit(there, labels.to(device)), visit(here, labels)
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-2)
+        torch.testing.assert_close(there.cpu(), here, rtol=tolerance, atol=tolerance)

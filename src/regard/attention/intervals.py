@@ -190,7 +190,7 @@ def interval_attention(
 
 
 @interval_attention.register_fake
-def _(q, k, v, lo, hi, first, last, seed, dropout):  # type: ignore[no-untyped-def]
+def _(q, k, v, lo, hi, first, last, seed, dropout):
     return q.new_empty(q.shape), q.new_empty(q.size(1), q.size(0), dtype=torch.float32)
 
 
@@ -215,17 +215,17 @@ def interval_attention_backward(
 
 
 @interval_attention_backward.register_fake
-def _(q, k, v, lo, hi, first, last, seed, dropout, out, lse, grad):  # type: ignore[no-untyped-def]
+def _(q, k, v, lo, hi, first, last, seed, dropout, out, lse, grad):
     return tuple(x.new_empty(x.shape) for x in (q, k, v))
 
 
-def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
+def _remember(ctx, inputs, output):
     *tensors, ctx.dropout = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(output[1])
 
 
-def _differentiate(ctx, grad, _):  # type: ignore[no-untyped-def]
+def _differentiate(ctx, grad, _):
     *inputs, out, lse = ctx.saved_tensors
     gradients = interval_attention_backward(*inputs, ctx.dropout, out, lse, grad)
     return (*gradients, None, None, None, None, None, None)

@@ -1,7 +1,7 @@
 """The softmax of many rows of scores, its loss and its gradient in one visit: what cross-entropy costs at a large V.
 
-Row by row: the scores are read once to find log sum exp, and a second time, from the cache, to be overwritten with
-p - q. In plain torch each of the operations below would read and write the whole matrix (M, V) again.
+Row by row: the scores are read once to find log sum exp, and again, from the cache, to be overwritten with dL/dz.
+In plain torch each operation would read and write the whole matrix (M, V) anew.
 
 M positions, V vocabulary.
 """
@@ -15,34 +15,89 @@ BLOCK = 4096
 
 
 @triton.jit
-def _visit(Z, LABELS, OBJECTIVE, NLL, V, smoothing, ignore, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    label = tl.load(LABELS + row)
+def _survey(Z, V, BLOCK: tl.constexpr):
+    """log sum exp and mean of a row."""
     top, total, mean = float("-inf"), 0.0, 0.0
     for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
-        z = tl.load(Z + row * V + places, mask=places < V, other=float("-inf")).to(tl.float32)
+        z = tl.load(Z + places, mask=places < V, other=float("-inf")).to(tl.float32)
         new_top = tl.maximum(top, tl.max(z, 0))
         total = total * tl.exp(top - new_top) + tl.sum(tl.exp(z - new_top), 0)
         mean += tl.sum(tl.where(places < V, z, 0.0), 0) / V
         top = new_top
-    lse = top + tl.log(total)
+    return top + tl.log(total), mean
+
+
+@triton.jit
+def _visit(Z, LABELS, OBJECTIVE, NLL, V, smoothing, ignore, BLOCK: tl.constexpr):
+    """dL/dz = p - q."""
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(LABELS + row)
+    Z += row * V
+    lse, mean = _survey(Z, V, BLOCK)
     real = tl.where(label == ignore, 0.0, 1.0)
-    nll = (lse - tl.load(Z + row * V + label).to(tl.float32)) * real
+    nll = (lse - tl.load(Z + label).to(tl.float32)) * real
     tl.store(NLL + row, nll)
     tl.store(OBJECTIVE + row, (1.0 - smoothing) * nll + smoothing * (lse - mean) * real)
     tl.debug_barrier()  # the label's score is read before it is overwritten
     for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
-        z = tl.load(Z + row * V + places, mask=places < V, other=0.0).to(tl.float32)
+        z = tl.load(Z + places, mask=places < V, other=0.0).to(tl.float32)
         q = tl.where(places == label, 1.0 - smoothing, 0.0) + smoothing / V
-        tl.store(Z + row * V + places, ((tl.exp(z - lse) - q) * real).to(Z.dtype.element_ty), mask=places < V)
+        tl.store(Z + places, ((tl.exp(z - lse) - q) * real).to(Z.dtype.element_ty), mask=places < V)
 
 
-def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> tuple[Tensor, Tensor]:
-    """Scores z (M, V), contiguous, become dL/dz; returned are the objective and the negative log-likelihood, summed."""
-    found = torch.empty(2, len(z), dtype=torch.float32, device=z.device)
-    if len(z):
-        _visit[(len(z),)](z, labels, found[0], found[1], z.size(1), smoothing, ignore, BLOCK=BLOCK, num_warps=8)
-    objective, nll = found.sum(dim=1)
-    return objective, nll
+@triton.jit
+def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, V, smoothing, strength, ignore, BLOCK: tl.constexpr):
+    """Both passes over one position, as `paired` in projected.py writes it down."""
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(LABELS + row)
+    ONE, TWO = Z + row * V, Z + (M + row) * V
+    lse_one, mean_one = _survey(ONE, V, BLOCK)
+    lse_two, mean_two = _survey(TWO, V, BLOCK)
+    forth, back = 0.0, 0.0  # KL(p || r), KL(r || p)
+    for first in range(0, V, BLOCK):
+        places = first + tl.arange(0, BLOCK)
+        log_p = tl.load(ONE + places, mask=places < V, other=float("-inf")).to(tl.float32) - lse_one
+        log_r = tl.load(TWO + places, mask=places < V, other=float("-inf")).to(tl.float32) - lse_two
+        apart = tl.where(places < V, log_p - log_r, 0.0)
+        forth += tl.sum(tl.exp(log_p) * apart, 0)
+        back -= tl.sum(tl.exp(log_r) * apart, 0)
+    real = tl.where(label == ignore, 0.0, 0.5)
+    nll = lse_one + lse_two - tl.load(ONE + label).to(tl.float32) - tl.load(TWO + label).to(tl.float32)
+    uniform = lse_one + lse_two - mean_one - mean_two
+    tl.store(NLL + row, nll * real)
+    objective = (1.0 - smoothing) * nll + smoothing * uniform + strength * 0.5 * (forth + back)
+    tl.store(OBJECTIVE + row, objective * real)
+    tl.debug_barrier()
+    for first in range(0, V, BLOCK):
+        places = first + tl.arange(0, BLOCK)
+        log_p = tl.load(ONE + places, mask=places < V, other=0.0).to(tl.float32) - lse_one
+        log_r = tl.load(TWO + places, mask=places < V, other=0.0).to(tl.float32) - lse_two
+        p, r, apart = tl.exp(log_p), tl.exp(log_r), log_p - log_r
+        q = tl.where(places == label, 1.0 - smoothing, 0.0) + smoothing / V
+        d_one = p - q + strength * 0.5 * (p * (apart - forth) + p - r)
+        d_two = r - q + strength * 0.5 * (r * (-apart - back) + r - p)
+        tl.store(ONE + places, (d_one * real).to(Z.dtype.element_ty), mask=places < V)
+        tl.store(TWO + places, (d_two * real).to(Z.dtype.element_ty), mask=places < V)
+
+
+def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
+    """Scores z (M, V), contiguous, become dL/dz; returned are the objective and the nll, summed."""
+    found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
+    if len(labels):
+        _visit[(len(labels),)](
+            z, labels, found[0], found[1], z.size(-1), smoothing, ignore, BLOCK=BLOCK, num_warps=8
+        )  # fmt: skip
+    return found.sum(dim=1)
+
+
+def visit_pairs(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore: int) -> Tensor:
+    """The same for the two passes of R-Drop, z (2, M, V)."""
+    found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
+    if len(labels):
+        _visit_pair[(len(labels),)](
+            z, labels, found[0], found[1], len(labels), z.size(-1), smoothing, strength, ignore, BLOCK=BLOCK,
+            num_warps=8,
+        )  # fmt: skip
+    return found.sum(dim=1)

@@ -7,6 +7,7 @@ B sentences, S source, T target, V vocabulary.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
 from regard.engines.searching import Searching
 from regard.errors import UserError
-from regard.losses import Loss, cross_entropy, projected_cross_entropy, r_drop
+from regard.losses import Loss, projected_cross_entropy, projected_r_drop
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models import Attentions
 from regard.tasks.streaming import cut, stretches
@@ -84,18 +85,15 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
         """The objective, summed over the real target tokens of a batch."""
-        smoothing = self.objective.label_smoothing
-        if not (self.objective.r_drop and model.training):
-            return model(batch.source, batch.target, lambda hidden, weight: projected_cross_entropy(
-                hidden, weight, batch.labels, smoothing, ignore=PAD
-            ))  # fmt: skip
-        # One pass over the batch taken twice: dropout falls differently on either half (Liang et al. 2021, equation 4).
-        both = batch.twice()
-        first, second = model(both.source, both.target).chunk(2)
-        one, two = (cross_entropy(logits, batch.labels, smoothing, ignore=PAD) for logits in (first, second))
-        apart = r_drop(first, second, batch.labels, ignore=PAD)
-        total = (one.sum + two.sum + self.objective.r_drop * apart) / 2
-        return Loss(total, one.count, (one.nll + two.nll) / 2)
+        smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
+        if not (strength and model.training):
+            return model(
+                batch.source, batch.target, partial(projected_cross_entropy, labels=batch.labels, smoothing=smoothing)
+            )
+        # One pass over the batch taken twice: dropout falls differently on either half.
+        twice = batch.twice()
+        read_out = partial(projected_r_drop, labels=batch.labels, strength=strength, smoothing=smoothing)
+        return model(twice.source, twice.target, read_out)
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""

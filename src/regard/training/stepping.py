@@ -109,7 +109,8 @@ class _Graph(Generic[B]):
         self.scale = torch.zeros((), device=stepping.world.device)
         self.graph = torch.cuda.CUDAGraph()
         stepping.state.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph, stream=stepping.stream):
+        # Thread-local: the thread that prepares batches may go on pinning memory meanwhile.
+        with torch.cuda.graph(self.graph, stream=stepping.stream, capture_error_mode="thread_local"):
             self.sums = stepping.backward(self.batch, self.scale)
             self.norm = stepping.update()
         stepping.state.optimizer.zero_grad(set_to_none=True)  # the gradients live on in the graph
