@@ -272,11 +272,14 @@ def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 40, 400])
-def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, workers: int) -> None:
+@pytest.mark.parametrize("most", [50, 1000])
+def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, workers: int, most: int) -> None:
     lengths = [1 + number * 17 % 30 for number in range(count)]
-    found = shares(lengths, 200, workers)
+    found = shares(lengths, 200, most, workers)
     assert sorted(index for share in found for index in share) == list(range(count))
     assert len(found) >= min(workers, count)
+    for share in found:
+        assert len(share) == 1 or len(share) * max(lengths[index] for index in share) <= most
 
 
 def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
