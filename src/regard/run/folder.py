@@ -7,6 +7,7 @@ store/train, store/valid         tokenised pairs; made again whenever what they 
 checkpoints/                     the weights (see training/checkpoint.py)
 metrics.jsonl                    losses and scores over time
 evaluations/*.json, *.html       what was measured and drawn afterwards
+exports/                         the model in the format of other programs (see run/exports.py)
 """
 
 from collections.abc import Callable, Iterable, Iterator
