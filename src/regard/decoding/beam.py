@@ -7,7 +7,7 @@ Three decisions make it exact about what it promises:
 - Ended hypotheses wait in a pool, ranked by log P / lp (Wu et al. 2016, eq. 14). As log P only falls and lp only
   grows, log P(live) / lp(limit) bounds all that a live hypothesis can become. A sentence stops when no live one can
   still enter the pool, so that stopping early never changes the answer.
-- A sentence that has stopped leaves the batch at once.
+- A sentence that has stopped leaves the batch, together with others where the batch is large.
 
 Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens written so far, V vocabulary.
 """
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decoding.constraints import ForcedPrefix, Rules
-from regard.decoding.hypothesis import DEAD, Hypothesis, Texts, length_penalty
+from regard.decoding.hypothesis import DEAD, Hypothesis, Texts, length_penalty, may_leave
 from regard.decoding.stepper import S, Stepper
 
 
@@ -80,9 +80,9 @@ def beam_search(
     history = limits.new_zeros((len(limits), 1, 0))
     tokens = limits.new_full((len(limits), 1), rules.symbols.bos)
     state = stepper.start(source)
-    soonest, last = totals.aminmax()
+    soonest = int(totals.min())
 
-    for step in range(int(last)):
+    for step in range(int(totals.max())):
         logits, state = stepper.step(tokens, state)
         candidates = Candidates.best(live, *rules.likeliest(logits, history, prefix, step, 2 * width), 2 * width)
         endings, chosen = _divide(candidates, rules.symbols.eos, width)
@@ -100,7 +100,8 @@ def beam_search(
             live = live.masked_fill(cut, DEAD)
 
         done = ~(_bound(live, totals, rules.alpha) > pool.worst_finished())
-        if bool(done.any()):
+        live = live.masked_fill(done[:, None], DEAD)  # who is done and still here writes nothing more
+        if may_leave(done):
             for sentence, found in zip(sentences[done].tolist(), pool.keep(done).hypotheses(), strict=True):
                 ended = [hypothesis for hypothesis in found if hypothesis.finished]
                 answers[sentence] = ended or found
@@ -108,7 +109,7 @@ def beam_search(
             if not len(stay):
                 break
             state, prefix, pool = state.keep(stay), prefix.keep(stay), pool.keep(stay)
-            sentences, totals, live = sentences[stay], totals[stay], live[stay]
+            sentences, totals, soonest, live = sentences[stay], totals[stay], int(totals[stay].min()), live[stay]
             parents, tokens, grown = parents[stay], tokens[stay], grown[stay]
         state, history = state.reorder(parents), grown
     return answers

@@ -38,6 +38,16 @@ def length_penalty(length: Tensor, alpha: float) -> Tensor:
     return ((5.0 + length.float()) / 6.0) ** alpha
 
 
+def may_leave(done: Tensor) -> bool:
+    """(B,) bool: whether the sentences that are done leave the batch now.
+
+    To leave, the others' memories are copied together; that costs about as much as half a step, so it waits until an
+    eighth of the batch is done.
+    """
+    count = int(done.sum())
+    return count > 0 and 8 * count >= len(done)
+
+
 @dataclass(frozen=True)
 class Texts:
     """Hypotheses (B, K) as tensors; a place whose score is minus infinity is empty."""

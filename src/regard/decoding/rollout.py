@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.constraints import ForcedPrefix, Rules
-from regard.decoding.hypothesis import Hypothesis, Texts, length_penalty
+from regard.decoding.hypothesis import Hypothesis, Texts, length_penalty, may_leave
 from regard.decoding.stepper import S, Stepper
 
 
@@ -77,7 +77,7 @@ def rollout(
         going = ~(texts.finished | texts.looped) & (step + 1 < totals)
 
         done = ~going.any(dim=1)
-        if bool(done.any()):
+        if may_leave(done):
             for sentence, found in zip(sentences[done].tolist(), _scored(texts.keep(done), rules), strict=True):
                 answers[sentence] = found
             stay = (~done).nonzero()[:, 0]

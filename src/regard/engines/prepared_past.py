@@ -44,7 +44,13 @@ class Nodes:
     def moved(self, count: int, room: int) -> "Nodes":
         """The first `count` nodes, copied to where there is `room`."""
         tensor = self.tensor.new_empty(*self.tensor.shape[:4], room, self.tensor.size(5))
-        tensor[..., :count, :] = self.tensor[..., :count, :]
+        tensor.narrow(4, 0, count).copy_(self.tensor.narrow(4, 0, count))
+        return Nodes(tensor, count)
+
+    def keep(self, trees: Tensor, count: int) -> "Nodes":
+        """The first `count` nodes of these trees, copied to where there is as much room."""
+        tensor = self.tensor.new_empty(*self.tensor.shape[:2], len(trees), *self.tensor.shape[3:])
+        torch.index_select(self.tensor.narrow(4, 0, count), 2, trees, out=tensor.narrow(4, 0, count))
         return Nodes(tensor, count)
 
 
@@ -97,7 +103,7 @@ class Past:
     def keep(self, trees: Tensor) -> "Past":
         """Only these trees, in this order; one may be asked for twice."""
         sees = None if self.sees is None else self.sees.index_select(0, trees)
-        return Past(Nodes(self.nodes.tensor.index_select(2, trees), self.count), self.count, sees)
+        return Past(self.nodes.keep(trees, self.count), self.count, sees)
 
     def mask(self) -> Tensor | None:
         """(G * H, W, n), to be added to the scores of every layer; None where nothing is hidden."""

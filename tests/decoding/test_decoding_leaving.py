@@ -1,0 +1,58 @@
+"""Sentences that are done leave a batch in groups; those that wait for company write nothing more."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
+from torch import Tensor
+
+from regard.decoding import DecodingSettings, decode
+from regard.decoding.hypothesis import may_leave
+
+
+def test_an_eighth_leaves_together() -> None:
+    def leaves(done: int, of: int) -> bool:
+        return may_leave(torch.arange(of) < done)
+
+    assert not leaves(0, 3)
+    assert leaves(1, 8)
+    assert not leaves(1, 9)
+    assert leaves(2, 9)
+    assert leaves(40, 40)
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@settings(deadline=None, max_examples=6, derandomize=True, database=None)
+@given(seed=st.integers(0, 10_000))
+def test_waiting_to_leave_changes_no_answer(search: str, seed: int) -> None:
+    model, sentences = MockStepper(9, seed, eos_bonus=0.5), list(range(30))
+    limits = torch.tensor([1 + (7 * sentence) % 13 for sentence in sentences])
+    chosen = DecodingSettings.model_validate({"search": search, "nbest": 1 if search == "greedy" else 3})
+    together = decode(model, sentences, limits, SYMBOLS, chosen, numbers=sentences)
+    for sentence in sentences:
+        one = limits[sentence : sentence + 1]
+        assert decode(model, [sentence], one, SYMBOLS, chosen, numbers=[sentence])[0] == together[sentence]
+
+
+class Counting:
+    """A stepper that counts the sentences it is asked for."""
+
+    def __init__(self, inner: MockStepper) -> None:
+        self.inner = inner
+        self.sentences: list[int] = []
+
+    def start(self, source: list[int]) -> MockState:
+        return self.inner.start(source)
+
+    def step(self, tokens: Tensor, state: MockState) -> tuple[Tensor, MockState]:
+        self.sentences.append(len(tokens))
+        return self.inner.step(tokens, state)
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_a_large_batch_thins_in_few_moves(search: str) -> None:
+    counting, limits = Counting(MockStepper(8, eos_bonus=-1e9)), torch.arange(1, 33)
+    decode(counting, list(range(32)), limits, SYMBOLS, DecodingSettings.model_validate({"search": search}))
+    assert counting.sentences[:9] == [32, 32, 32, 32, 28, 28, 28, 28, 24]
+    assert counting.sentences[-1] == 1
