@@ -21,6 +21,7 @@ from benchmarks.table import Results, facts_of_machine, markdown, screen
 from benchmarks.worker import Facts, PeerError, Worker
 from benchmarks.workload import PAIRS, Workload, captions, corpus
 
+from regard.errors import UserError
 from regard.files import write_json
 
 
@@ -44,8 +45,8 @@ DECODINGS = [Decoding(width, size, batches) for size, batches in ((64, 1), (1, 8
 class Bench:
     """The contenders that are still in the race, and what was found so far."""
 
-    def __init__(self, workload: Workload, shape: Shape) -> None:
-        self.workload, self.shape = workload, shape
+    def __init__(self, workload: Workload, shape: Shape, rounds: int, least: float) -> None:
+        self.workload, self.shape, self.rounds, self.least = workload, shape, rounds, least
         self.workers: dict[Peer, Worker] = {}
         self.results = Results(UNIT.name)
 
@@ -70,7 +71,7 @@ class Bench:
     def turn(self, number: int, steps: int) -> None:
         """One round: every measure, every contender; a round before the first only warms up."""
         peers = list(self.workers)
-        first = number % len(peers)
+        first = number * len(peers) // self.rounds  # in one round early, in another late
         order = peers[first:] + peers[:first]
         batches = self.workload.training(max(number, 0), steps if number >= 0 else 1)
         tokens = sum(batch.tokens for batch in batches)
@@ -80,8 +81,9 @@ class Bench:
         for decoding in DECODINGS:
             sources = self.workload.sources(number + 1, decoding.size, decoding.batches)
             tokens = decoding.size * decoding.batches * OUTPUT
+            asked = (sources, decoding.width, OUTPUT, self.least if number >= 0 else 0.0)
             for peer in order:
-                self.measure(peer, decoding.name, number, tokens, "decode", sources, decoding.width, OUTPUT)
+                self.measure(peer, decoding.name, number, tokens, "decode", *asked)
 
     def measure(self, peer: Peer, measure: str, number: int, tokens: int, *question: object) -> None:
         """One figure, tokens a second, unless the contender has failed here before or fails now."""
@@ -100,8 +102,9 @@ class Bench:
             worker.close()
 
 
-def run(peers: list[Peer], workload: Workload, shape: Shape, rounds: int, steps: int) -> Results:
-    bench = Bench(workload, shape)
+def run(peers: list[Peer], workload: Workload, shape: Shape, rounds: int, steps: int, least: float = 0.5) -> Results:
+    """Every round of it; a decoding is measured for `least` seconds."""
+    bench = Bench(workload, shape, rounds, least)
     try:
         for peer in peers:
             bench.enter(peer)
@@ -146,9 +149,9 @@ def main(arguments: list[str] | None = None) -> None:
             else captions(PAIRS, shape.vocabulary)
         )
         results = run(peers, Workload(examples, options.tokens), shape, options.rounds, options.steps)
-    except PeerError as problem:
+    except (PeerError, UserError) as problem:
         sys.exit(str(problem))
-    text = f"{options.src} and {options.tgt}" if options.src else "generated captions"
+    text = f"{Path(options.src).name} and {Path(options.tgt).name}" if options.src else "generated captions"
     machine = facts_of_machine(shape, options.tokens, options.rounds, text)
     (markdown if options.markdown else screen)(results, machine)
     if options.json:

@@ -42,9 +42,9 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 def test_a_contender_answers_refuses_and_dies_in_one_line(worker: Worker) -> None:
     assert worker.ask("build", Shape(), ["unwanted"]) == Facts("7", None)
-    assert worker.ask("decode", [("ab", None)], 16, 16) >= 0
+    assert worker.ask("decode", [("ab", None)], 16, 16, 0.01) >= 0
     with pytest.raises(PeerError, match=r"^ValueError: wrote 4 to 4 tokens where 16 were asked for$"):
-        worker.ask("decode", [("ab", None)], 4, 16)
+        worker.ask("decode", [("ab", None)], 4, 16, 0.0)
     with pytest.raises(PeerError, match=r"^RuntimeError: no luck$"):
         worker.ask("train", ["live"])
     with pytest.raises(PeerError, match=r"^its process ended with 3: out of everything$"):
@@ -57,7 +57,7 @@ def test_a_round_of_everything(tmp_path: Path) -> None:
     """All measures of two contenders; a third that cannot be built is named and left out."""
     shape = Shape(vocabulary=100, d_model=16, num_heads=2, d_ff=16, layers=1)
     broken = Peer("broken", "Broken", "nowhere", "Nothing")
-    results = cpu.run([UNIT, broken, OURS], Workload(captions(200, 100), 64), shape, rounds=1, steps=1)
+    results = cpu.run([UNIT, broken, OURS], Workload(captions(200, 100), 64), shape, rounds=1, steps=1, least=0)
     assert list(results.contenders) == ["torch", "regard"]
     assert list(results.figures) == [
         "training", "greedy, batch 64", "beam 4, batch 64", "greedy, batch 1", "beam 4, batch 1",
@@ -98,3 +98,8 @@ def test_bad_options_are_refused(words: list[str], complaint: str, capsys: pytes
 def test_an_unknown_peer_ends_the_command_at_once() -> None:
     with pytest.raises(SystemExit, match="no peer is called nematus"):
         cpu.main(["--peers", "nematus"])
+
+
+def test_a_missing_corpus_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"nowhere\.en"):
+        cpu.main(["--src", "nowhere.en", "--tgt", "nowhere.de"])
