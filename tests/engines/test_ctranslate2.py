@@ -258,6 +258,7 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
         for found in answer:
             expected = likelihood(dates.model, source, found.tokens)[: len(found.tokens) + found.finished]
             assert found.log_prob == pytest.approx(sum(expected), abs=1e-2)
+    assert drawn(1, top_k=10**6) == drawn(1), "as many as there are is all of them"
     likeliest = [[answer[0].tokens] for answer in dates.readable.decode(sources, limits, GREEDY)]
     assert [[each.tokens for each in answer] for answer in drawn(1, top_k=1, nbest=3)] == likeliest
 
@@ -290,6 +291,15 @@ def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
             CTranslate2Engine(dates.folders["float32"], SYMBOLS, "float16")
     with pytest.raises(UserError, match="4096 positions"):
         dates.engine().decode([[5] * 5000], [5050], GREEDY)
+
+
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    model = random_model()
+    with torch.no_grad():
+        model.decoder[0].feedforward.widen.weight[0, 0] = torch.nan
+    with pytest.raises(UserError, match="NaN"):
+        to_ctranslate2(model, SYMBOLS, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_without_the_package_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def translate(
       regard translate runs/de runs/de-2 runs/de-3 -i input.txt       an ensemble
       regard translate runs/de -i input.txt --nbest 5 --json
       regard translate runs/de --search sample --temperature 0.8 --seed 7
+      regard translate runs/de -i input.txt --engine ctranslate2      8 bits, on a CPU
     """
     refuse_overwriting(output, (input_, prefix_file))
     if prefix and prefix_file:

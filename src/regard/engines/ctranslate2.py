@@ -64,7 +64,9 @@ class CTranslate2Engine:
         self.folder, self.quantization, self.device = folder, quantization, device or torch.device("cpu")
         self.end, self.never = str(symbols.eos), {str(number) for number in symbols.never_produced}
         self.workers = 1 if self.device.type == "cuda" else workers or torch.get_num_threads()
-        self.positions: int | None = read_json(folder / "config.json")["regard"]["positions"]
+        known = read_json(folder / "config.json")["regard"]
+        self.positions: int | None = known["positions"]
+        self.vocabulary: int = known["vocabulary"]
         self.pool = self._pool(self.workers, threads=1)
 
     def decode(
@@ -81,6 +83,8 @@ class CTranslate2Engine:
         if settings.search == "sample":  # a worker seeds its generator when it first draws, and never again
             library().set_random_seed((settings.seed * 1_000_003 + (numbers[0] if numbers else 0)) % 2**31)
             pool = self._pool(1, threads=self.workers)
+            if settings.top_k >= self.vocabulary:  # it refuses more than there are
+                settings = settings.model_copy(update={"top_k": 0})
         given = zip(sources, prefixes or [()] * len(sources), limits, strict=True)
         questions = [self._question(*each) for each in given]
         answers = self._ask(pool, questions, settings)
@@ -165,11 +169,6 @@ class CTranslate2Engine:
         return sorted(found, key=lambda each: -each.score)[: settings.nbest]
 
     def _hypothesis(self, text: list[str], log_prob: float, settings: DecodingSettings) -> Hypothesis:
-        if math.isnan(log_prob):
-            raise UserError(
-                "the model's probabilities are not numbers (NaN)",
-                "its weights are damaged or its training diverged: use an earlier checkpoint",
-            )
         finished = text[-1:] == [self.end]
         tokens = [int(name) for name in (text[:-1] if finished else text)]
         looped = settings.loop_guard and not finished and bool(LoopGuard()(torch.tensor([[tokens]])))

@@ -50,6 +50,8 @@ def refuse_unknown(quantization: str) -> None:
 def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
     """Write `model` as a folder that CTranslate2 loads, whole or not at all; its weights are kept as `quantization`."""
     refuse_unknown(quantization)
+    if not all(bool(weights.isfinite().all()) for weights in model.parameters()):  # its ReLU would hide them
+        raise UserError("the model's weights are not all numbers (NaN)", "use an earlier checkpoint")
     spec = specification(model)
     for side, embedding in (("source", model.src_embedding), ("target", model.tgt_embedding)):
         getattr(spec, f"register_{side}_vocabulary")([str(number) for number in range(len(embedding.weight))])
@@ -57,8 +59,8 @@ def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantizat
     config.bos_token = config.decoder_start_token = str(symbols.bos)
     config.eos_token, config.unk_token = str(symbols.eos), str(symbols.pad)
     config.layer_norm_epsilon = EPSILON
-    bounded = model.settings.positions != "rotary"
-    config.add_attribute("regard", {"positions": len(position_table(model)) if bounded else None})
+    positions = None if model.settings.positions == "rotary" else len(position_table(model))
+    config.add_attribute("regard", {"positions": positions, "vocabulary": len(model.tgt_embedding.weight)})
     spec.validate()
     spec.optimize(quantization=quantization)
     with replacing(folder, folder=True) as place:
