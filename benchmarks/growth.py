@@ -147,7 +147,8 @@ def shown(row: Row) -> str:
     if row["seconds"] is None:
         return "no memory"
     held = f" + {row['held'] / MIB:,.0f}" if row["axis"] != PAIRS else ""
-    return f"{1000 * row['seconds']:,.1f} ms, {row['memory'] / MIB:,.1f}{held} MiB"
+    time = f"{row['seconds']:,.1f} s" if row["seconds"] >= 10 else f"{1000 * row['seconds']:,.1f} ms"
+    return f"{time}, {row['memory'] / MIB:,.1f}{held} MiB"
 
 
 def exponent(rows: Sequence[Row], what: str) -> float:
@@ -223,7 +224,7 @@ def draw(panel: Any, label: str, series: dict[str, list[Row]], what: str) -> Non
     panel.xaxis.set_major_locator(FixedLocator(values[:: -math.ceil(len(values) / 5)]))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_minor_locator(NullLocator())
     low, high = panel.get_ylim()
@@ -269,7 +270,8 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         folder = options.stores or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rows += measure_stores(options.pairs, folder, options.workers)
     on_gpu = options.device == "cuda"
-    threads = f"{options.threads or torch.get_num_threads()} threads"
+    count = options.threads or torch.get_num_threads()
+    threads = f"{count} thread{'s' * (count != 1)}"
     where = f"{torch.cuda.get_device_name()}, bf16" if on_gpu else f"CPU ({platform.machine()}, {threads}), fp32"
     return {"where": f"{where}, torch {torch.__version__}", "rows": rows}
 
