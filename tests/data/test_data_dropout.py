@@ -8,6 +8,7 @@ import pytest
 from regard.data import dropout as dropout_module
 from regard.data.arrays import SEEN
 from regard.data.batching import Batches
+from regard.data.collate import Batch
 from regard.data.corpora import Corpus
 from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL
@@ -110,5 +111,6 @@ def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
     for step in range(20):
         drawn = batches.batch(step)
         (batch,) = drawn.micro
+        assert isinstance(batch, Batch)
         assert len(batch) * max(batch.src.shape[1], batch.labels.shape[1]) <= 80 or len(batch) == 1
         assert drawn.tokens == batch.tokens
