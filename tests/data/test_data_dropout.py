@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from regard.data import dropout as dropout_module
+from regard.data import parallel as parallel_module
 from regard.data.arrays import SEEN
 from regard.data.batching import Batches
 from regard.data.collate import Batch
@@ -85,6 +86,7 @@ def test_any_process_count_and_every_time_the_same(
 ) -> None:
     monkeypatch.setattr(dropout_module, "CHUNK_PAIRS", 1)
     monkeypatch.setattr(dropout_module, "CHUNK_WORDS", 2)
+    monkeypatch.setattr(parallel_module, "ALONE", 2)
     make(tmp_path, store)
     make(tmp_path / "again", store, workers=2)
     one, two = (

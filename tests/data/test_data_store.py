@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from regard.data import digests as digests_module
+from regard.data import parallel as parallel_module
 from regard.data import store as store_module
 from regard.data.arrays import META, SEEN, Ragged, RaggedWriter, damaged, made_from, map_array, smallest_unsigned
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL, RATIO_FROM, FilterReport, Filters
-from regard.data.parallel import count_workers, map_in_order
+from regard.data.parallel import ALONE, count_workers, map_in_order
 from regard.data.settings import DataSettings
 from regard.data.store import Encoder, Store, open_or_build
 from regard.errors import UserError
@@ -138,6 +139,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_any_number_of_processes_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(parallel_module, "ALONE", 2)
     corpora = write(tmp_path, sentences(300) + sentences(40))
     alone = make(tmp_path, corpora, ALL_FILTERS)
     content = written(tmp_path / "store")
@@ -152,6 +154,7 @@ def test_any_number_of_processes_gives_the_same(tmp_path: Path, monkeypatch: pyt
 
 def test_an_error_in_the_input_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(parallel_module, "ALONE", 2)
     corpora = write(tmp_path, sentences(100))
     with (tmp_path / "a.tsv").open("ab") as stream:
         stream.write(b"alone\n")
@@ -325,4 +328,4 @@ def test_zero_workers_means_every_core() -> None:
 
 def test_a_process_that_dies_is_reported() -> None:
     with pytest.raises(UserError, match="ended unexpectedly"):
-        list(map_in_order(Encoder.from_json, ("damaged", "damaged", KEEP_ALL), iter([[]] * 20), 2))
+        list(map_in_order(Encoder.from_json, ("damaged", "damaged", KEEP_ALL), iter([[]] * (ALONE + 1)), 2))
