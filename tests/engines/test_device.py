@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from regard.attention import Padded
 from regard.decoding import DecodingSettings, Hypothesis, Symbols, decode
 from regard.engines.device import DeviceEngine
+from regard.engines.following import Following
 from regard.errors import UserError
 from regard.models import Transformer, TransformerSettings
 
@@ -217,3 +218,21 @@ def test_damaged_weights_come_to_light() -> None:
         model.output.weight.fill_(torch.nan)
     with pytest.raises(UserError, match="NaN"):
         DeviceEngine(model, SYMBOLS).decode([[5, 2]], [4], DecodingSettings(search="greedy"))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_an_engine_follows_a_model_in_training(positions: str) -> None:
+    model = build(positions=positions)
+    sources, limits = texts(5)
+    follow, how = Following(SYMBOLS, torch.float32), DecodingSettings(search="greedy")
+    for seed in range(3):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+        model.eval()
+        with torch.no_grad():
+            engine = follow(model)
+            assert_same(engine.decode(sources, limits, how), readable(model, sources, limits, how))
+        model.train()
+    assert len(engine.benches) == 1

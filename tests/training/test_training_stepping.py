@@ -15,7 +15,7 @@ from regard.tasks.translation import Objective, Translation
 from regard.text.symbols import EOS
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
-from regard.training.stepping import Captured, choose_stepping, uncompiled
+from regard.training.stepping import Captured, as_written, choose_stepping
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 EXECUTIONS = [
@@ -58,7 +58,7 @@ def trained(
         state.progress.step += 1
     if captured:
         assert isinstance(take, Captured) and len(take.graphs) == 1
-    with uncompiled(), torch.no_grad():
+    with as_written(world), torch.no_grad():
         model.eval()
         batch = next(steps(1)).micro[0].to(device)
         losses.append(float(task.loss(model, batch).sum))

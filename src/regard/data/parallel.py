@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from regard.errors import UserError
 
-ALONE = 10  # so few chunks are done here: starting processes takes longer
+ALONE = 100  # so few chunks are done here, by the tokenizer's own threads: starting processes takes longer
 
 C = TypeVar("C")
 R = TypeVar("R")

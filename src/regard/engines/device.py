@@ -176,6 +176,14 @@ class DeviceEngine:
             self.stacked = StackedDecoder(model)
         self.benches: OrderedDict[tuple[object, ...], Bench] = OrderedDict()
 
+    def renew(self) -> None:
+        """The model's weights have been written over: take them anew. What was recorded stays."""
+        with torch.inference_mode():
+            for layer in self.stacked.layers:
+                layer.renew()
+            for bench in self.benches.values():
+                bench.decoder.renew()
+
     def decode(
         self,
         sources: Sequence[Sequence[int]],
@@ -191,7 +199,8 @@ class DeviceEngine:
         if min(limits, default=1) < 1:
             raise ValueError("every sentence needs a limit of one token or more")
         answers: list[list[Hypothesis]] = [[] for _ in sources]
-        with torch.inference_mode(), torch.cuda.device_of(self.model.tgt_embedding.weight):
+        plain = torch.autocast(self.device.type, enabled=False)
+        with torch.inference_mode(), plain, torch.cuda.device_of(self.model.tgt_embedding.weight):
             if not self.covers(limits, settings, prefixes):
                 return self._readably(sources, limits, settings, prefixes, numbers)
             for group in _by_room(sources, limits):

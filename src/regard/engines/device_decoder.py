@@ -45,9 +45,14 @@ class StackedLayer:
     def __init__(self, layer: DecoderLayer, norms: tuple[nn.LayerNorm, ...]) -> None:
         attention = layer.attention
         parts = (attention.query, attention.key, attention.value)
-        self.layer, self.norms = layer, norms
+        self.layer, self.norms, self.parts = layer, norms, parts
         self.weight = torch.cat([part.weight for part in parts])
         self.bias = torch.cat([part.bias for part in parts])
+
+    def renew(self) -> None:
+        """Take the layer's weights anew, into the same tensors: a recorded step reads them there."""
+        torch.cat([part.weight for part in self.parts], out=self.weight)
+        torch.cat([part.bias for part in self.parts], out=self.bias)
 
 
 class StackedDecoder:
@@ -91,10 +96,19 @@ class SlotDecoder:
         self.lengths = torch.ones(room.slots, dtype=torch.int64, device=device)
         self.own = torch.arange(room.width, dtype=torch.int32, device=device)
         self.ancestry = self.own.expand(room.slots, room.positions, -1).clone()
-        known = torch.arange(room.positions, device=device)
+        self.positions = self._positions()
+
+    def renew(self) -> None:
+        """Take learned positions anew, into the same tensor."""
+        self.positions.copy_(self._positions())
+
+    def _positions(self) -> Tensor:
+        """What is added to the embeddings at each place, (T, D)."""
+        weight, s = self.model.tgt_embedding.weight, self.model.settings
+        known = torch.arange(self.room.positions, device=weight.device)
         if s.positions == "learned":
             known = known.clamp(max=s.max_positions - 1)
-        self.positions = self.model.positions(known).to(weight.dtype).expand(room.positions, s.d_model).contiguous()
+        return self.model.positions(known).to(weight.dtype).expand(len(known), s.d_model).contiguous()
 
     def admit(self, slots: Tensor, src: Tokens) -> None:
         """New sentences (n,) take these slots: read their sources, padded (n, S')."""

@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
+import torch
+
 from regard.data.arrays import made_from
 from regard.data.batching import Batches, Padding, Step
 from regard.data.packing import Packing
 from regard.data.prefetch import prefetch
+from regard.engines.following import Following
 from regard.errors import UserError
 from regard.files import LOCK, held, sweep
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks import Translation
+from regard.tasks.translation import SYMBOLS
 from regard.training import Log, Outcome, build_log, build_schedule, fit, place
 from regard.training.distributed import from_main
 
@@ -145,7 +149,15 @@ def training_task(run: Run, world: World) -> Translation:
         valid_pairs=run.pairs("valid"),
         valid_scores=(training.monitor,) if scored else (),
         samples=training.samples,
+        follow=follower(world),
     )
+
+
+def follower(world: World) -> Following | None:
+    """On a GPU validation translates with recorded steps, many times faster than step by step."""
+    if world.device.type != "cuda":
+        return None
+    return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
 
 
 def form_for(world: World) -> type[Padding] | type[Packing]:

@@ -82,6 +82,8 @@ class Translation:
     valid_pairs: Sequence[tuple[str, str]] = ()
     valid_scores: Sequence[str] = ()
     samples: int = 3
+    follow: Callable[[Any], Engine] | None = None
+    """Makes of a model in training an engine for validation; without it the model itself is searched."""
 
     def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
         """The objective, summed over the real target tokens of a batch."""
@@ -105,7 +107,8 @@ class Translation:
         quick = DecodingSettings(
             search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
         )
-        outputs = [p.text for p in self.predict(model, [src for src, _ in pairs], quick)]  # type: ignore[arg-type]
+        engine: Any = self.follow(model) if self.follow and pairs else model
+        outputs = [p.text for p in self.predict(engine, [src for src, _ in pairs], quick)]
         references = [tgt for _, tgt in pairs]
         for name in self.valid_scores:
             metrics[name] = SCORES[name](outputs, references).value

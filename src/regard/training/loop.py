@@ -22,7 +22,7 @@ from regard.training.records import Log, TrainRecord, ValidationRecord
 from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings, improves
 from regard.training.state import TrainingState
-from regard.training.stepping import choose_stepping, uncompiled
+from regard.training.stepping import as_written, choose_stepping
 from regard.training.task import B, Step, Steps, Task, Validation
 
 Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "interrupted", "no more data"]
@@ -184,7 +184,7 @@ class _Run(Generic[B]):
     def _judge(self) -> Validation:
         bare = self.state.model
         bare.eval()
-        with self.state.averaged(), torch.no_grad(), autocast(self.world), uncompiled():
+        with self.state.averaged(), torch.no_grad(), autocast(self.world), as_written(self.world):
             found = self.task.validate(bare)
         self.model.train()
         return found

@@ -10,8 +10,7 @@ the same program, which is compiled once.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic
 
 import torch
@@ -146,8 +145,6 @@ def compile_layers(model: nn.Module) -> None:
                 layer.compile(dynamic=False)
 
 
-@contextmanager
-def uncompiled() -> Iterator[None]:
+def as_written(world: World) -> AbstractContextManager[Any]:
     """While open, compiled layers run as they are written: for validation, whose every batch has another shape."""
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    return torch.compiler.set_stance("force_eager") if world.compile else nullcontext()

@@ -77,8 +77,11 @@ def needed_memory(patient: Patient) -> tuple[int, int]:
     if patient.world.device.type == "cuda":
         return kept, _measured_on_gpu(patient, model, _batch(patient, worst))
     few = worst[: max(1, SLICE_TOKENS // int(patient.examples.tgt_lengths[worst].max()))]
-    # All sentences of a batch are padded alike, so what they need grows with their number and nothing else.
-    return kept, int(_saved_bytes(patient, model, _batch(patient, few)) * len(worst) / len(few))
+    half = few[: max(1, len(few) // 2)]
+    large, small = (_saved_bytes(patient, model, _batch(patient, part)) for part in (few, half))
+    # All sentences of a batch are padded alike: beside what does not depend on them, each needs the same.
+    each = (large - small) / (len(few) - len(half)) if len(few) > 1 else large
+    return kept, int(large + each * (len(worst) - len(few)))
 
 
 def _worst_examples(patient: Patient) -> Array:
