@@ -156,6 +156,12 @@ def test_padding_and_neighbours_change_nothing() -> None:
             torch.testing.assert_close(ours[0], theirs[place], atol=1e-5, rtol=1e-5)
 
 
+def test_a_source_without_a_word_gives_numbers_all_the_same() -> None:
+    src = batch([3, 2])
+    empty = Padded.of(src.ids, torch.tensor([3, 0]))
+    assert_same_walk(model(), empty, [torch.full((2, 1), SYMBOLS.bos), torch.full((2, 1), 5)])
+
+
 SEARCHES = [
     DecodingSettings(search="greedy"),
     DecodingSettings(beam=4, nbest=4),

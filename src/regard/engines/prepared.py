@@ -125,7 +125,9 @@ class Prepared:
         real = src.layout.real
         mask = None
         if not bool(real.all()):
-            mask = torch.zeros_like(real, dtype=self.output.dtype).masked_fill_(~real, -torch.inf)
+            # A source without a word shows the zeros that fill it up, and attention to it gives zeros.
+            hidden = ~real & real.any(dim=1, keepdim=True)
+            mask = torch.zeros_like(real, dtype=self.output.dtype).masked_fill_(hidden, -torch.inf)
             mask = mask[:, None, None].expand(-1, self.num_heads, -1, -1).contiguous()
         rows = real.flatten().nonzero()[:, 0]
         x = self._encode(src.ids.flatten()[rows], rows, sentences, size, mask)

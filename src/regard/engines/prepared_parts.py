@@ -28,10 +28,6 @@ class Linear:
     def __call__(self, x: Tensor) -> Tensor:
         return torch.addmm(self.bias, x, self.weight)
 
-    def onto(self, y: Tensor, x: Tensor) -> Tensor:
-        """y + x W + b, the sum formed by the product itself."""
-        return torch.add(y, self.bias).addmm_(x, self.weight)
-
 
 class Norm:
     """LayerNorm(x), or x where the model has no norm."""
@@ -51,6 +47,10 @@ class Around:
         norms = Norm(residual.norm), Norm(nn.Identity())
         self.out, self.into = norms if isinstance(residual, PostNorm) else norms[::-1]
 
+    def join(self, x: Tensor, y: Tensor) -> Tensor:
+        """y is fresh from the sublayer's last product, so the sum may take its place."""
+        return self.out(y.add_(x))
+
 
 class Thinking:
     """The feed-forward sublayer."""
@@ -60,7 +60,7 @@ class Thinking:
         self.activation = IN_PLACE.get(feedforward.activation, feedforward.activation)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.around.out(self.narrow.onto(x, self.activation(self.widen(self.around.into(x)))))
+        return self.around.join(x, self.narrow(self.activation(self.widen(self.around.into(x)))))
 
 
 class Looking:
@@ -80,7 +80,7 @@ class Looking:
 
     def join(self, x: Tensor, found: Tensor) -> Tensor:
         """x (R, D) and what its heads found, (R, D) -> (R, D)."""
-        return self.around.out(self.output.onto(x, found))
+        return self.around.join(x, self.output(found))
 
 
 def by_heads(x: Tensor, groups: int) -> Tensor:
