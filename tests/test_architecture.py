@@ -7,11 +7,12 @@ import pytest
 
 import regard
 
-GROUND = {"errors", "files"}  # any room may stand on these
+GROUND = {"errors", "files", "kernels"}  # any room may stand on these
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
     "files": {"errors"},
+    "kernels": set(),
     "config": set(),
     "runtime": {"config"},
     "attention": set(),

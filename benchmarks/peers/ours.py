@@ -1,6 +1,7 @@
 """regard three times: the model as it is read, and the two engines that execute it otherwise."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import regard
 from regard.attention import Padded
 from regard.data.collate import Batch
 from regard.decoding import DecodingSettings, Symbols, decode
-from regard.losses import cross_entropy
+from regard.losses import projected_cross_entropy
 from regard.models import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD
 
@@ -50,12 +51,12 @@ class Readable:
     def __init__(self, shape: Shape) -> None:
         self.model = translator(shape)
         self.stepper: Any = self.model
-        self.optimizer = torch.optim.Adam(self.model.parameters(), RATE)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), RATE, fused=True)
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        logits = self.model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
-        loss = cross_entropy(logits, batch.labels, SMOOTHING, ignore=PAD)
+        read_out = partial(projected_cross_entropy, labels=batch.labels, smoothing=SMOOTHING)
+        loss = self.model(batch.source, batch.target, read_out)
         (loss.sum / loss.count).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()

@@ -23,6 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from regard.config import Field, Settings
 from regard.errors import UserError
+from regard.kernels import kernels_available
 
 Precision = Literal["fp32", "bf16"]
 
@@ -55,7 +56,7 @@ class RuntimeSettings(Settings):
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="let torch.compile fuse the layers for training, half a minute at the start; auto: on a GPU"
     )
-    capture: Literal["auto", "on", "off"] = Field(
+    capture: Literal["auto", "off"] = Field(
         "auto", description="record the training step as a CUDA graph and replay it; auto: on a single GPU"
     )
 
@@ -91,9 +92,10 @@ def open_world(settings: RuntimeSettings) -> World:
         torch.cuda.set_device(device)
     if size > 1 and not dist.is_initialized():
         _join(rank, size, device)
-    on_gpu = {"auto": device.type == "cuda", "on": True, "off": False}
-    capture = on_gpu[settings.capture] and device.type == "cuda"
-    return World(rank, size, local_rank, device, precision, settings.seed, on_gpu[settings.compile], capture)
+    on_gpu = device.type == "cuda"
+    compiled = {"auto": on_gpu and kernels_available(), "on": True, "off": False}[settings.compile]
+    captured = on_gpu and settings.capture != "off"
+    return World(rank, size, local_rank, device, precision, settings.seed, compiled, captured)
 
 
 def close_world() -> None:

@@ -162,7 +162,7 @@ def attend_intervals(
     q: Tensor, k: Tensor, v: Tensor, bounds: tuple[Tensor, Tensor, Tensor, Tensor], dropout: float
 ) -> Tensor:
     """The same on a GPU, in memory linear in the stream."""
-    from regard.attention.intervals import interval_attention  # needs triton, which comes with torch for GPUs
+    from regard.attention.intervals import interval_attention
 
     seed = (
         torch.randint(2**62, (1,), device=q.device) if dropout else torch.zeros(1, dtype=torch.int64, device=q.device)

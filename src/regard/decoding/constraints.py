@@ -152,6 +152,10 @@ class Rules:
         if self.constraints or step < prefix.longest:
             return largest(self.log_probs(logits, history, prefix, step), count)
         never = self.symbols.never_produced
+        if count == 1:  # the very likeliest, which is almost never one of those
+            peak, tokens = (logits := logits.float()).max(dim=-1, keepdim=True)
+            if not any(bool((tokens == symbol).any()) for symbol in never):
+                return peak - log_sum_exp(logits, peak), tokens
         log_probs, tokens = likeliest(logits.float(), count + len(never))
         for symbol in never:
             log_probs = log_probs.masked_fill(tokens == symbol, DEAD)

@@ -8,6 +8,7 @@ import torch
 from regard.decoding import Ensemble, Stepper, Symbols
 from regard.decoding.engine import Engine
 from regard.engines.searching import Searching
+from regard.kernels import kernels_available
 from regard.models import Transformer
 
 ENGINES = {
@@ -24,7 +25,7 @@ def readable(steppers: Sequence[Stepper[Any]], symbols: Symbols, device: torch.d
 
 def fastest(models: Sequence[Transformer], symbols: Symbols, device: torch.device) -> Engine:
     """The same answers, sooner: recorded steps on a GPU, products laid out beforehand on a CPU."""
-    if device.type == "cuda" and len(models) == 1:
+    if device.type == "cuda" and len(models) == 1 and kernels_available():
         from regard.engines.device import DeviceEngine
 
         return DeviceEngine(models[0], symbols)

@@ -33,11 +33,14 @@ class Norm:
     """LayerNorm(x), or x where the model has no norm."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.norm = module if isinstance(module, nn.LayerNorm) else None
+        self.there = isinstance(module, nn.LayerNorm)
+        if isinstance(module, nn.LayerNorm):
+            self.shape, self.gain, self.bias, self.eps = (
+                module.normalized_shape, module.weight.detach(), module.bias.detach(), module.eps
+            )  # fmt: skip
 
     def __call__(self, x: Tensor) -> Tensor:
-        norm = self.norm
-        return x if norm is None else torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps) if self.there else x
 
 
 class Around:

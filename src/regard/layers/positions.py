@@ -64,9 +64,11 @@ class Learned(nn.Module):
         nn.init.normal_(self.table.weight, std=d_model**-0.5)
 
     def forward(self, positions: Tensor) -> Tensor:
-        if not positions.is_cuda and positions.numel() and int(positions.max()) >= self.table.num_embeddings:
-            raise ValueError(f"position {int(positions.max())} is beyond the {self.table.num_embeddings} learned ones")
-        return self.table(positions)
+        try:
+            return self.table(positions)
+        except IndexError as error:
+            place = int(positions.max())
+            raise ValueError(f"position {place} is beyond the {self.table.num_embeddings} learned ones") from error
 
 
 class Rotary(nn.Module):

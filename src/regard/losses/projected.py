@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 
 # Scores z (C, M, V) become dL/dz in place; the objective and the negative log-likelihood, summed, are returned (2,).
@@ -86,8 +87,8 @@ class Projected(torch.autograd.Function):
 
 def smoothed(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
     """Cross-entropy with label smoothing of z (1, M, V): dL/dz = p - q."""
-    if z.is_cuda:
-        from regard.losses.rows import visit_rows  # needs triton, which comes with torch for GPUs
+    if z.is_cuda and kernels_available():
+        from regard.losses.rows import visit_rows
 
         return visit_rows(z, labels, smoothing, ignore)
     real, places = labels != ignore, labels[:, None]
@@ -106,7 +107,7 @@ def paired(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore:
     L = 1/2 [ CE(p) + CE(r) ] + strength/4 [ KL(p || r) + KL(r || p) ]
     d KL(p || r) / dz_p = p (log p/r - KL(p || r)),    d KL(r || p) / dz_p = p - r
     """
-    if z.is_cuda:
+    if z.is_cuda and kernels_available():
         from regard.losses.rows import visit_pairs
 
         return visit_pairs(z, labels, smoothing, strength, ignore)

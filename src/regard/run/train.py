@@ -19,6 +19,7 @@ from regard.data.prefetch import prefetch
 from regard.engines.following import Following
 from regard.errors import UserError
 from regard.files import LOCK, held, sweep
+from regard.kernels import kernels_available
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import World, close_world, open_world, seed_everything
@@ -155,14 +156,14 @@ def training_task(run: Run, world: World) -> Translation:
 
 def follower(world: World) -> Following | None:
     """On a GPU validation translates with recorded steps, many times faster than step by step."""
-    if world.device.type != "cuda":
+    if world.device.type != "cuda" or not kernels_available():
         return None
     return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
 
 
 def form_for(world: World) -> type[Padding] | type[Packing]:
-    """On a GPU packed batches, whose attention is one kernel; on a CPU padded ones, of like lengths."""
-    return Packing if world.device.type == "cuda" else Padding
+    """On a GPU packed batches, whose attention is one kernel; otherwise padded ones, of like lengths."""
+    return Packing if world.device.type == "cuda" and kernels_available() else Padding
 
 
 class Stream:

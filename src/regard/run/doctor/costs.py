@@ -15,6 +15,7 @@ from regard.data.arrays import Array
 from regard.data.batching import Step, plan_evaluation
 from regard.data.collate import Batch, collate_rows
 from regard.data.parallel import count_workers
+from regard.kernels import kernels_available
 from regard.recipe import Recipe
 from regard.run.doctor.check import Check, Status
 from regard.run.doctor.patient import Patient
@@ -36,9 +37,9 @@ def check_device(recipe: Recipe, world: World) -> Check:
         finding = f"{torch.cuda.get_device_name(world.device)}, {world.precision}"
         if world.precision == "fp32" and torch.cuda.is_bf16_supported():
             return Check(name, "warn", finding, "runtime.precision=bf16 is much faster on this GPU")
-        if recipe.model.attention_dropout:
-            remedy = "model.attention_dropout=0 lets batches be packed, without padding"
-            return Check(name, "warn", f"{finding}; batches are padded", remedy)
+        if not kernels_available():
+            remedy = "install triton and a C compiler (gcc): batches are then packed, and the layers compiled"
+            return Check(name, "warn", f"{finding}; no kernel can be compiled here", remedy)
         return Check(name, "pass", finding)
     cores, threads = count_workers(0), torch.get_num_threads()
     finding = f"CPU, {world.precision}, {threads} thread{'s' * (threads != 1)} on {cores} core{'s' * (cores != 1)}"
