@@ -14,6 +14,7 @@ from torch.distributed.distributed_c10d import Store
 from regard import runtime
 from regard.config import build
 from regard.errors import UserError
+from regard.kernels import kernels_available
 from regard.runtime import RuntimeSettings, World, autocast, close_world, derive_seed, open_world, seed_everything
 
 
@@ -115,3 +116,16 @@ def test_a_restarted_group_does_not_see_what_its_dead_predecessor_wrote(monkeypa
     assert first.check(["address of rank 1"])
     assert not second.check(["address of rank 1"])
     assert groups[0]["backend"] == "gloo"
+
+
+def test_kernels_need_triton_and_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for triton, compiler in ((True, "/usr/bin/cc"), (True, None), (False, "/usr/bin/cc")):
+        monkeypatch.setattr("regard.kernels.find_spec", lambda name, there=triton: object() if there else None)
+        monkeypatch.setattr("regard.kernels.shutil.which", lambda name, found=compiler: found)
+        assert kernels_available.__wrapped__() == (triton and compiler is not None)
+
+
+def test_on_a_cpu_nothing_is_compiled_or_captured_by_itself() -> None:
+    world = open_world(RuntimeSettings(device="cpu"))
+    assert not world.compile and not world.capture
+    assert open_world(RuntimeSettings(device="cpu", compile="on")).compile

@@ -9,13 +9,12 @@ same model one word at a time, with the past kept in a state; a test holds the t
 B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
 import torch
-import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -26,8 +25,6 @@ from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
-
-ReadOut = Callable[[Tensor, Tensor], Any]
 
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -120,9 +117,7 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(s.dropout)
 
         residual = partial(NORMS[s.norm], s.d_model, s.dropout)
-        attention: Callable[..., MultiHeadAttention] = partial(
-            MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout
-        )
+        attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout)
         feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
         self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             EncoderLayer(attention(rotate=self.positions.rotate), feedforward(), residual)
@@ -135,9 +130,8 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
         self.apply(xavier)
 
-    def forward(self, src: Tokens, tgt: Tokens, read_out: ReadOut = F.linear) -> Any:
-        """Source and shifted target in the same layout -> logits (*, V) of each next word, or what `read_out` makes
-        of the last vectors (*, D) and the output matrix (V, D)."""
+    def forward(self, src: Tokens, tgt: Tokens, read_out: Any = nn.functional.linear) -> Any:
+        """Source and shifted target in the same layout -> logits (*, V), or what `read_out` makes of (*, D), (V, D)."""
         memory = self.encode(src, src.layout.sees(src.layout))
         x = self.decode(tgt, memory, tgt.layout.sees(tgt.layout, causal=True), tgt.layout.sees(src.layout))
         return read_out(x, self.output.weight)
