@@ -77,7 +77,8 @@ class Eole:
         self.optimizer.zero_grad()
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         results = self.translators[width].predict_batch({"src": src, "srclen": lengths}, attn_debug=False)
         return [len(best[0]) for best in results["predictions"]]
 

@@ -87,7 +87,8 @@ class Fairseq:
 
     @torch.inference_mode()
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         sample = {"net_input": {"src_tokens": self.theirs[src], "src_lengths": lengths}}
         found = self.generators[width].generate([self.model], sample)
         return [len(best["tokens"]) for best, *_ in found]

@@ -57,7 +57,8 @@ class JoeyNMT:
         self.optimizer.zero_grad()
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         written, _, _ = search(
             self.model, self.batch(src, lengths, None), max_output_length=OUTPUT, beam_size=width, beam_alpha=0.6,
             min_output_length=OUTPUT,

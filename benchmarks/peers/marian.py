@@ -40,7 +40,8 @@ class Marian:
         self.optimizer.zero_grad()
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         written = self.model.generate(
             input_ids=src, attention_mask=(src != PAD).long(), num_beams=width, do_sample=False,
             min_new_tokens=OUTPUT, max_new_tokens=OUTPUT, length_penalty=0.6 if width > 1 else 1.0,

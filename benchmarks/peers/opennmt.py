@@ -65,7 +65,8 @@ class OpenNMT:
         self.optimizer.zero_grad()
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         batch = {"src": src[:, :, None], "srclen": lengths}
         results = self.translators[width].translate_batch(batch, attn_debug=False)
         return [len(best[0]) for best in results["predictions"]]

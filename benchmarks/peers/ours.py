@@ -63,7 +63,8 @@ class Readable:
 
     @torch.inference_mode()
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         limits = torch.full((len(src),), OUTPUT)
         found = decode(self.stepper, Padded.of(src, lengths), limits, SYMBOLS, settings_of(width))
         return [len(best.tokens) for best, *_ in found]

@@ -72,7 +72,8 @@ class Torch:
 
     @torch.inference_mode()
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
-        self.model.eval()
+        if self.model.training:
+            self.model.eval()
         padding = src == PAD
         search = self.beam if width > 1 else self.greedy
         written = search(self.model.encode(src, padding), padding, width)

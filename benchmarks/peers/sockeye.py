@@ -51,7 +51,8 @@ class Sockeye:
         self.theirs = renumbering(shape.vocabulary, C.PAD_ID, C.BOS_ID, C.EOS_ID)
         self.reader = SockeyeModel(config, inference_only=True)
         self.reader.apply(initialize_parameters)
-        self.reader.eval()
+        if self.reader.training:
+            self.reader.eval()
         with torch.no_grad():  # it knows no least length: the two symbols that would end a sentence never win
             self.reader.output_layer.bias[[C.EOS_ID, C.PAD_ID]] = -1e4
         self.searches = {

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention import Padded, Tokens
 from regard.decoding import DecodingSettings, Ensemble, Hypothesis, Symbols, decode
-from regard.engines.prepared import Prepared
+from regard.engines.prepared import Prepared, ShortMemory
 from regard.engines.prepared_past import ROOM
 from regard.losses import cross_entropy
 from regard.models import Transformer, TransformerSettings
@@ -107,6 +107,19 @@ def test_every_variant_gives_the_models_logits(variant: dict[str, Any]) -> None:
 def test_hypotheses_and_sentences_may_move_as_they_like(seed: int, widen_first: bool) -> None:
     moves = random_moves(seed, sentences=4, steps=12, widen_first=widen_first)
     assert_same_walk(model(), batch([4, 6, 2, 6], seed), moves)
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:6:5], ids=lambda variant: "-".join(variant.values()))
+@pytest.mark.parametrize("length", [1, 7, 8, 11])  # heads of 8: shorter sources are multiplied into the weights
+def test_one_sentence_alone(length: int, variant: dict[str, Any]) -> None:
+    for seed in range(3):
+        moves = random_moves(seed, sentences=1, steps=8)
+        moves[5:5] = [("keep", torch.tensor([0]))]
+        assert_same_walk(model(**variant), batch([length]), moves)
+    memory = Prepared(model()).start(batch([length])).memory
+    assert isinstance(memory, ShortMemory) == (length < 8)
+    twice = memory.keep(torch.tensor([0, 0]))
+    assert not isinstance(twice, ShortMemory) and twice.keys.size(1) == 2
 
 
 @pytest.mark.parametrize("width", [1, 3])

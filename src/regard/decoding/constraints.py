@@ -154,16 +154,20 @@ class Rules:
         never = self.symbols.never_produced
         if count == 1:  # the very likeliest, which is almost never one of those
             peak, tokens = (logits := logits.float()).max(dim=-1, keepdim=True)
-            if not any(bool((tokens == symbol).any()) for symbol in never):
+            if not never or int(tokens.min()) > max(never):
                 return peak - log_sum_exp(logits, peak), tokens
         log_probs, tokens = likeliest(logits.float(), count + len(never))
         for symbol in never:
             log_probs = log_probs.masked_fill(tokens == symbol, DEAD)
         return log_probs, tokens
 
+    def may_loop(self, length: int) -> bool:
+        """Whether a text of this length is looked at for loops."""
+        return self.loop_guard is not None and length >= self.loop_guard.min_tokens
+
     def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor | None:
         """(B, W) bool: a hypothesis is looping, of its own will: what is forced may repeat itself. None: none is."""
-        if self.loop_guard is None or history.size(-1) < self.loop_guard.min_tokens:
+        if self.loop_guard is None or not self.may_loop(history.size(-1)):
             return None
         looping = self.loop_guard(history)
         return looping & ~prefix.active(step)[:, None] if step < prefix.longest else looping

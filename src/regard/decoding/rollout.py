@@ -61,7 +61,8 @@ def rollout(
     totals = (limits + prefix.lengths)[:, None]
     sentences = torch.arange(len(limits), device=limits.device)
     texts = Texts.blank(len(limits), width, limits.device)
-    going = torch.ones_like(texts.finished)
+    unwritten: list[tuple[Tensor, Tensor]] = []  # the newest tokens and log probabilities, not yet part of the texts
+    earliest, going = int(totals.min()), torch.ones_like(texts.finished)
     tokens = torch.full_like(texts.length, rules.symbols.bos)
     state = stepper.start(source)
     if width > 1:
@@ -70,7 +71,11 @@ def rollout(
     for step in range(int(totals.max())):
         logits, state = stepper.step(tokens, state)
         tokens, log_probs = choose(Prospects(rules, logits, texts.tokens, prefix, step), sentences)
-        texts = _append(texts, tokens, log_probs, going, rules.symbols.eos)
+        unwritten.append((tokens, log_probs))
+        calm = not rules.constraints and not rules.may_loop(step + 1) and step + 1 < earliest
+        if calm and not bool(((tokens == rules.symbols.eos) & going).any()):
+            continue  # nothing can have ended, and nobody asks what was written
+        texts, unwritten = _append(texts, unwritten, going, rules.symbols.eos), []
         looped = rules.loops(texts.tokens, prefix, step)
         if looped is not None:
             texts = texts.but(looped=texts.looped | (looped & going & ~texts.finished))
@@ -85,16 +90,21 @@ def rollout(
                 break
             state, prefix, texts = state.keep(stay), prefix.keep(stay), texts.keep(stay)
             sentences, totals, going, tokens = sentences[stay], totals[stay], going[stay], tokens[stay]
+            earliest = int(totals.min())
     return answers
 
 
-def _append(texts: Texts, tokens: Tensor, log_probs: Tensor, going: Tensor, eos: int) -> Texts:
-    """Write `tokens` (B, W) behind the texts that are still going; those that have ended stay as long as they are."""
+def _append(texts: Texts, steps: list[tuple[Tensor, Tensor]], going: Tensor, eos: int) -> Texts:
+    """Write the tokens (B, W) of some steps behind the texts that were going all the while and may have ended with the
+    last; those that had ended before stay as long as they are."""
+    log_prob, last = texts.log_prob, steps[-1][0]
+    for _, more in steps:
+        log_prob = log_prob + more.masked_fill(~going, 0.0)
     return texts.but(
-        tokens=torch.cat([texts.tokens, tokens[:, :, None]], dim=-1),
-        length=texts.length + going,
-        log_prob=texts.log_prob + log_probs.masked_fill(~going, 0.0),
-        finished=texts.finished | (going & (tokens == eos)),
+        tokens=torch.cat([texts.tokens, *(tokens[:, :, None] for tokens, _ in steps)], dim=-1),
+        length=texts.length + going * len(steps),
+        log_prob=log_prob,
+        finished=texts.finished | (going & (last == eos)),
     )
 
 

@@ -13,8 +13,10 @@ B sentences, W hypotheses, R = B * W rows, S source, D model, H heads, K head si
 tokens; G trees of the past, which are B or R.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +28,55 @@ from regard.layers.blocks import DecoderLayer, EncoderLayer
 from regard.models import Transformer
 
 
+class Crossing(Protocol):
+    """The memory as one layer sees it."""
+
+    def __call__(self, looking: Looking, x: Tensor) -> Tensor:
+        """x (R, D) looks at the source, in the words of `looking` -> x (R, D)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Keys (B * H, K, S), transposed already, values (B * H, S, K) and what is added to the scores (B * H, 1, S)."""
+
+    sentences: int
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None
+
+    def __call__(self, looking: Looking, x: Tensor) -> Tensor:
+        q = by_heads(looking.ask(x), self.sentences).select(0, 0)
+        return looking.join(x, attend(q, self.keys, self.values, self.mask))
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """The keys and values of one short sentence multiplied into the matrices around them.
+
+    (x W_q) K^T = x (W_q K^T) and (p V) W_o = p (V W_o): for S < K the products in brackets, computed once, are smaller
+    than the matrices they replace, and one sentence's steps take as long as their matrices take to be read.
+    """
+
+    asks: Tensor  # (D, H * S)
+    bias: Tensor  # (H * S)
+    gives: Tensor  # (H * S, D)
+
+    @classmethod
+    def of(cls, looking: Looking, keys: Tensor, values: Tensor) -> "Absorbed":
+        """Keys (H, K, S) and values (H, S, K)."""
+        heads = (looking.num_heads, looking.head_dim)
+        asks = looking.project.weight.unflatten(1, heads).transpose(0, 1) @ keys  # (H, D, S)
+        bias = looking.project.bias.view(*heads)[:, None] @ keys
+        gives = values @ looking.output.weight.unflatten(0, heads)  # (H, S, D)
+        return cls(asks.transpose(0, 1).flatten(1), bias.flatten(), gives.flatten(0, 1))
+
+    def __call__(self, looking: Looking, x: Tensor) -> Tensor:
+        scores = torch.addmm(self.bias, looking.around.into(x), self.asks)
+        p = torch.softmax(scores.view(x.size(0), looking.num_heads, -1), dim=-1).view(scores.shape)
+        return looking.around.join(x, torch.addmm(looking.output.bias, p, self.gives))
+
+
 @dataclass(frozen=True)
 class Memory:
     """What the decoder sees of the source: keys (L, B, H, K, S), transposed already, and values (L, B, H, S, K)."""
@@ -35,18 +86,23 @@ class Memory:
     mask: Tensor | None  # (B, H, 1, S), minus infinity on padding; None where there is no padding
 
     def keep(self, sentences: Tensor) -> "Memory":
+        if self.keys.size(1) == 1 and len(sentences) == 1:
+            return self
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
         return Memory(self.keys.index_select(1, sentences), self.values.index_select(1, sentences), mask)
 
     @cached_property
-    def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Keys (B * H, K, S) and values (B * H, S, K) of each layer."""
-        return list(zip(self.keys.flatten(1, 2).unbind(0), self.values.flatten(1, 2).unbind(0), strict=True))
+    def layers(self) -> Sequence[Crossing]:
+        mask = None if self.mask is None else self.mask.flatten(0, 1)
+        pairs = zip(self.keys.flatten(1, 2), self.values.flatten(1, 2), strict=True)
+        return [Apart(self.keys.size(1), keys, values, mask) for keys, values in pairs]
 
-    @cached_property
-    def rows_mask(self) -> Tensor | None:
-        """(B * H, 1, S)."""
-        return None if self.mask is None else self.mask.flatten(0, 1)
+
+@dataclass(frozen=True)
+class ShortMemory(Memory):
+    """That of one short sentence, with its layers multiplied out."""
+
+    layers: Sequence[Crossing] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +192,11 @@ class Prepared:
         keys = parts[:, :, :, 0].permute(2, 0, 3, 4, 1).contiguous()
         values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()
         past = Past.empty(sentences, len(self.decoder), self.num_heads, self.head_dim, like=x)
-        return PreparedState(Memory(keys, values, mask), past)
+        if sentences > 1 or size >= self.head_dim or mask is not None:
+            return PreparedState(Memory(keys, values, mask), past)
+        each = zip(self.decoder, keys[:, 0], values[:, 0], strict=True)
+        absorbed = [Absorbed.of(layer.cross_attention, *pair) for layer, *pair in each]
+        return PreparedState(ShortMemory(keys, values, mask, absorbed), past)
 
     def _encode(self, ids: Tensor, rows: Tensor, sentences: int, size: int, mask: Tensor | None) -> Tensor:
         """The source's real tokens ids (N,), which stand in `rows` (N,) of the padded rectangle -> memory (N, D)."""
@@ -157,13 +217,13 @@ class Prepared:
     @torch.no_grad()
     def step(self, tokens: Tensor, state: PreparedState) -> tuple[Tensor, PreparedState]:
         """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
-        sentences, place, memory = tokens.size(0), state.length, state.memory
+        place, memory = state.length, state.memory
         self.positions.reach(place + 1)
         width = tokens.numel() // state.past.trees
         past = state.past.grown(width)
         past_mask = past.mask()
         x = self.positions.embed(torch.embedding(self.tgt_embedding, tokens.flatten()), self.scale, place)
-        for layer, (keys, values, newest), (memory_keys, memory_values) in zip(
+        for layer, (keys, values, newest), crossing in zip(
             self.decoder, past.layers(width), memory.layers, strict=True
         ):
             qkv = layer.attention.ask(x)
@@ -171,8 +231,6 @@ class Prepared:
             parts = by_heads(qkv, past.trees)
             newest.copy_(parts.narrow(0, 1, 2))
             x = layer.attention.join(x, attend(parts.select(0, 0), keys, values, past_mask))
-            q = by_heads(layer.cross_attention.ask(x), sentences).select(0, 0)
-            x = layer.cross_attention.join(x, attend(q, memory_keys, memory_values, memory.rows_mask))
-            x = layer.feedforward(x)
+            x = layer.feedforward(crossing(layer.cross_attention, x))
         logits = torch.mm(self.decoder_norm(x), self.output)
         return logits.view(*tokens.shape, -1), PreparedState(memory, past, place + 1)
