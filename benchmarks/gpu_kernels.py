@@ -8,13 +8,14 @@ a CUDA graph, so that launching it does not count; where that cannot be (torch's
 
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from benchmarks.gpu_training import News
 from torch.nn.attention.varlen import varlen_attn
 
-from regard.attention.layouts import Packed
 from regard.data.batching import Batches
 from regard.data.packing import Packing
 
@@ -47,8 +48,7 @@ def attention() -> None:
     from regard.attention.intervals import interval_attention, interval_attention_backward
 
     batch = Batches(News(60_000), TOKENS, 1, form=Packing).batch(0).micro[0].to("cuda")
-    layout = batch.target.layout
-    assert isinstance(layout, Packed)
+    layout: Any = batch.target.layout
     tokens = len(layout.rows)
     print(f"{tokens:,} tokens, {batch.tokens / (len(batch.src) + tokens):.1%} of the room of both sides real")
     fused = torch.randn(tokens, 3 * HEADS * SIZE, device="cuda", dtype=torch.bfloat16)
@@ -67,12 +67,14 @@ def attention() -> None:
         whole = [x.contiguous().detach().requires_grad_() for x in (q, k, v)]
         lengths = layout.offsets.diff()
         offsets = layout.offsets[: int((lengths > 0).sum()) + 1].contiguous()
-        rest = (offsets, offsets, int(lengths.max()), int(lengths.max()))
-        window = (-1, 0) if causal else (-1, -1)
-        forward = replayed(lambda: varlen_attn(*(x.detach() for x in whole), *rest, window_size=window))  # noqa: B023
+        longest, window = int(lengths.max()), (-1, 0) if causal else (-1, -1)
+        theirs: Any = partial(
+            varlen_attn, cu_seq_q=offsets, cu_seq_k=offsets, max_q=longest, max_k=longest, window_size=window
+        )
+        forward = replayed(partial(theirs, *(x.detach() for x in whole)))
 
         def both() -> None:
-            torch.autograd.grad(varlen_attn(*whole, *rest, window_size=window), whole, upstream)  # noqa: B023
+            torch.autograd.grad(theirs(*whole), whole, upstream)  # noqa: B023
 
         both()
         spent = launched(both)
