@@ -206,3 +206,9 @@ def test_inspect_names_what_is_not_there(copied: Path) -> None:
     assert "blank" in refused("inspect", copied, " ")
     assert "data.max_length=16" in refused("inspect", copied, "one " * 50)
     assert "data.max_length=16" in refused("inspect", copied, "one", "--target", "eins " * 50)
+
+
+def test_the_doctor_examines_a_run_by_its_folder(copied: Path) -> None:
+    by_folder = json.loads(regard("doctor", copied, "--json").out)
+    assert by_folder["healthy"]
+    assert "tokenised pairs" in [check["name"] for check in by_folder["checks"]]

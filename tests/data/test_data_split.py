@@ -257,3 +257,11 @@ def test_memory_holds_hashes_and_not_text(tmp_path: Path) -> None:
 def _tiny(folder: Path) -> Path:
     (folder / "pairs.tsv").write_text(CONTENT, encoding="utf-8")
     return folder
+
+
+@pytest.mark.parametrize("endings", [("../x", "de"), ("en", ""), ("a/b", "de")])
+def test_an_ending_is_part_of_a_name_and_not_a_path(tmp_path: Path, endings: tuple[str, str]) -> None:
+    (tmp_path / "p.tsv").write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(UserError, match="the endings are"):
+        split_corpora([Corpus(file="p.tsv")], tmp_path, tmp_path / "out", SplitPlan(), endings=endings)
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,7 @@
 """Beam search against brute force, and against itself in other batches, widths and orders."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper, all_texts
 from torch import Tensor
 
-from regard.decoding import Hypothesis, Rules, Stepper, beam_search, greedy_search
+from regard.decoding import DecodingSettings, Hypothesis, Rules, Stepper, beam_search, decode, greedy_search
 from regard.errors import UserError
 
 NUMBERS = settings(deadline=None, max_examples=30, derandomize=True, database=None)
@@ -242,12 +243,14 @@ class Constant:
         return self.logits.expand(*tokens.shape, -1), state
 
 
-@pytest.mark.parametrize("search", [beam_search, greedy_search])
-def test_a_model_that_gives_no_numbers_is_reported(search: object) -> None:
-    assert callable(search)
-    broken: Stepper[MockState] = Constant([math.nan] * 6)
+@pytest.mark.parametrize("vocabulary", [6, 1000])
+@pytest.mark.parametrize("bad", ["all", "one"])
+@pytest.mark.parametrize("search", ["beam", "greedy", "sample"])
+def test_a_model_that_gives_no_numbers_is_reported(search: Any, bad: str, vocabulary: int) -> None:
+    scores = [math.nan if bad == "all" or token == 4 else 0.1 * (token % 7) for token in range(vocabulary)]
+    broken: Stepper[MockState] = Constant(scores)
     with pytest.raises(UserError, match="NaN"):
-        search(broken, [0, 1], torch.tensor([3, 5]), Rules(SYMBOLS))
+        decode(broken, [0, 1], torch.tensor([3, 5]), SYMBOLS, DecodingSettings(search=search))
 
 
 def test_a_model_that_allows_nothing_gives_an_empty_hypothesis() -> None:

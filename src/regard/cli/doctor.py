@@ -19,7 +19,10 @@ INDENT = " " * 6
 
 def doctor(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of one that regard recipes lists.")
+        str,
+        typer.Argument(
+            metavar="RECIPE", help="A recipe file, the name of one that regard recipes lists, or a run's folder."
+        ),
     ],
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed, as for regard train.")
@@ -45,6 +48,8 @@ def doctor(
     """
     from regard.run.doctor import examine, healthy, to_json
 
+    if (Path(recipe) / "recipe.toml").is_file():  # a run brings its own recipe, and its stores are read whole
+        recipe, run = str(Path(recipe) / "recipe.toml"), run or Path(recipe)
     checks: list[Check] = []
     with Ticker("pairs read:") as ticker:
         found = examine(recipe, settings or [], folder=run, quick=quick, progress=lambda _, done: ticker(done))

@@ -98,6 +98,8 @@ def split_corpora(
     Endings that end in .gz or .xz compress. The folder appears whole or not at all, and none is overwritten.
     """
     refuse_unwritable(folder)
+    if any(not ending or ending != Path(ending).name for ending in endings):
+        raise UserError(f"the endings are {','.join(endings)}", "write two like en,de: parts of a file's name")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder} is there and not empty", "choose a folder that is not there yet, or empty it")
     excluded = np.unique(

@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import DEAD
+from regard.decoding.hypothesis import DEAD, refuse_nan
 from regard.decoding.likeliest import largest, likeliest, log_sum_exp
 from regard.decoding.stepper import Symbols
 
@@ -136,6 +136,7 @@ class Rules:
         """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
         logits = logits.float()
         log_probs = logits - log_sum_exp(logits, logits.amax(dim=-1, keepdim=True))
+        refuse_nan(log_probs[..., :1])  # one number that is none makes all of them so
         forced = prefix.forced(log_probs, step)  # before anything is forbidden: what is given may be
         log_probs[..., self.symbols.never_produced] = DEAD
         for constraint in self.constraints:
@@ -154,9 +155,11 @@ class Rules:
         never = self.symbols.never_produced
         if count == 1:  # the very likeliest, which is almost never one of those
             peak, tokens = (logits := logits.float()).max(dim=-1, keepdim=True)
+            refuse_nan(peak)
             if not never or int(tokens.min()) > max(never):
                 return peak - log_sum_exp(logits, peak), tokens
         log_probs, tokens = likeliest(logits.float(), count + len(never))
+        refuse_nan(log_probs)
         for symbol in never:
             log_probs = log_probs.masked_fill(tokens == symbol, DEAD)
         return log_probs, tokens

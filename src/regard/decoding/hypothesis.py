@@ -48,6 +48,15 @@ def may_leave(done: Tensor) -> bool:
     return count > 0 and 8 * count >= len(done)
 
 
+def refuse_nan(log_probs: Tensor) -> None:
+    """Damaged weights come to light here, and not as an empty translation."""
+    if bool(log_probs.isnan().any()):
+        raise UserError(
+            "the model's probabilities are not numbers (NaN)",
+            "its weights are damaged or its training diverged: use an earlier checkpoint, or bfloat16 or float32",
+        )
+
+
 @dataclass(frozen=True)
 class Texts:
     """Hypotheses (B, K) as tensors; a place whose score is minus infinity is empty."""
@@ -94,11 +103,7 @@ class Texts:
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         """Each sentence's hypotheses, best score first; at least one, even where the model allowed nothing at all."""
-        if bool(self.log_prob.isnan().any()):
-            raise UserError(
-                "the model's probabilities are not numbers (NaN)",
-                "its weights are damaged or its training diverged: use an earlier checkpoint, or bfloat16 or float32",
-            )
+        refuse_nan(self.log_prob)
         columns = [getattr(self, field.name).tolist() for field in fields(self)]
         answers = []
         for sentence in zip(*columns, strict=True):

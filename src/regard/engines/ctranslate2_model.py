@@ -33,9 +33,9 @@ def library() -> Any:
     """The package, or how to get it."""
     try:
         import ctranslate2
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise UserError(
-            "the engine ctranslate2 needs the package ctranslate2, which is not installed here",
+            f"the engine ctranslate2 needs the package ctranslate2, which cannot be imported here ({error})",
             "pip install 'regard[ctranslate2]', or choose the engine torch",
         ) from error
     return ctranslate2
