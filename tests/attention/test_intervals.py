@@ -5,10 +5,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from tests.interpreted import patch_interpreter
 from torch import Tensor
 
 from regard.attention import Packed, attend
@@ -110,16 +110,7 @@ def test_interpreted_on_a_cpu_it_is_the_equation() -> None:
 
 
 if __name__ == "__main__":
-    from triton.runtime import interpreter
-
-    patch = interpreter._patch_lang_tensor
-
-    def patch_for_newer_numpy(tensor: Any, scope: Any) -> None:
-        """numpy no longer takes an array of one number for a number, which the interpreter's loops rely on."""
-        patch(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    interpreter._patch_lang_tensor = patch_for_newer_numpy
+    patch_interpreter()
     for case in CASES[:3]:
         compare("cpu", *case)
     dropout_is_drawn_alike_forward_and_backward("cpu")

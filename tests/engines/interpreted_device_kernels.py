@@ -4,6 +4,7 @@ Whether it does is decided when triton is imported, so it cannot be switched on 
 """
 
 import torch
+from tests.interpreted import patch_interpreter
 from torch import Tensor, nn
 
 from regard.decoding import LoopGuard, Rules, Symbols
@@ -135,6 +136,7 @@ def beam() -> None:
 CHECKS = (top, look_back, look_across, add_norm, inherit, greedy, beam)
 
 if __name__ == "__main__":
+    patch_interpreter()
     torch.manual_seed(0)
     with torch.inference_mode():
         for check in CHECKS:

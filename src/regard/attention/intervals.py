@@ -28,7 +28,7 @@ ROWS, KEYS = 64, 32
 
 
 @triton.jit
-def _scores(q, k, rows, keys, lo, hi, scale, precision: tl.constexpr):
+def _scores(q, k, keys, lo, hi, scale, precision: tl.constexpr):
     """Scaled scores of a tile, minus infinity where a query does not see a key."""
     s = tl.dot(q, tl.trans(k), input_precision=precision) * scale
     return tl.where((keys[None, :] >= lo[:, None]) & (keys[None, :] < hi[:, None]), s, float("-inf"))
@@ -74,7 +74,7 @@ def _forward(
         keys = first + tl.arange(0, STEP)
         k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
         v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
-        s = _scores(q, k, rows, keys, lo, hi, scale, PRECISION)
+        s = _scores(q, k, keys, lo, hi, scale, PRECISION)
         new_top = tl.maximum(top, tl.max(s, 1))
         known = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing seen yet: any finite number will do
         p = tl.exp(s - known[:, None])
@@ -116,7 +116,7 @@ def _backward_queries(
         keys = first + tl.arange(0, STEP)
         k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
         v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
-        p = tl.exp(_scores(q, k, rows, keys, lo, hi, scale, PRECISION) - lse[:, None])
+        p = tl.exp(_scores(q, k, keys, lo, hi, scale, PRECISION) - lse[:, None])
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         if DROP:
             dp = dp * _kept(seed, head, rows, keys, num_keys, dropout)
@@ -151,7 +151,7 @@ def _backward_keys(
         grad = _load(GRAD + head * K, rows, stride, columns, real, K)
         lse = tl.load(LSE + head * num_queries + rows, mask=real, other=float("inf"))
         delta = tl.load(DELTA + head * num_queries + rows, mask=real, other=0.0)
-        p = tl.exp(_scores(q, k, rows, keys, lo, hi, scale, PRECISION) - lse[:, None])
+        p = tl.exp(_scores(q, k, keys, lo, hi, scale, PRECISION) - lse[:, None])
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         dropped = p
         if DROP:

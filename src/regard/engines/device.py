@@ -25,12 +25,13 @@ import torch
 from torch import Tensor
 
 from regard.attention import Padded, Tokens
-from regard.decoding import DecodingSettings, Hypothesis, Symbols, decode
+from regard.decoding import DecodingSettings, Hypothesis, Symbols
 from regard.decoding.hypothesis import Texts
 from regard.decoding.search import rules_of
 from regard.engines.device_decoder import Room, SlotDecoder, StackedDecoder
 from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
 from regard.engines.kernels import Kernels, TorchKernels
+from regard.engines.searching import Searching
 from regard.models import Transformer
 
 AHEAD = 1
@@ -202,7 +203,8 @@ class DeviceEngine:
         plain = torch.autocast(self.device.type, enabled=False)
         with torch.inference_mode(), plain, torch.cuda.device_of(self.model.tgt_embedding.weight):
             if not self.covers(limits, settings, prefixes):
-                return self._readably(sources, limits, settings, prefixes, numbers)
+                readable = Searching(self.model, self.symbols, self.device)
+                return readable.decode(sources, limits, settings, prefixes=prefixes, numbers=numbers)
             for group in _by_room(sources, limits):
                 bench = self._bench([sources[i] for i in group], [limits[i] for i in group], settings)
                 for members, texts in self._flow(bench, group, sources, limits):
@@ -280,35 +282,6 @@ class DeviceEngine:
         else:
             search = parts.greedy(room, rules, parts.kernels, self.device)
         return Bench(SlotDecoder(self.stacked, room, parts.kernels), search)
-
-    def _readably(
-        self,
-        sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
-        settings: DecodingSettings,
-        prefixes: Sequence[Sequence[int]] | None,
-        numbers: Sequence[int] | None,
-    ) -> list[list[Hypothesis]]:
-        """What slots cannot do, the searches of `decoding` do: sentences of like length together, as many as slots."""
-        answers: list[list[Hypothesis]] = [[] for _ in sources]
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-        numbers = range(len(sources)) if numbers is None else numbers
-        for begin in range(0, len(order), self.slots):
-            group = order[begin : begin + self.slots]
-            lengths = torch.tensor([len(sources[i]) for i in group], device=self.device)
-            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[i]) for i in group], batch_first=True)
-            found = decode(
-                self.model,
-                Padded.of(ids.to(self.device), lengths),
-                torch.tensor([limits[i] for i in group], device=self.device),
-                self.symbols,
-                settings,
-                prefixes=None if prefixes is None else [prefixes[i] for i in group],
-                numbers=[numbers[i] for i in group],
-            )
-            for sentence, hypotheses in zip(group, found, strict=True):
-                answers[sentence] = hypotheses
-        return answers
 
 
 def _room(size: int, least: int) -> int:

@@ -4,11 +4,10 @@
 
 Smoothing makes the model unsure on purpose: perplexity suffers, accuracy and BLEU gain.
 
-M positions (any leading shape, flattened), V vocabulary.
+`*` any leading shape of positions, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,38 +24,15 @@ class Loss:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0, ignore: int = 0) -> Loss:
-    """logits (*, V) against labels (*); positions labelled `ignore` (padding) do not count."""
-    objective, nll = CrossEntropy.apply(logits.flatten(0, -2), labels.flatten(), smoothing, ignore)  # type: ignore[no-untyped-call]
-    return Loss(objective, (labels != ignore).sum(), nll)
+    """logits (*, V) against labels (*); positions labelled `ignore` (padding) do not count.
 
-
-class CrossEntropy(torch.autograd.Function):
-    """The sum over positions, with its gradient written down: dL / dlogits = p - q, belief minus truth.
-
-    With log p(v) = z(v) - log sum exp z, the loss needs of each row of scores z only that logarithm, the label's score
-    and the mean; so nothing of size (M, V) is kept but the scores themselves.
+    This is the page to read; training computes the same without ever holding all logits (projected.py).
     """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float, ignore: int) -> tuple[Tensor, Tensor]:
-        z = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        total, real = z.logsumexp(dim=-1), labels != ignore  # (M,)
-        nll = ((total - z.gather(1, labels[:, None])[:, 0]) * real).sum()
-        uniform = ((total - z.mean(dim=-1)) * real).sum() if smoothing else torch.zeros_like(nll)
-        ctx.save_for_backward(logits, labels, total)
-        ctx.smoothing, ctx.ignore = smoothing, ignore
-        ctx.mark_non_differentiable(nll)
-        return (1 - smoothing) * nll + smoothing * uniform, nll
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, labels, total = ctx.saved_tensors
-        weight = gradients[0] * (labels != ctx.ignore)  # (M,)
-        p = logits.to(total.dtype, copy=True).sub_(total[:, None]).exp_()
-        if ctx.smoothing:
-            p -= ctx.smoothing / p.size(1)
-        p.mul_(weight[:, None]).scatter_add_(1, labels[:, None], (weight * (ctx.smoothing - 1))[:, None])
-        return p.to(logits.dtype), None, None, None
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    log_p, real = F.log_softmax(logits, dim=-1, dtype=exact), labels != ignore
+    nll = -(log_p.gather(-1, labels[..., None])[..., 0] * real).sum()
+    uniform = -(log_p.mean(dim=-1) * real).sum()
+    return Loss((1 - smoothing) * nll + smoothing * uniform, real.sum(), nll.detach())
 
 
 def r_drop(first: Tensor, second: Tensor, labels: Tensor, ignore: int = 0) -> Tensor:
