@@ -19,12 +19,14 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention, Padded, Sight, Tokens, Watched
-from regard.config import Field, Settings
+from regard.config import Field
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
+from regard.models.attentions import Attentions
+from regard.models.settings import ModelSettings
 
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -34,9 +36,10 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class TransformerSettings(Settings):
+class TransformerSettings(ModelSettings):
     """The shape of a Transformer. `size` sets the numbers of table 3; any of them can be given beside it."""
 
+    kind: Literal["transformer"] = "transformer"
     size: Literal["tiny", "small", "base", "big"] = Field(
         "base", description="named size; base and big are the paper's"
     )
@@ -71,14 +74,22 @@ class TransformerSettings(Settings):
             raise ValueError(f"positions = rotary needs an even head size, not {self.d_model // self.num_heads}")
         return self
 
+    @property
+    def longest(self) -> int | None:
+        return self.max_positions if self.positions == "learned" else None
 
-@dataclass(frozen=True)
-class Attentions:
-    """The weights of every layer and head, (B, layers, H, queries, keys)."""
+    @property
+    def joint(self) -> bool:
+        return self.tie == "all"
 
-    encoder: Tensor
-    decoder: Tensor
-    cross: Tensor
+    @property
+    def packs(self) -> bool:
+        return True
+
+    @property
+    def summary(self) -> str:
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {self.num_heads} heads"
+        return f"Transformer, {layers}, width {self.d_model}"
 
 
 @dataclass(frozen=True)

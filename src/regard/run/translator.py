@@ -113,7 +113,7 @@ class Translator:
         tokens = self.task.tgt_vocabulary.encode(target) if isinstance(target, str) else target
         rows, columns, weights = self.task.attentions(self.models[0], source, tokens)
         encoder, decoder, cross = (
-            x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
+            None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
         return attention_maps(rows, columns, encoder, decoder, cross, start="⟨s⟩")
 

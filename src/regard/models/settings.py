@@ -1,0 +1,32 @@
+"""What every model's settings answer to those who train, store and search it without knowing which model it is."""
+
+from typing import Any
+
+from regard.config import Field, Settings
+
+
+class ModelSettings(Settings):
+    """Base of the settings of a model; `kind` in a recipe's [model] says which one is meant."""
+
+    kind: Any
+    d_model: int = Field(512, gt=0, description="width of the vectors a word becomes")
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens of a sentence the model has positions for; None where there is no bound."""
+        return None
+
+    @property
+    def joint(self) -> bool:
+        """Whether source and target must share one vocabulary."""
+        return False
+
+    @property
+    def packs(self) -> bool:
+        """Whether `forward` also takes packed batches (attention/layouts.py); otherwise they are padded on a GPU too."""
+        return False
+
+    @property
+    def summary(self) -> str:
+        """The model in a few words, for people."""
+        return str(self.kind)
