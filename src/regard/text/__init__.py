@@ -1,4 +1,4 @@
-"""From text to numbers and back, exactly: byte-complete vocabularies of four kinds behind one interface."""
+"""From text to numbers and back, exactly: byte-complete vocabularies of five kinds behind one interface."""
 
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD

@@ -11,6 +11,7 @@ SMALLEST = {
     "bpe": len(SPECIALS) + 256,
     "wordpiece": len(SPECIALS) + 512,
     "word": len(SPECIALS) + 256,
+    "token": len(SPECIALS) + 256,
     "char": len(SPECIALS) + 256,
 }
 
@@ -18,10 +19,11 @@ SMALLEST = {
 class TextSettings(Settings):
     """The vocabulary: its kind, its size and how it is learnt."""
 
-    kind: Literal["bpe", "wordpiece", "word", "char"] = Field(
+    kind: Literal["bpe", "wordpiece", "word", "token", "char"] = Field(
         default="bpe",
-        description="what a piece is: bpe and wordpiece learn subwords, word keeps the most frequent words, char the "
-        "most frequent characters; whatever is not in the vocabulary is spelled in bytes",
+        description="what a piece is: bpe and wordpiece learn subwords, word keeps the most frequent words, token the "
+        "most frequent of what stands between blanks (text that is cut into words already), char the most frequent "
+        "characters; whatever is not in the vocabulary is spelled in bytes",
     )
     vocab_size: int = Field(
         default=8000,

@@ -17,6 +17,7 @@ WORD = (
     r"|\s{1,64}(?!\S)|\s{1,64}"
 )
 IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+TOKEN = r" ?\S{1,256}|\s"
 CHARACTER = r"(?m:.)"  # in this dialect (?m:) lets the dot match a line break too
 
 
@@ -33,6 +34,11 @@ def into_words() -> Any:
 def into_words_and_ideographs() -> Any:
     """As `into_words`, after Han and Kana characters are split off one by one: their scripts mark no words."""
     return _cut(IDEOGRAPH, WORD)
+
+
+def between_blanks() -> Any:
+    """What stands between blanks, whatever it is, with the one blank before it."""
+    return _cut(TOKEN)
 
 
 def into_characters() -> Any:

@@ -9,6 +9,7 @@ written with characters outside the table, so no text a user can type ever turns
 PAD, BOS, EOS = 0, 1, 2
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 CONTINUATION = "⋯"
+IMPLIED = " "  # what kind "token" thinks before every text
 
 
 def _byte_symbols() -> str:

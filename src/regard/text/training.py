@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable
 
-from regard.text import bpe, char, word, wordpiece
+from regard.text import bpe, char, token, word, wordpiece
 from regard.text.settings import TextSettings
 from regard.text.vocabulary import Vocabulary, refuse_surrogates
 
-LEARNERS = {"bpe": bpe.learn, "wordpiece": wordpiece.learn, "word": word.learn, "char": char.learn}
+LEARNERS = {
+    "bpe": bpe.learn,
+    "wordpiece": wordpiece.learn,
+    "word": word.learn,
+    "token": token.learn,
+    "char": char.learn,
+}
 
 
 def train_vocabulary(texts: Iterable[str], settings: TextSettings) -> Vocabulary:

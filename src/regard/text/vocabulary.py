@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from regard.errors import UserError
 from regard.files import nearest_file, write_text
-from regard.text.symbols import BYTE_SYMBOLS, SPECIALS, to_bytes
+from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS, to_bytes
 
 # How pictures show what has no picture: control characters by their symbols, undecodable bytes (which Python's
 # "surrogateescape" writes as U+DC80 and on) by their value.
@@ -29,6 +29,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Any) -> None:
         """Wrap a `tokenizers.Tokenizer` whose entries are the special symbols, the bytes and pieces made of bytes."""
         self._tokenizer = tokenizer
+        self._implied = IMPLIED if tokenizer.normalizer is not None else ""
         entries: dict[str, int] = tokenizer.get_vocab(with_added_tokens=False)
         self._pieces = sorted(entries, key=entries.__getitem__)
         if sorted(entries.values()) != list(range(len(entries))) or tuple(self._pieces[: len(SPECIALS)]) != SPECIALS:
@@ -57,7 +58,8 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; special symbols say nothing, bytes that are no UTF-8 become the sign U+FFFD."""
-        return b"".join(self._bytes[number] for number in ids).decode("utf-8", "replace")
+        text = b"".join(self._bytes[number] for number in ids).decode("utf-8", "replace")
+        return text.removeprefix(self._implied)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each piece as a person reads it: `␣` for a space before it, `␊` for a line break, `<E4>` for a lone byte."""
@@ -67,6 +69,8 @@ class Vocabulary:
         if number < len(SPECIALS):
             return SPECIALS[number]
         text = self._bytes[number].decode("utf-8", "surrogateescape").translate(READABLE)
+        if self._implied and len(text) > 1:
+            return text.removeprefix(self._implied)
         return "␣" + text[1:] if text.startswith(" ") else text
 
     def words(self, text: str) -> list[str]:
