@@ -1,0 +1,49 @@
+"""Language models: how likely is the next word, given those before it?
+
+    p(w_1 .. w_N) = prod_t p(w_t | w_1 .. w_{t-1})
+
+and what of the past each kind can see:
+
+    ngram            the last n - 1 words, as they were counted                     ngram.py
+    markov           the last tau words, as vectors (Bengio et al. 2003)            language_markov.py
+    rnn, gru, lstm   everything, through a state of fixed size                      language_recurrent.py
+    transformer      every word of the stretch, looked at one by one                language_transformer.py
+
+B columns of a stream, T tokens, D model, V vocabulary, W hypotheses.
+"""
+
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention import Tokens
+from regard.models.attentions import Attentions
+from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
+
+LanguageModelSettings = Annotated[RecurrentLanguageSettings, Field()]
+
+
+class LanguageModel(Protocol):
+    """What training, scoring and searching ask of a language model, beside being a module."""
+
+    carries: bool
+
+    def __call__(self, ids: Tensor, state: dict[str, Tensor] | None = None, read_out: Any = ...) -> Any:
+        """ids (B, T), the next stretch of B columns -> (`read_out` of (B, T, D), (V, D); the state to carry on)."""
+        ...
+
+    def begin(self, columns: int) -> dict[str, Tensor]:
+        """The state before anything was read, columns first; empty where nothing is carried."""
+        ...
+
+    def start(self, source: Tokens) -> Any: ...
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+    def attentions(self, ids: Tensor) -> Attentions: ...
+
+
+def build_language_model(settings: LanguageModelSettings, vocabulary: int) -> nn.Module:
+    """The model the settings describe, over a vocabulary of this size."""
+    return RecurrentLanguageModel(settings, vocabulary)

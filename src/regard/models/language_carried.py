@@ -1,0 +1,64 @@
+"""What a language model has read, as a state: carried from stretch to stretch of a stream, or from step to step.
+
+A model that carries its past reads a long text in stretches and hands on what it remembers; a stretch of one token is
+a step of a search. So one `forward` serves training, scoring and generation, and `start` and `step` follow from it.
+
+B columns of a stream or sentences of a search, W hypotheses, T tokens, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Tokens
+from regard.models.attentions import Attentions
+
+Carried = dict[str, Tensor]  # by name, columns first
+
+
+@dataclass(frozen=True)
+class CarriedState:
+    """What B x W hypotheses remember: each tensor (B, W, ...)."""
+
+    tensors: Carried
+
+    def reorder(self, parents: Tensor) -> "CarriedState":
+        """parents (B, W'): hypothesis w of sentence b continues what was hypothesis parents[b, w]."""
+        sentences = torch.arange(parents.size(0), device=parents.device)[:, None]
+        return CarriedState({name: x[sentences, parents] for name, x in self.tensors.items()})
+
+    def keep(self, sentences: Tensor) -> "CarriedState":
+        """Only these sentences remain, in this order."""
+        return CarriedState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
+
+
+class Carrying(nn.Module):
+    """A language model that hands on what it has read; `forward` and `begin` are its own."""
+
+    carries = True
+
+    def forward(self, ids: Tensor, state: Carried | None = None, read_out: Any = nn.functional.linear) -> Any:
+        """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and the state after the last of them."""
+        raise NotImplementedError
+
+    def begin(self, columns: int) -> Carried:
+        """Before anything was read."""
+        raise NotImplementedError
+
+    def start(self, source: Tokens) -> CarriedState:
+        """A language model has no source: of it only the number of sentences is taken."""
+        return CarriedState({name: x.unsqueeze(1) for name, x in self.begin(source.ids.size(0)).items()})
+
+    def step(self, tokens: Tensor, state: CarriedState) -> tuple[Tensor, CarriedState]:
+        """One more token for each hypothesis, (B, W) -> logits (B, W, V): a stretch of length one."""
+        columns = {name: x.flatten(0, 1) for name, x in state.tensors.items()}
+        logits, after = self(tokens.reshape(-1, 1), columns)
+        return logits.view(*tokens.shape, -1), CarriedState(
+            {name: x.unflatten(0, tokens.shape) for name, x in after.items()}
+        )
+
+    def attentions(self, ids: Tensor) -> Attentions:
+        """These models look at their state, not back at words."""
+        return Attentions()
