@@ -1,0 +1,146 @@
+"""Scores with weights of their own: the modules behind the equations of scores.py.
+
+Keys are looked at again and again, by every word that is written, while queries come one by one. So each score is
+computed in two stages: `keys(k)` does what depends on the keys alone, once a sentence, and `forward(q, prepared)`
+the rest. Together they are the equation:
+
+    scoring(q, scoring.keys(k)) = score(q, k, weights)
+
+Leading dimensions are whatever the caller has, so that a scoring serves a recurrent decoder (B, T, Q) and, shared by
+all heads, multi-head attention (B, H, T, K) alike. Weights are drawn as Glorot & Bengio 2010 have it.
+
+q (..., T, Q) queries, k (..., S, K) keys -> scores (..., T, S); A hidden size.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.scores import dot, met, scaled_dot
+
+SHARPNESS = (
+    10.0  # of a cosine at the beginning: the best of keys beats the worst by e^20, but half a right angle by e^3
+)
+
+
+class Scoring(nn.Module):
+    """A score made for queries and keys of these widths; `hidden` is for those with a layer between the two."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__()
+
+    def keys(self, k: Tensor) -> Tensor:
+        """What can be computed before the queries are known: (..., S, K) -> (..., S, *)."""
+        return k
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        """Queries (..., T, Q) against what `keys` made -> (..., T, S)."""
+        raise NotImplementedError
+
+
+class Dot(Scoring):
+    """q^T k."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        check_equal("dot", query_dim, key_dim)
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return dot(q, prepared)
+
+
+class ScaledDot(Scoring):
+    """q^T k / sqrt(K)."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        check_equal("scaled_dot", query_dim, key_dim)
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return scaled_dot(q, prepared)
+
+
+class General(Scoring):
+    """q^T W k; W k is computed once."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_dim, key_dim)))
+
+    def keys(self, k: Tensor) -> Tensor:
+        return F.linear(k, self.weight)
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return dot(q, prepared)
+
+
+class Additive(Scoring):
+    """v^T tanh(W q + U k); U k is computed once."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, query_dim)))
+        self.key = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, key_dim)))
+        self.vector = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, hidden))[0])
+
+    def keys(self, k: Tensor) -> Tensor:
+        return F.linear(k, self.key)
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return met(F.linear(q, self.query), prepared, self.vector)
+
+
+class Concat(Scoring):
+    """v^T tanh(W [q; k]); the right part of W meets the keys once."""
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        self.query_dim = query_dim
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, query_dim + key_dim)))
+        self.vector = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, hidden))[0])
+
+    def keys(self, k: Tensor) -> Tensor:
+        return F.linear(k, self.weight[:, self.query_dim :])
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return met(F.linear(q, self.weight[:, : self.query_dim]), prepared, self.vector)
+
+
+class Cosine(Scoring):
+    """beta q^T k / (|q| |k|), with a sharpness beta that is learned (Graves et al. 2014, equations 5 and 6).
+
+    A cosine alone is at most 1, and a softmax of such scores is nearly flat; beta = exp(b) lets it become as sharp as
+    it must. Keys are brought to length 1 once.
+    """
+
+    def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
+        super().__init__(query_dim, key_dim, hidden)
+        check_equal("cosine", query_dim, key_dim)
+        self.log_sharpness = nn.Parameter(torch.tensor(math.log(SHARPNESS)))
+
+    def keys(self, k: Tensor) -> Tensor:
+        return F.normalize(k, dim=-1)
+
+    def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
+        return self.log_sharpness.exp() * dot(F.normalize(q, dim=-1), prepared)
+
+
+SCORINGS: dict[str, type[Scoring]] = {
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": General,
+    "additive": Additive,
+    "concat": Concat,
+    "cosine": Cosine,
+}
+
+
+def check_equal(score: str, query_dim: int, key_dim: int) -> None:
+    """Some scores multiply query and key component by component."""
+    if query_dim != key_dim:
+        raise ValueError(
+            f"score = {score} needs queries and keys of one width, not {query_dim} and {key_dim}; "
+            "general, additive and concat take any"
+        )
