@@ -36,10 +36,8 @@ def part_of(key: str) -> Part:
     return "test" if slot == 0 else "valid" if slot == 1 else "train"
 
 
-def dates(part: Part) -> Pairs:
-    """Random days of `part`, each in a random language and form."""
-    from babel.dates import format_date
-
+def days(part: Part) -> Iterator[tuple[datetime.date, str, str]]:
+    """Random days of `part`, each with a random language and form to be written in."""
     rng = random.Random(f"dates {part}")
     span = (LAST - FIRST).days + 1
     made = 0
@@ -48,20 +46,32 @@ def dates(part: Part) -> Pairs:
         locale, form = rng.choice(STYLES)
         if part_of(day.isoformat()) == part:
             made += 1
-            yield format_date(day, form, locale=locale), day.isoformat()
+            yield day, locale, form
 
 
-def numbers(part: Part) -> Pairs:
+def quantities(part: Part) -> Iterator[int]:
     """Random numbers of `part`, none twice, of every magnitude: the count of digits is drawn before the digits."""
-    from num2words import num2words
-
     rng = random.Random(f"numbers {part}")
     seen: set[int] = set()
     while len(seen) < NUMBERS[part]:
         number = rng.randrange(10 ** rng.randint(1, LARGEST_DIGITS))
         if number not in seen and part_of(str(number)) == part:
             seen.add(number)
-            yield num2words(number, lang="en"), num2words(number, lang="de")
+            yield number
+
+
+def dates(part: Part) -> Pairs:
+    """The days of `part`, written out and as ISO 8601."""
+    from babel.dates import format_date
+
+    return ((format_date(day, form, locale=locale), day.isoformat()) for day, locale, form in days(part))
+
+
+def numbers(part: Part) -> Pairs:
+    """The numbers of `part` in English and German words."""
+    from num2words import num2words
+
+    return ((num2words(number, lang="en"), num2words(number, lang="de")) for number in quantities(part))
 
 
 MAKERS: dict[Name, Callable[[Part], Pairs]] = {"dates": dates, "numbers": numbers}
