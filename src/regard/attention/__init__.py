@@ -3,22 +3,36 @@
 from regard.attention.attend import attend, masked_softmax
 from regard.attention.cache import KeyValues
 from regard.attention.glance import Glance, Look, Memory, build_glance
+from regard.attention.hard import Choices, HardGumbel, HardReinforce
+from regard.attention.kinds import Global, LocalM, LocalP
 from regard.attention.layouts import Layout, Packed, Padded, Sight, Tokens, Watched
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scores import additive, concat, cosine, dot, general, scaled_dot
-from regard.attention.scoring import SCORINGS, Scoring
+from regard.attention.scoring import SCORINGS, Additive, Concat, Cosine, Dot, General, ScaledDot, Scoring
 
 __all__ = [
     "SCORINGS",
+    "Additive",
+    "Choices",
+    "Concat",
+    "Cosine",
+    "Dot",
+    "General",
     "Glance",
+    "Global",
+    "HardGumbel",
+    "HardReinforce",
     "KeyValues",
     "Layout",
+    "LocalM",
+    "LocalP",
     "Look",
     "Memory",
     "MultiHeadAttention",
     "Packed",
     "Padded",
+    "ScaledDot",
     "Scoring",
     "Sight",
     "Tokens",

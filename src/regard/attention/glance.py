@@ -11,13 +11,15 @@ Q query size, M memory size.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
-from regard.attention.kinds import Global
+from regard.attention.hard import Choices, HardGumbel, HardReinforce
+from regard.attention.kinds import Global, LocalM, LocalP
 from regard.attention.layouts import Padded
 from regard.attention.scoring import SCORINGS, Scoring
+
+Kind = Global | LocalM | LocalP | HardGumbel | HardReinforce
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class Look:
 
     context: Tensor
     weights: Tensor
-    choices: Any
+    choices: Choices | None
 
 
 class Glance(nn.Module):
     """A score and a kind of attention put together."""
 
-    def __init__(self, scoring: Scoring, kind: nn.Module) -> None:
+    def __init__(self, scoring: Scoring, kind: Kind) -> None:
         super().__init__()
         self.scoring, self.kind = scoring, kind
 
@@ -62,5 +64,21 @@ class Glance(nn.Module):
 
 
 def build_glance(score: str, kind: str, query_dim: int, memory_dim: int, hidden: int, window: int) -> Glance:
-    """A glance by the names of its parts."""
-    return Glance(SCORINGS[score](query_dim, memory_dim, hidden), {"global": Global}[kind]())
+    """A glance by the names of its parts: score "dot", "scaled_dot", "general", "additive", "concat" or "cosine", kind
+    "global", "local-m", "local-p", "hard-gumbel" or "hard-reinforce"; `window` is the reach D of the local kinds."""
+    return Glance(SCORINGS[score](query_dim, memory_dim, hidden), build_kind(kind, query_dim, hidden, window))
+
+
+def build_kind(kind: str, query_dim: int, hidden: int, window: int) -> Kind:
+    match kind:
+        case "global":
+            return Global()
+        case "local-m":
+            return LocalM(window)
+        case "local-p":
+            return LocalP(query_dim, hidden, window)
+        case "hard-gumbel":
+            return HardGumbel()
+        case "hard-reinforce":
+            return HardReinforce(query_dim)
+    raise ValueError(f"there is no attention called {kind}")

@@ -24,7 +24,7 @@ from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
 from regard.engines.searching import Searching
 from regard.errors import UserError
-from regard.losses import Loss, projected_cross_entropy, projected_r_drop
+from regard.losses import Loss, projected_cross_entropy, projected_r_drop, reinforced
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models import Attentions
 from regard.tasks.streaming import cut, stretches
@@ -87,15 +87,15 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
         """The objective, summed over the real target tokens of a batch."""
-        smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
-        if not (strength and model.training):
-            return model(
-                batch.source, batch.target, partial(projected_cross_entropy, labels=batch.labels, smoothing=smoothing)
+        labels, smoothing, strength = batch.labels, self.objective.label_smoothing, self.objective.r_drop
+        loss = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
+        if strength and model.training:
+            # One pass over the batch taken twice: dropout falls differently on either half.
+            batch, loss = (
+                batch.twice(),
+                partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing),
             )
-        # One pass over the batch taken twice: dropout falls differently on either half.
-        twice = batch.twice()
-        read_out = partial(projected_r_drop, labels=batch.labels, strength=strength, smoothing=smoothing)
-        return model(twice.source, twice.target, read_out)
+        return model(batch.source, batch.target, partial(reinforced, loss=loss, labels=labels))
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""
