@@ -2,44 +2,57 @@
 
 While a sentence is generated, the keys and values of earlier positions do not change (nothing they depend on comes
 later), so each step computes those of the new token alone and appends them. There are two axes of rows, sentences
-and the hypotheses alive for each, so that a search can rearrange hypotheses and drop sentences.
+and the hypotheses alive for each, so that a search can rearrange hypotheses and drop sentences. Where attention is
+restricted to a window, what has left it is forgotten.
 
 B sentences, W hypotheses a sentence, t positions so far, H heads, K head size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.weighing import Weigh
+
 
 @dataclass(frozen=True)
 class KeyValues:
-    """The keys and values of all positions so far, (B, W, H, t, K) each."""
+    """The keys and values of all positions so far, (B, W, H, t, K) each; with a window only those it still holds."""
 
     keys: Tensor
     values: Tensor
+    window: int = 0
+    forgotten: int = 0
 
     @classmethod
-    def empty(cls, sentences: int, num_heads: int, head_dim: int, like: Tensor) -> Self:
+    def empty(cls, sentences: int, num_heads: int, head_dim: int, like: Tensor, window: int = 0) -> Self:
         nothing = like.new_empty(sentences, 1, num_heads, 0, head_dim)
-        return cls(nothing, nothing)
+        return cls(nothing, nothing, window)
 
     @property
     def length(self) -> int:
-        return self.keys.size(3)
+        return self.forgotten + self.keys.size(3)
 
     def append(self, k: Tensor, v: Tensor) -> "KeyValues":
-        """One more position: k, v (B, W, H, K)."""
+        """One more position: k, v (B, W, H, K). With a window it sees itself and as many before it."""
+        known = self.keys.size(3)
+        leaving = max(0, known - self.window) if self.window else 0
+        keys, values = (x.narrow(3, leaving, known - leaving) for x in (self.keys, self.values))
         return KeyValues(
-            torch.cat([self.keys, k.unsqueeze(3)], dim=3),
-            torch.cat([self.values, v.unsqueeze(3)], dim=3),
+            torch.cat([keys, k.unsqueeze(3)], dim=3),
+            torch.cat([values, v.unsqueeze(3)], dim=3),
+            self.window,
+            self.forgotten + leaving,
         )
 
-    def attend(self, q: Tensor) -> Tensor:
-        """q (B, W, H, K): the newest position looks at all so far -> (B, W, H, K)."""
+    def attend(self, q: Tensor, weigh: Weigh | None = None) -> Tensor:
+        """q (B, W, H, K): the newest position looks at all that are kept -> (B, W, H, K)."""
+        if weigh is not None:
+            distances = torch.arange(1 - self.keys.size(3), 1, device=q.device)[None]
+            return weigh(q.unsqueeze(3), self.keys, self.values, distances, None, 0.0)[0].squeeze(3)
         out = F.scaled_dot_product_attention(q.unsqueeze(3).flatten(0, 1), *self._rows())
         return out.view(q.shape)
 
@@ -51,8 +64,8 @@ class KeyValues:
         sentences, width = self.keys.shape[:2]
         rows = (parents + torch.arange(sentences, device=parents.device)[:, None] * width).flatten()
         k, v = (x.index_select(0, rows).unflatten(0, (sentences, -1)) for x in self._rows())
-        return KeyValues(k, v)
+        return replace(self, keys=k, values=v)
 
     def keep(self, sentences: Tensor) -> "KeyValues":
         """Only these sentences remain, in this order."""
-        return KeyValues(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))
+        return replace(self, keys=self.keys.index_select(0, sentences), values=self.values.index_select(0, sentences))

@@ -21,8 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.attend import attend
-from regard.attention.masks import causal_mask, padding_mask
+from regard.attention.masks import causal_mask, padding_mask, window_mask
+from regard.attention.weighing import Weigh, as_ever
+from regard.attention.windowed import attend_near
 
 
 class Sight(Protocol):
@@ -34,8 +35,8 @@ class Sight(Protocol):
     @property
     def keys(self) -> "Layout": ...
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees; or what `weigh` makes of them instead."""
         ...
 
 
@@ -47,8 +48,9 @@ class Layout(Protocol):
         """Each token's place in its own sentence, from 0; broadcastable to the token dimensions."""
         ...
 
-    def sees(self, keys: Any, causal: bool = False) -> Sight:
-        """The sight of these tokens on `keys`, a layout of the same kind; causal: only up to their own place."""
+    def sees(self, keys: Any, causal: bool = False, window: int = 0) -> Sight:
+        """The sight of these tokens on `keys`, a layout of the same kind; causal: only up to their own place;
+        window: only as many places before and after it, 0 for all."""
         ...
 
 
@@ -79,8 +81,9 @@ class Padded:
         """(B, T): True where a token is real, False where it is padding."""
         return self.positions < self.lengths[:, None]
 
-    def sees(self, keys: "Padded", causal: bool = False) -> "PaddedSight":
-        return PaddedSight(self, keys, causal)
+    def sees(self, keys: "Padded", causal: bool = False, window: int = 0) -> "PaddedSight":
+        narrow = 0 < window < keys.size - 1  # else the window hides nothing
+        return NearSight(self, keys, causal, window) if narrow else PaddedSight(self, keys, causal)
 
 
 @dataclass(frozen=True)
@@ -90,19 +93,36 @@ class PaddedSight:
     queries: Padded
     keys: Padded
     causal: bool
+    window: int = 0
 
     @cached_property
     def mask(self) -> Tensor:
         """Broadcastable to (B, H, T, S)."""
         mask = padding_mask(self.keys.lengths, self.keys.size)
-        return mask & causal_mask(self.keys.size, mask.device) if self.causal else mask
+        if self.causal:
+            mask = mask & causal_mask(self.keys.size, mask.device)
+        return mask & window_mask(self.keys.size, self.window, mask.device) if self.window else mask
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    @cached_property
+    def distances(self) -> Tensor:
+        """(T, S): the place of each key less that of each query."""
+        return self.keys.positions - self.queries.positions[:, None]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, T, H, K) -> (B, H, T, K)
+        if weigh is not None:
+            return weigh(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
         # Padding comes after the sentence, so a causal sight never reaches it from a real token: no mask is needed.
         mask = None if self.causal else self.mask
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=self.causal)
         return out.transpose(1, 2)
+
+
+class NearSight(PaddedSight):
+    """Attention of tokens to their neighbours, in time and memory linear in the length."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+        return attend_near(q, k, v, self.keys.real, self.window, self.causal, dropout, weigh or as_ever)
 
 
 @dataclass(frozen=True)
@@ -125,12 +145,15 @@ class Packed:
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
         return Tokens(ids[real], cls(offsets, rows, positions))
 
-    def sees(self, keys: "Packed", causal: bool = False) -> "PackedSight":
+    def sees(self, keys: "Packed", causal: bool = False, window: int = 0) -> "PackedSight":
         lo, hi = keys.interval(self.rows)
         first, last = self.interval(keys.rows)
+        places = torch.arange(len(lo), dtype=lo.dtype, device=lo.device)
         if causal:
-            hi = torch.arange(1, len(hi) + 1, dtype=hi.dtype, device=hi.device).minimum(hi)
-            first = torch.arange(len(first), dtype=first.dtype, device=first.device).maximum(first)
+            hi, first = hi.minimum(places + 1), first.maximum(places)
+        if window:
+            lo, hi = lo.maximum(places - window), hi.minimum(places + window + 1)
+            first, last = first.maximum(places - window), last.minimum(places + window + 1)
         return PackedSight(self, keys, lo, hi, first, last)
 
     def interval(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,13 +172,14 @@ class PackedSight:
     first: Tensor  # (M,) the other way round: key j is seen by queries first[j] up to last[j]
     last: Tensor
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        if q.is_cuda:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+        if q.is_cuda and weigh is None:
             return attend_intervals(q, k, v, (self.lo, self.hi, self.first, self.last), dropout)
         places = torch.arange(len(k), device=k.device)
         mask = (self.lo[:, None] <= places) & (places < self.hi[:, None])  # (N, M)
+        distances = self.keys.positions - self.queries.positions[:, None]
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
-        return attend(q, k, v, mask, dropout)[0].transpose(0, 1)
+        return (weigh or as_ever)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
 
 
 def attend_intervals(
@@ -179,8 +203,8 @@ class Watched(PaddedSight):
 
     weights: list[Tensor] = field(default_factory=list)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        out, weights = attend(q, k, v, self.mask, dropout)
+        out, weights = (weigh or as_ever)(q, k, v, self.distances, self.mask, dropout)
         self.weights.append(weights)
         return out.transpose(1, 2)

@@ -5,11 +5,13 @@
 
 One head averages everything it looks at into one vector; several heads, each in its own smaller subspace, can look
 at different places at once for the price of one. The h projections W_i are kept as one matrix and split afterwards.
+Heads may also be wider or narrower than that: W^O brings whatever they have together back to the model's width.
 
-D model, H heads, K = D / H head size; `*` is (B, T) in the padded layout and (N,) in the packed one.
+D model, H heads, K head size, D / H unless said otherwise; `*` is (B, T) in the padded layout, (N,) in the packed one.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues
 from regard.attention.layouts import Sight
+from regard.attention.weighing import Weighing
 
 Rotation = Callable[[Tensor, Tensor], Tensor]
 
@@ -35,18 +38,29 @@ def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
 class MultiHeadAttention(nn.Module):
     """Tokens x look at a memory; in self-attention the memory is x itself.
 
-    `rotate` is applied to queries and keys with their positions: rotary embeddings are handed in here.
+    `rotate` is applied to queries and keys with their positions: rotary embeddings are handed in here. `weighing` takes
+    the place of softmax(q k^T / sqrt(K)) v: other scores and relative positions are handed in there.
     """
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, rotate: Rotation = unrotated) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        rotate: Rotation = unrotated,
+        head_dim: int | None = None,
+        weighing: Weighing | None = None,
+    ) -> None:
         super().__init__()
-        if d_model % num_heads:
+        if head_dim is None and d_model % num_heads:
             raise ValueError(f"d_model {d_model} does not divide into {num_heads} heads")
-        self.num_heads, self.head_dim, self.dropout, self.rotate = num_heads, d_model // num_heads, dropout, rotate
-        self.query = nn.Linear(d_model, d_model)
-        self.key = nn.Linear(d_model, d_model)
-        self.value = nn.Linear(d_model, d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.num_heads, self.head_dim = num_heads, head_dim or d_model // num_heads
+        self.dropout, self.rotate, self.weighing = dropout, rotate, weighing
+        inside = self.num_heads * self.head_dim
+        self.query = nn.Linear(d_model, inside)
+        self.key = nn.Linear(d_model, inside)
+        self.value = nn.Linear(d_model, inside)
+        self.output = nn.Linear(inside, d_model)
 
     def forward(self, x: Tensor, memory: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at memory (*, D) -> (*, D)."""
@@ -55,25 +69,35 @@ class MultiHeadAttention(nn.Module):
         else:
             q, (k, v) = self.query(x), stacked(memory, self.key, self.value)
         q = self.rotate(self.heads(q), sight.queries.positions)
-        k = self.rotate(self.heads(k), sight.keys.positions)
-        return self._attend(q, k, self.heads(v), sight)
+        return self._attend(q, self._keys(k, sight.keys.positions), self.heads(v), sight)
 
     def remember(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a memory (*, D) -> (*, H, K) each; computed once for a memory looked at often."""
-        return self.rotate(self.heads(self.key(memory)), positions), self.heads(self.value(memory))
+        return self._keys(self.key(memory), positions), self.heads(self.value(memory))
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
         """x (*, D) looks at keys and values that are already there."""
         return self._attend(self.rotate(self.heads(self.query(x)), sight.queries.positions), keys, values, sight)
 
+    def _keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        """Projected keys (*, H * K) as queries will meet them."""
+        k = self.rotate(self.heads(k), positions)
+        return k if self.weighing is None else self.weighing.keys(k)
+
     def _attend(self, q: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
-        return self.output(sight.attend(q, keys, values, self.dropout if self.training else 0.0).flatten(-2))
+        dropout = self.dropout if self.training else 0.0
+        return self.output(sight.attend(q, keys, values, dropout, self.weighing).flatten(-2))
+
+    def start(self, sentences: int, like: Tensor, window: int = 0) -> KeyValues:
+        """The past of as many sentences before their first word."""
+        past = KeyValues.empty(sentences, self.num_heads, self.head_dim, like, window)
+        return past if self.weighing is None else replace(past, keys=self.weighing.keys(past.keys))
 
     def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:
-        """Self-attention of one new position x (B, W, D) over all before it and itself."""
+        """Self-attention of one new position x (B, W, D) over all before it that are kept, and itself."""
         position = torch.full((1,), past.length, device=x.device)
         present = past.append(*self.remember(x, position))
-        context = present.attend(self.rotate(self.heads(self.query(x)), position))
+        context = present.attend(self.rotate(self.heads(self.query(x)), position), self.weighing)
         return self.output(context.flatten(-2)), present
 
     def heads(self, x: Tensor) -> Tensor:

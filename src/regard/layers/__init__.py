@@ -3,18 +3,32 @@
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import FeedForward
-from regard.layers.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoid
+from regard.layers.positions import (
+    ALiBi,
+    Concatenated,
+    Learned,
+    NoPositions,
+    Positions,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    sinusoid,
+)
 from regard.layers.residual import PostNorm, PreNorm, Residual
 
 __all__ = [
+    "ALiBi",
+    "Concatenated",
     "DecoderLayer",
     "DecoderLayerState",
     "EncoderLayer",
     "FeedForward",
     "Learned",
     "NoPositions",
+    "Positions",
     "PostNorm",
     "PreNorm",
+    "Relative",
     "Residual",
     "Rotary",
     "Sinusoidal",

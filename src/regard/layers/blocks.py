@@ -78,11 +78,10 @@ class DecoderLayer(nn.Module):
         y = self.around_feedforward.enter(x)
         return self.around_feedforward.join(x, self.feedforward(y))
 
-    def start(self, memory: Tensor, layout: Layout) -> DecoderLayerState:
+    def start(self, memory: Tensor, layout: Layout, window: int = 0) -> DecoderLayerState:
         """Before the first word: an empty past, and the memory (B, S, D) projected once."""
         keys, values = self.cross_attention.remember(memory, layout.positions)
-        past = KeyValues.empty(memory.size(0), self.attention.num_heads, self.attention.head_dim, like=keys)
-        return DecoderLayerState(past, keys, values)
+        return DecoderLayerState(self.attention.start(memory.size(0), keys, window), keys, values)
 
     def step(self, x: Tensor, state: DecoderLayerState, cross_sight: Sight) -> tuple[Tensor, DecoderLayerState]:
         """One word further: x (B, W, D). To the source, W hypotheses look like a sentence of W words."""

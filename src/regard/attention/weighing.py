@@ -1,0 +1,76 @@
+"""Attention with its parts changed: another score, and something that depends on how far apart two tokens stand.
+
+    e_ij = score(q_i, k_j) + b_ij
+    a_ij = softmax_j(e_ij)
+    z_i  = sum_j a_ij v_j + c_i
+
+With the scaled dot product, b = 0 and c = 0 this is `attend`. The scores are those of scoring.py; b and c belong to
+positional schemes that speak of distances instead of places (layers/positions.py): ALiBi has a b, Shaw's relative
+positions have both.
+
+T queries, S keys, H heads, K head size; what stands before the heads is whatever the caller has: sentences, blocks of
+a sentence (windowed.py), hypotheses of a search (cache.py).
+"""
+
+from typing import Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.attend import attend, masked_softmax
+from regard.attention.scoring import Scoring
+
+
+class Weigh(Protocol):
+    """What a sight lets tokens do with the tokens they see.
+
+    q (..., H, T, K), k (..., H, S, K), v (..., H, S, K), distances (T, S) = place of the key - place of the query,
+    mask broadcastable to (..., H, T, S) -> output (..., H, T, K) and weights (..., H, T, S).
+    """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+def as_ever(
+    q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """Scaled dot products, which do not ask for distances."""
+    return attend(q, k, v, mask, dropout)
+
+
+class Between(Protocol):
+    """What lies between a query and a key at each distance."""
+
+    def scores(self, q: Tensor, distances: Tensor) -> Tensor:
+        """b_ij, broadcastable to (..., H, T, S)."""
+        ...
+
+    def values(self, weights: Tensor, distances: Tensor) -> Tensor:
+        """c_i, broadcastable to (..., H, T, K)."""
+        ...
+
+
+class Weighing(nn.Module):
+    """A score of one's own, one for all heads, and what lies between tokens; handed to `MultiHeadAttention`."""
+
+    def __init__(self, scoring: Scoring, between: Between | None = None) -> None:
+        super().__init__()
+        self.scoring, self.between = scoring, between
+
+    def keys(self, k: Tensor) -> Tensor:
+        """What of the score depends on the keys alone, (*, K) -> (*, its own size); computed once, kept in caches."""
+        return self.scoring.keys(k)
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """See `Weigh`; k as `keys` has made them."""
+        scores = self.scoring(q, k)
+        if self.between is None:
+            weights = masked_softmax(scores, mask)
+            return F.dropout(weights, dropout) @ v, weights
+        weights = masked_softmax(scores + self.between.scores(q, distances), mask)
+        dropped = F.dropout(weights, dropout)
+        return dropped @ v + self.between.values(dropped, distances), weights
