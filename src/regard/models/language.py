@@ -19,9 +19,15 @@ from torch import Tensor, nn
 
 from regard.attention import Tokens
 from regard.models.attentions import Attentions
+from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
+from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
+from regard.models.ngram import NGram, NGramSettings
 
-LanguageModelSettings = Annotated[RecurrentLanguageSettings, Field()]
+LanguageModelSettings = Annotated[
+    RecurrentLanguageSettings | MarkovLanguageSettings | TransformerLanguageSettings | NGramSettings,
+    Field(discriminator="kind"),
+]
 
 
 class LanguageModel(Protocol):
@@ -45,5 +51,13 @@ class LanguageModel(Protocol):
 
 
 def build_language_model(settings: LanguageModelSettings, vocabulary: int) -> nn.Module:
-    """The model the settings describe, over a vocabulary of this size."""
-    return RecurrentLanguageModel(settings, vocabulary)
+    """The model the settings describe, over a vocabulary of this size; an n-gram that has counted nothing yet."""
+    match settings:
+        case RecurrentLanguageSettings():
+            return RecurrentLanguageModel(settings, vocabulary)
+        case MarkovLanguageSettings():
+            return MarkovLanguageModel(settings, vocabulary)
+        case TransformerLanguageSettings():
+            return TransformerLanguageModel(settings, vocabulary)
+        case NGramSettings():
+            return NGram(settings, vocabulary)

@@ -102,9 +102,9 @@ class RecurrentLanguageModel(Carrying):
         super().__init__()
         s = self.settings = settings
         self.embedding = TokenEmbedding(vocabulary, s.width)
-        self.cells: Sequence[Cell] = nn.ModuleList(  # type: ignore[assignment]
-            Cell(s.kind, s.d_model if layer else s.width, s.d_model, s.weight_drop) for layer in range(s.layers)
-        )
+        sizes = [s.width] + [s.d_model] * (s.layers - 1)
+        # Not a list of layers to be compiled: that would unroll the fused kernels into a loop over all words.
+        self.cells = nn.Sequential(*(Cell(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
         self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.width)
 

@@ -1,0 +1,165 @@
+"""The Transformer as a language model: its decoder alone, without a source (Radford et al. 2018; Vaswani et al. 2017).
+
+    x_t = E[w_t] + positions,    N layers in which t looks at 1 .. t,    p(w_{t+1} | w_1 .. w_t) = softmax(E x_t)
+
+Nothing is squeezed into a state: every word of the stretch stays there to be looked at, at a price that grows with
+the square of its length. Stretches are read apart from each other. An encoder layer under a causal sight is all that
+is needed; to generate, it advances by one word with the keys and values of the past kept.
+
+B columns or sentences, W hypotheses, T tokens, D model, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.attention import KeyValues, MultiHeadAttention, Padded, Sight, Tokens, Watched
+from regard.config import Field
+from regard.layers.blocks import EncoderLayer
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.residual import NORMS
+from regard.models.attentions import Attentions
+from regard.models.settings import ModelSettings
+from regard.models.transformer import positions, xavier
+
+
+class TransformerLanguageSettings(ModelSettings):
+    """The shape of a Transformer that only writes."""
+
+    kind: Literal["transformer"] = "transformer"
+    d_model: int = Field(512, gt=0, description="width of every token's vector")
+    num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model")
+    d_ff: int = Field(2048, gt=0, description="inner width of the feed-forward layers")
+    layers: int = Field(6, gt=0, description="layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on the embeddings and on each sublayer's output")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on the attention weights")
+    activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward layers")
+    activation: Literal["relu", "gelu", "silu"] = Field("gelu", description="bend of the feed-forward layers")
+    norm: Literal["post", "pre"] = Field("pre", description="layer norm after the residual or before")
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field("rotary", description="kind of positions")
+    max_positions: int = Field(1024, gt=0, description="longest text with learned positions")
+    tie: Literal["output", "none"] = Field("output", description="one matrix reads and writes words, or two")
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.d_model % self.num_heads:
+            raise ValueError(f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"positions = sinusoidal needs an even d_model, not {self.d_model}")
+        if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
+            raise ValueError(f"positions = rotary needs an even head size, not {self.d_model // self.num_heads}")
+        return self
+
+    @property
+    def longest(self) -> int | None:
+        return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def summary(self) -> str:
+        return f"Transformer language model, {self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+
+
+class CausalLayer(EncoderLayer):
+    """Every word looks at itself and those before it, then thinks for itself; also one word at a time."""
+
+    def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:
+        """One word further: x (B, W, D)."""
+        y, past = self.attention.step(self.around_attention.enter(x), past)
+        x = self.around_attention.join(x, y)
+        y = self.around_feedforward.enter(x)
+        return self.around_feedforward.join(x, self.feedforward(y)), past
+
+
+@dataclass(frozen=True)
+class Pasts:
+    """Between two steps: the keys and values of every layer."""
+
+    layers: list[KeyValues]
+
+    def reorder(self, parents: Tensor) -> "Pasts":
+        """parents (B, W): hypothesis w of sentence b continues hypothesis parents[b, w]."""
+        return Pasts([past.reorder(parents) for past in self.layers])
+
+    def keep(self, sentences: Tensor) -> "Pasts":
+        """Only these sentences go on."""
+        return Pasts([past.keep(sentences) for past in self.layers])
+
+
+class TransformerLanguageModel(nn.Module):
+    """Embedding, causal layers, tied output."""
+
+    carries = False
+
+    def __init__(self, settings: TransformerLanguageSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        self.embedding = TokenEmbedding(vocabulary, s.d_model)
+        self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.d_model)
+        self.positions = positions(s)
+        self.dropout = nn.Dropout(s.dropout)
+        residual = partial(NORMS[s.norm], s.d_model, s.dropout)
+        self.layers: Sequence[CausalLayer] = nn.ModuleList(  # type: ignore[assignment]
+            CausalLayer(
+                MultiHeadAttention(s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate),
+                FeedForward(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation]),
+                residual,
+            )
+            for _ in range(s.layers)
+        )
+        self.norm = NORMS[s.norm].final(s.d_model)
+        self.apply(xavier)
+
+    def begin(self, columns: int) -> dict[str, Tensor]:
+        """Nothing is carried from stretch to stretch."""
+        return {}
+
+    def forward(
+        self, ids: Tensor, state: dict[str, Tensor] | None = None, read_out: Any = nn.functional.linear
+    ) -> tuple[Any, dict[str, Tensor]]:
+        """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and nothing to carry."""
+        layout = full(ids)
+        return read_out(self.read(ids, layout.sees(layout, causal=True)), self.output.weight), {}
+
+    def read(self, ids: Tensor, sight: Sight) -> Tensor:
+        """-> (B, T, D), to be compared with each word's row of the output matrix."""
+        x = self.embed(ids, sight.queries.positions)
+        for layer in self.layers:
+            x = layer(x, sight)
+        return self.norm(x)
+
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        return self.dropout(x + self.positions(positions).to(x.dtype))
+
+    def start(self, source: Tokens) -> Pasts:
+        """A language model has no source: of it only the number of sentences is taken."""
+        s, like = self.settings, self.embedding.weight
+        nothing = KeyValues.empty(source.ids.size(0), s.num_heads, s.d_model // s.num_heads, like=like)
+        return Pasts([nothing] * s.layers)
+
+    def step(self, tokens: Tensor, state: Pasts) -> tuple[Tensor, Pasts]:
+        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        x = self.embed(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))
+        pasts = []
+        for layer, past in zip(self.layers, state.layers, strict=True):
+            x, past = layer.step(x, past)
+            pasts.append(past)
+        return self.output.scores(self.norm(x)), Pasts(pasts)
+
+    @torch.no_grad()
+    def attentions(self, ids: Tensor) -> Attentions:
+        """What attended to what: the weights of every layer and head, (B, layers, H, T, T)."""
+        sight = Watched(full(ids), full(ids), causal=True)
+        self.read(ids, sight)
+        return Attentions(decoder=torch.stack(sight.weights, dim=1))
+
+
+def full(ids: Tensor) -> Padded:
+    """A rectangle without padding."""
+    return Padded(torch.full((ids.size(0),), ids.size(1), device=ids.device), ids.size(1))
