@@ -8,11 +8,12 @@ from regard.training.loop import Outcome, fit
 from regard.training.records import Log, TrainRecord, ValidationRecord
 from regard.training.schedule import Schedule, build_schedule
 from regard.training.settings import TrainingSettings
-from regard.training.task import Batch, Loss, Sample, Step, Steps, Task, Validation
+from regard.training.task import Batch, Carrying, Loss, Sample, Step, Steps, Task, Validation
 from regard.training.weights import load_weights
 
 __all__ = [
     "Batch",
+    "Carrying",
     "Checkpoints",
     "Log",
     "Logs",

@@ -23,7 +23,7 @@ from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings, improves
 from regard.training.state import TrainingState
 from regard.training.stepping import as_written, choose_stepping
-from regard.training.task import B, Step, Steps, Task, Validation
+from regard.training.task import B, Step, Steps, Task, Validation, carried_by
 
 Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "interrupted", "no more data"]
 
@@ -85,7 +85,7 @@ class _Run(Generic[B]):
     ) -> None:
         self.task, self.model, self.settings, self.world = task, model, settings, world
         self.checkpoints, self.log, self.schedule = checkpoints, log, schedule
-        self.state = TrainingState(unwrap(model), settings, world)
+        self.state = TrainingState(unwrap(model), settings, world, carried_by(task))
         self.remarks = self.state.resume(checkpoints)
         self.progress, self.window = self.state.progress, self.state.window
         self.norm = torch.zeros(())

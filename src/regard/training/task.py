@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +61,22 @@ class Task(Protocol[B_contra]):
     def validate(self, model: nn.Module) -> Validation:
         """Judge the model, which is in evaluation mode and without gradients, on data it does not learn from."""
         ...
+
+
+@runtime_checkable
+class Carrying(Protocol):
+    """A task whose batches continue one another: what the model remembers between them is part of the training.
+
+    Rank r computes the parts r * accumulation and on of every step, and each remembers for itself.
+    """
+
+    carried: dict[str, Tensor]
+    """By `part.name`, the parts of this process alone. The task fills it; resuming fills it before the first batch."""
+
+
+def carried_by(task: Any) -> dict[str, Tensor]:
+    """What a task carries from batch to batch, the very dictionary; an empty one for a task that carries nothing."""
+    return task.carried if isinstance(task, Carrying) else {}
 
 
 class Step(Protocol[B_co]):
