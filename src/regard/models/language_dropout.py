@@ -28,6 +28,6 @@ def word_dropout(x: Tensor, ids: Tensor, vocabulary: int, p: float, training: bo
     return x * F.dropout(x.new_ones(vocabulary), p)[ids].unsqueeze(-1)
 
 
-def weight_drop(weight: Tensor, p: float, training: bool) -> Tensor:
+def weight_drop(weight: Tensor, p: float) -> Tensor:
     """A recurrent matrix with entries missing: DropConnect, drawn once and used at every step."""
-    return F.dropout(weight, p, training)
+    return F.dropout(weight, p)

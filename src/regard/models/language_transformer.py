@@ -12,10 +12,9 @@ B columns or sentences, W hypotheses, T tokens, D model, V vocabulary.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
-from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.attention import KeyValues, MultiHeadAttention, Padded, Sight, Tokens, Watched
@@ -23,42 +22,24 @@ from regard.config import Field
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
-from regard.models.settings import ModelSettings
-from regard.models.transformer import positions, xavier
+from regard.models.transformer import positions, weighing, xavier
+from regard.models.transformer_settings import LayerSettings
 
 
-class TransformerLanguageSettings(ModelSettings):
+class TransformerLanguageSettings(LayerSettings):
     """The shape of a Transformer that only writes."""
 
     kind: Literal["transformer"] = "transformer"
-    d_model: int = Field(512, gt=0, description="width of every token's vector")
-    num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model")
-    d_ff: int = Field(2048, gt=0, description="inner width of the feed-forward layers")
     layers: int = Field(6, gt=0, description="layers")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on the embeddings and on each sublayer's output")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on the attention weights")
-    activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward layers")
     activation: Literal["relu", "gelu", "silu"] = Field("gelu", description="bend of the feed-forward layers")
     norm: Literal["post", "pre"] = Field("pre", description="layer norm after the residual or before")
-    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field("rotary", description="kind of positions")
-    max_positions: int = Field(1024, gt=0, description="longest text with learned positions")
+    positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"] = Field(
+        "rotary", description="kind of positions"
+    )
     tie: Literal["output", "none"] = Field("output", description="one matrix reads and writes words, or two")
-
-    @model_validator(mode="after")
-    def check(self) -> Self:
-        if self.d_model % self.num_heads:
-            raise ValueError(f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}")
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"positions = sinusoidal needs an even d_model, not {self.d_model}")
-        if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
-            raise ValueError(f"positions = rotary needs an even head size, not {self.d_model // self.num_heads}")
-        return self
-
-    @property
-    def longest(self) -> int | None:
-        return self.max_positions if self.positions == "learned" else None
 
     @property
     def summary(self) -> str:
@@ -102,13 +83,15 @@ class TransformerLanguageModel(nn.Module):
         self.embedding = TokenEmbedding(vocabulary, s.d_model)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.d_model)
         self.positions = positions(s)
+        self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
         self.dropout = nn.Dropout(s.dropout)
-        residual = partial(NORMS[s.norm], s.d_model, s.dropout)
+        attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate)
+        feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
         self.layers: Sequence[CausalLayer] = nn.ModuleList(  # type: ignore[assignment]
             CausalLayer(
-                MultiHeadAttention(s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate),
-                FeedForward(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation]),
-                residual,
+                attention(head_dim=s.head_dim, weighing=weighing(s, self.positions.between())),
+                feedforward(),
+                partial(NORMS[s.norm], s.d_model, s.dropout),
             )
             for _ in range(s.layers)
         )
@@ -124,7 +107,8 @@ class TransformerLanguageModel(nn.Module):
     ) -> tuple[Any, dict[str, Tensor]]:
         """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and nothing to carry."""
         layout = full(ids)
-        return read_out(self.read(ids, layout.sees(layout, causal=True)), self.output.weight), {}
+        x = self.read(ids, layout.sees(layout, causal=True, window=self.settings.window))
+        return read_out(x, self.output.weight), {}
 
     def read(self, ids: Tensor, sight: Sight) -> Tensor:
         """-> (B, T, D), to be compared with each word's row of the output matrix."""
@@ -135,13 +119,12 @@ class TransformerLanguageModel(nn.Module):
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         x = self.embedding(ids)
-        return self.dropout(x + self.positions(positions).to(x.dtype))
+        return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
     def start(self, source: Tokens) -> Pasts:
         """A language model has no source: of it only the number of sentences is taken."""
-        s, like = self.settings, self.embedding.weight
-        nothing = KeyValues.empty(source.ids.size(0), s.num_heads, s.d_model // s.num_heads, like=like)
-        return Pasts([nothing] * s.layers)
+        sentences, like = source.ids.size(0), self.embedding.weight
+        return Pasts([layer.attention.start(sentences, like, self.settings.window) for layer in self.layers])
 
     def step(self, tokens: Tensor, state: Pasts) -> tuple[Tensor, Pasts]:
         """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
@@ -155,7 +138,7 @@ class TransformerLanguageModel(nn.Module):
     @torch.no_grad()
     def attentions(self, ids: Tensor) -> Attentions:
         """What attended to what: the weights of every layer and head, (B, layers, H, T, T)."""
-        sight = Watched(full(ids), full(ids), causal=True)
+        sight = Watched(full(ids), full(ids), causal=True, window=self.settings.window)
         self.read(ids, sight)
         return Attentions(decoder=torch.stack(sight.weights, dim=1))
 

@@ -29,7 +29,7 @@ from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer_settings import LayerSettings, TransformerSettings
 
 __all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "weighing", "xavier"]
 
@@ -147,7 +147,7 @@ class Transformer(nn.Module):
         return Attentions(*(torch.stack(sight.weights, dim=1) for sight in sights))
 
 
-def positions(settings: TransformerSettings) -> Positions:
+def positions(settings: LayerSettings) -> Positions:
     """The positional part the settings name."""
     match settings.positions:
         case "sinusoidal":
@@ -164,7 +164,7 @@ def positions(settings: TransformerSettings) -> Positions:
             return NoPositions()
 
 
-def weighing(settings: TransformerSettings, between: Between | None = None) -> Weighing | None:
+def weighing(settings: LayerSettings, between: Between | None = None) -> Weighing | None:
     """The score the settings name and what lies between tokens; None for scaled dot products alone."""
     if settings.score == "scaled_dot" and between is None:
         return None

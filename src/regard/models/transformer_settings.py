@@ -15,19 +15,13 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class TransformerSettings(ModelSettings):
-    """The shape of a Transformer. `size` sets the numbers of table 3; any of them can be given beside it."""
+class LayerSettings(ModelSettings):
+    """What all Transformers are stacked from, whether they translate or only write."""
 
-    kind: Literal["transformer"] = "transformer"
-    size: Literal["tiny", "small", "base", "big"] = Field(
-        "base", description="named size; base and big are the paper's"
-    )
     d_model: int = Field(512, gt=0, description="width of every token's vector")
     num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model unless head_dim is given")
     head_dim: int | None = Field(None, gt=0, description="width of a head; d_model / num_heads if not given")
     d_ff: int = Field(2048, gt=0, description="inner width of the feed-forward layers")
-    encoder_layers: int = Field(6, gt=0, description="layers of the encoder")
-    decoder_layers: int = Field(6, gt=0, description="layers of the decoder")
     dropout: float = Field(0.1, ge=0, lt=1, description="on the embeddings and on each sublayer's output")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="on the attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward layers")
@@ -47,14 +41,6 @@ class TransformerSettings(ModelSettings):
     )
     max_positions: int = Field(1024, gt=0, description="longest sentence with learned positions")
     max_distance: int = Field(16, gt=0, description="farthest distance that relative positions tell apart")
-    tie: Literal["all", "output", "none"] = Field(
-        "all", description="one matrix for source, target and output; for target and output; or three"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def fill_from_size(cls, values: Any) -> Any:
-        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -92,6 +78,25 @@ class TransformerSettings(ModelSettings):
     @property
     def longest(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
+
+
+class TransformerSettings(LayerSettings):
+    """The shape of a Transformer. `size` sets the numbers of table 3; any of them can be given beside it."""
+
+    kind: Literal["transformer"] = "transformer"
+    size: Literal["tiny", "small", "base", "big"] = Field(
+        "base", description="named size; base and big are the paper's"
+    )
+    encoder_layers: int = Field(6, gt=0, description="layers of the encoder")
+    decoder_layers: int = Field(6, gt=0, description="layers of the decoder")
+    tie: Literal["all", "output", "none"] = Field(
+        "all", description="one matrix for source, target and output; for target and output; or three"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_from_size(cls, values: Any) -> Any:
+        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @property
     def joint(self) -> bool:
