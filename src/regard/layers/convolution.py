@@ -1,0 +1,164 @@
+"""Gated convolutions with an attention of their own in every decoder layer (Gehring et al. 2017).
+
+    v_i = GLU(W [x_(i-p); ...; x_(i-p+k-1)] + b),    GLU([a; b]) = a * sigmoid(b)       section 3.2; Dauphin et al. 2016
+
+A layer sees k words around its own, a stack of n layers n (k - 1) + 1; all positions are computed at once. In the
+encoder a window lies around its word, p = (k - 1) / 2; in the decoder it ends there, p = k - 1, for nothing may see
+what comes after it. The gate sigmoid(b) decides how much of a passes on, and a itself leaves the gradient a linear
+path. Then every decoder layer looks at the source (section 3.3, equations 1 and 2):
+
+    d_i = W_d v_i + b_d + g_i        what the layer has understood, and the word just read
+    a_ij = softmax_j(d_i . z_j)      where that leads in the encoder's output z
+    c_i = sum_j a_ij (z_j + e_j)     what the source says there, in its context (z) and as the word itself (e)
+
+so that a layer knows where the one below has looked: attention in several steps. With c_i widened to D,
+
+    encoder layer    z_i <- z_i (+) v_i
+    decoder layer    h_i <- h_i (+) (v_i (+) W_c c_i)      x (+) y = sqrt(1/2) (x + y)
+
+(c_i joins v_i before both join the path around the layer, as in the authors' program; their text adds it last, which
+would shorten that path twice in every layer.) No layer norm holds the stack together; its variance is kept by arithmetic
+(section 3.4): hence (+), hence c_i is multiplied by S sqrt(1/S) as if it were a plain mean of S vectors, and hence
+weights begin with the spread that keeps it (section 3.5).
+
+B sentences, W hypotheses, S source, T target, D model, E embedding, k kernel; `*` is (B, T) or (B, W).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.layouts import Padded, Sight
+
+
+def windows(x: Tensor, kernel: int, before: int) -> Tensor:
+    """(B, T, D) -> (B, T, k D): position i beside its neighbours, i - before first; beyond the ends are zeros.
+
+    In a row of vectors laid end to end, each window is the k D numbers from i D on: a convolution is one product.
+    """
+    size = x.size(-1)
+    return F.pad(x, (0, 0, before, kernel - 1 - before)).flatten(1).unfold(1, kernel * size, size)
+
+
+def joined(x: Tensor, y: Tensor) -> Tensor:
+    """sqrt(1/2) (x + y): the sum of two independent vectors, with the variance of one of them (section 3.4)."""
+    return (x + y) * math.sqrt(0.5)
+
+
+def with_gradient_times(x: Tensor, factor: float) -> Tensor:
+    """x itself, whose gradient is multiplied by `factor`."""
+    return x.detach() + (x - x.detach()) * factor
+
+
+class NormalizedLinear(nn.Module):
+    """A linear map whose rows have a direction and a length (Salimans & Kingma 2016, equation 2):
+
+        y = W x + b,    w_o = m_o v_o / |v_o|
+
+    A gradient step along v_o only turns the row, however long it is; m_o is learned apart. W begins as N(0, s / n) with
+    n inputs: s = 1 keeps the variance of x, s = 4 makes up for a gate, and s is the less the more of x is dropped out
+    (section 3.5).
+    """
+
+    def __init__(self, inputs: int, outputs: int, spread: float = 1.0) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.randn(outputs, inputs) * math.sqrt(spread / inputs))
+        self.magnitude = nn.Parameter(self.direction.detach().norm(dim=1))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    @property
+    def weight(self) -> Tensor:
+        return torch._weight_norm(self.direction, self.magnitude[:, None], 0)  # m v / |v| by rows, fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class GatedConvolution(nn.Module):
+    """Each position from a window of k that begins `before` positions earlier: (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, d_model: int, kernel: int, before: int, dropout: float) -> None:
+        super().__init__()
+        self.kernel, self.before = kernel, before
+        self.linear = NormalizedLinear(kernel * d_model, 2 * d_model, spread=4 * (1 - dropout))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gated(windows(x, self.kernel, self.before))
+
+    def gated(self, window: Tensor) -> Tensor:
+        """Windows laid out, (*, k D) -> (*, D)."""
+        return F.glu(self.linear(window))
+
+
+class ConvolutionalEncoderLayer(nn.Module):
+    """Every word takes in its neighbours."""
+
+    def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(d_model, kernel, (kernel - 1) // 2, dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, padding: Tensor) -> Tensor:
+        """x (B, S, D); padding (B, S, 1), what no window may see: there, as beyond the ends, is nothing."""
+        return joined(x, self.convolution(self.dropout(x.masked_fill(padding, 0.0))))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What every decoder layer finds in the source: keys z_j and values z_j + e_j, of one head, (B, S, 1, E) each."""
+
+    keys: Tensor
+    values: Tensor
+
+    @classmethod
+    def of(cls, z: Tensor, e: Tensor, layout: Padded) -> "Memory":
+        """z, e (B, S, E), scaled once for all layers: keys by the sqrt(E) that a sight divides by and this paper does
+        not, values by S sqrt(1/S) = sqrt(S) with each sentence's own S."""
+        values = joined(z, e) * layout.lengths.sqrt()[:, None, None]
+        return cls((z * math.sqrt(z.size(-1)))[:, :, None], values.to(z.dtype)[:, :, None])
+
+    def keep(self, sentences: Tensor) -> "Memory":
+        return Memory(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))
+
+
+class MultiStepAttention(nn.Module):
+    """One layer's look at the source: x (*, D) and the embeddings g (*, E) of the words read -> x and c, joined."""
+
+    def __init__(self, d_model: int, d_embedding: int) -> None:
+        super().__init__()
+        self.query = NormalizedLinear(d_model, d_embedding)
+        self.output = NormalizedLinear(d_embedding, d_model)
+
+    def forward(self, x: Tensor, g: Tensor, memory: Memory, sight: Sight) -> Tensor:
+        d = joined(self.query(x), g).to(x.dtype)
+        c = sight.attend(d[:, :, None], memory.keys, memory.values, 0.0).flatten(-2)
+        return joined(x, self.output(c))
+
+
+class ConvolutionalDecoderLayer(nn.Module):
+    """Every word takes in those just before it, then looks at the source."""
+
+    def __init__(self, d_model: int, d_embedding: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(d_model, kernel, kernel - 1, dropout)
+        self.attention = MultiStepAttention(d_model, d_embedding)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, g: Tensor, memory: Memory, sight: Sight) -> Tensor:
+        """x (B, T, D), g (B, T, E) -> (B, T, D)."""
+        return joined(x, self.attention(self.convolution(self.dropout(x)), g, memory, sight))
+
+    def start(self, like: Tensor, sentences: int) -> Tensor:
+        """Before the first word is nothing: (B, 1, k - 1, D) zeros."""
+        size = self.attention.query.direction.size(1)
+        return like.new_zeros(sentences, 1, self.convolution.kernel - 1, size)
+
+    def step(self, x: Tensor, past: Tensor, g: Tensor, memory: Memory, sight: Sight) -> tuple[Tensor, Tensor]:
+        """One word further: x (B, W, D), g (B, W, E) and the k - 1 inputs before, (B, W, k - 1, D), of which the oldest
+        is forgotten. To the source, W hypotheses look like a sentence of W words."""
+        window = torch.cat([past, self.dropout(x)[:, :, None]], dim=2)
+        y = self.attention(self.convolution.gated(window.flatten(2)), g, memory, sight)
+        return joined(x, y), window[:, :, 1:]
