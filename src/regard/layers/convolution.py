@@ -17,7 +17,7 @@ so that a layer knows where the one below has looked: attention in several steps
     decoder layer    h_i <- h_i (+) (v_i (+) W_c c_i)      x (+) y = sqrt(1/2) (x + y)
 
 (c_i joins v_i before both join the path around the layer, as in the authors' program; their text adds it last, which
-would shorten that path twice in every layer.) No layer norm holds the stack together; its variance is kept by arithmetic
+would shorten that path twice in every layer.) No layer norm holds the stack together; arithmetic keeps its variance
 (section 3.4): hence (+), hence c_i is multiplied by S sqrt(1/S) as if it were a plain mean of S vectors, and hence
 weights begin with the spread that keeps it (section 3.5).
 
