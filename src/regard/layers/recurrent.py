@@ -238,6 +238,7 @@ class Stepping(Recurrent):
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__(cell, input_size, hidden_size, layers, dropout=dropout)
+        self.gate_size = CELLS[cell].gates * hidden_size
 
     def begin(self, *shape: int) -> list[Hidden]:
         """What each layer keeps before the first word: zeros (*, K)."""

@@ -1,0 +1,119 @@
+"""Recurrent sequence to sequence: from Sutskever et al. 2014 over Bahdanau et al. 2014 to Luong et al. 2015.
+
+    source words -> embedding -> encoder -> a vector for each word, and the state the decoder begins with
+    target words -> embedding -> decoder, with or without looking at the source -> scores of the next word
+
+What sets the three apart is the decoder (recurrent_decoders.py), which is a part, as is the look it takes at the source
+(attention/glance.py). `forward` writes a whole target, `start` and `step` the same one word at a time; a test holds the
+two equal.
+
+B sentences, W hypotheses, S source, T target, E embedding, D hidden, M memory, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention import Padded, Tokens
+from regard.attention.glance import build_glance
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.recurrent import CELLS, Hidden, Recurrent, Stepping
+from regard.models.attentions import Attentions
+from regard.models.recurrent_decoders import Bahdanau, InputFeeding, Luong, Plain, RecurrentState, Written, glorot
+from regard.models.recurrent_settings import RecurrentSettings
+
+__all__ = ["RecurrentModel", "RecurrentSettings", "RecurrentState"]
+
+
+class Continued(nn.Module):
+    """The decoder goes on from where the encoder stopped, layer by layer (Sutskever et al. 2014, section 3.1)."""
+
+    def forward(self, kept: list[Hidden]) -> list[Hidden]:
+        return kept
+
+
+class Bridge(nn.Module):
+    """s_0 = tanh(W_s h_1), from the leftward half of an encoder that read both ways (Bahdanau et al. 2014, A.2.2).
+
+    The leftward layer ends at the first word, so its last state has read the whole source and the beginning last.
+    Each layer of the decoder begins with that of its own level; an LSTM's c is begun in the same way.
+    """
+
+    def __init__(self, cell: str, layers: int, d_model: int) -> None:
+        super().__init__()
+        self.kept = CELLS[cell].kept
+        self.weights = nn.ModuleList(glorot(d_model, self.kept * d_model) for _ in range(layers))
+
+    def forward(self, kept: list[Hidden]) -> list[Hidden]:
+        """(h_rightward; h_leftward) (B, 2 D) of each layer -> (B, D)."""
+        leftward = [hidden[0].chunk(2, dim=-1)[1] for hidden in kept]
+        return [tuple(w(h).tanh().chunk(self.kept, dim=-1)) for w, h in zip(self.weights, leftward, strict=True)]
+
+
+class RecurrentModel(nn.Module):
+    """Encoder, decoder and the matrices between words and vectors."""
+
+    def __init__(self, settings: RecurrentSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        if s.tie == "all" and src_vocabulary != tgt_vocabulary:
+            raise ValueError("tie = all needs one joint vocabulary")
+        self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_embedding)
+        self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_embedding)
+        self.dropout = nn.Dropout(s.dropout)
+        self.encoder = Recurrent(s.cell, s.d_embedding, s.d_model, s.layers, s.encoder, s.dropout)
+        self.bridge = Bridge(s.cell, s.layers, s.d_model) if s.encoder == "both" else Continued()
+        self.decoder = decoder(s, self.encoder.output_size)
+        # A tied matrix has rows of width E: what words are read from is brought to it.
+        width = self.decoder.width if s.tie == "none" else s.d_embedding
+        self.narrow = nn.Identity() if width == self.decoder.width else glorot(self.decoder.width, width, bias=False)
+        self.output = TokenEmbedding(tgt_vocabulary, width) if s.tie == "none" else self.tgt_embedding
+
+    def forward(self, src: Tokens, tgt: Tokens, read_out: Any = F.linear) -> Any:
+        """Source and shifted target, padded -> logits (B, T, V), or what `read_out` makes of (B, T, *), (V, *).
+
+        Where attention drew places by lot, `read_out` is told what was drawn, as `choices`.
+        """
+        written = self.write(src, tgt)
+        choices = written.look.choices if written.look else None
+        drawn = {} if choices is None else {"choices": choices}
+        return read_out(self.last(written), self.output.weight, **drawn)
+
+    def write(self, src: Tokens, tgt: Tokens) -> Written:
+        return self.decoder(self.dropout(self.tgt_embedding(tgt.ids)), self.start(src))
+
+    def last(self, written: Written) -> Tensor:
+        """To be compared with each word's row of the output matrix."""
+        return self.narrow(self.dropout(written.x))
+
+    def start(self, src: Tokens) -> RecurrentState:
+        """Read the source; nothing is written yet."""
+        assert isinstance(src.layout, Padded)
+        lengths = src.layout.lengths
+        memory, kept = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)
+        hidden = [tuple(part[:, None] for part in layer) for layer in self.bridge(kept)]
+        return self.decoder.begin(hidden, memory, lengths)
+
+    def step(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        written, state = self.decoder.step(self.dropout(self.tgt_embedding(tokens)), state)
+        return self.output.scores(self.last(written)), state
+
+    @torch.no_grad()
+    def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
+        """Where each word of the target looked, as the one head of one layer (B, 1, 1, T, S)."""
+        look = self.write(src, tgt).look
+        return Attentions(cross=None if look is None else look.weights[:, None, None])
+
+
+def decoder(s: RecurrentSettings, memory_size: int) -> Plain:
+    """The decoder the settings name."""
+    stack = Stepping(s.cell, s.d_embedding, s.d_model, s.layers, s.dropout)
+    if s.attention == "none":
+        return Plain(stack)
+    glance = build_glance(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
+    if s.decoder == "bahdanau":
+        return Bahdanau(stack, glance, memory_size, s.d_embedding)
+    return (InputFeeding if s.input_feeding else Luong)(stack, glance, memory_size)
