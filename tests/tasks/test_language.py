@@ -1,0 +1,190 @@
+"""Language modelling: a likelihood equal to one added up by hand, a state that is carried, prompts gone on with."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.config import build
+from regard.data.columns import Columns
+from regard.data.streams import Stream, open_or_build_stream
+from regard.data.texts import UNKNOWN, Reading, Text, read_texts
+from regard.decoding import DecodingSettings
+from regard.errors import UserError
+from regard.models.language import build_language_model
+from regard.models.language_markov import MarkovLanguageSettings
+from regard.models.language_recurrent import RecurrentLanguageSettings
+from regard.models.language_transformer import TransformerLanguageSettings
+from regard.models.ngram import NGram
+from regard.tasks import language
+from regard.tasks.language import LanguageModelling
+from regard.text import EOS, TextSettings, train_vocabulary
+
+LINES = ["one two three four five six", "", "two one two one", "three three six five four one two three"] * 6
+SMALL = [
+    RecurrentLanguageSettings(kind="lstm", d_model=12, layers=2),
+    RecurrentLanguageSettings(kind="gru", d_model=12, layers=1),
+    MarkovLanguageSettings(d_model=12, d_embedding=8, history=3),
+    TransformerLanguageSettings(d_model=16, num_heads=2, d_ff=16, layers=2),
+]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> tuple[LanguageModelling, Stream]:
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    known = frozenset({"one", "two", "three", "four", "five", UNKNOWN})
+    texts, reading = [Text(file="text.txt")], Reading(single_blanks=True, known=known)
+    vocabulary = train_vocabulary(read_texts(texts, tmp_path, reading), TextSettings(kind="token"))
+    stream = open_or_build_stream(tmp_path / "store", texts, tmp_path, vocabulary, reading, workers=1)
+    return LanguageModelling(vocabulary, reading, context=8, valid=stream, samples=2), stream
+
+
+def made(settings: Any, task: LanguageModelling) -> Any:
+    torch.manual_seed(1)
+    return build_language_model(settings, len(task.vocabulary)).eval()
+
+
+def by_hand(model: Any, ids: list[int], window: int | None) -> float:
+    """-log p, every token from all tokens before it, or from those that its window holds."""
+    total = 0.0
+    for place, token in enumerate(ids):
+        stride = place if window is None else (window + 1) // 2
+        first = 0 if window is None else min(max(0, place // stride * stride + stride - window), len(ids) - window)
+        read = [EOS, *ids][first : place + 1]
+        logits, _ = model(torch.tensor([read]))
+        total -= float(logits[0, -1].double().log_softmax(-1)[token])
+    return total
+
+
+@pytest.mark.parametrize("settings", SMALL, ids=lambda settings: settings.kind)
+def test_the_likelihood_is_the_one_added_up_by_hand(text: tuple[LanguageModelling, Stream], settings: Any) -> None:
+    task, stream = text
+    model = made(settings, task)
+    ids = stream.ids.tolist()
+    with torch.no_grad():
+        wanted = by_hand(model, ids, None if model.carries else task.context)
+    found = task.likelihood(model, stream.ids)
+    assert found == pytest.approx(wanted, rel=1e-5)
+    scores = {score.name: score for score in task.score(model, stream)}
+    assert scores["perplexity"].value == pytest.approx(math.exp(wanted / len(ids)), rel=1e-4)
+    words = sum(len(line.split()) + 1 for line in LINES)
+    assert scores["word perplexity"].value == pytest.approx(math.exp(wanted / words), rel=1e-4)
+    characters = sum(len(line.replace("six", UNKNOWN)) + 1 for line in LINES)
+    assert scores["bits per character"].value == pytest.approx(wanted / characters / math.log(2), rel=1e-4)
+    assert UNKNOWN in scores["perplexity"].signature
+
+
+def test_a_long_text_is_scored_in_columns(
+    text: tuple[LanguageModelling, Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, stream = text
+    model = made(SMALL[0], task)
+    monkeypatch.setattr(language, "COLUMN_TOKENS", 40)
+    columns = len(stream) // 40
+    assert columns > 1
+    halves = np.split(stream.ids, [column * len(stream) // columns for column in range(1, columns)])
+    wanted, first = 0.0, EOS
+    with torch.no_grad():
+        for half in halves:
+            logits, _ = model(torch.tensor([[first, *half[:-1].tolist()]]))
+            wanted -= float(logits[0].log_softmax(-1).gather(1, torch.tensor(half.astype(np.int64))[:, None]).sum())
+            first = int(half[-1])
+    assert task.likelihood(model, stream.ids) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_an_n_gram_is_scored_by_its_counts(text: tuple[LanguageModelling, Stream]) -> None:
+    task, stream = text
+    model = NGram.count(stream.ids, 3, len(task.vocabulary))
+    state, wanted = model.start(_one()), 0.0
+    for token, label in zip([EOS, *stream.ids[:-1].tolist()], stream.ids.tolist(), strict=True):
+        log_probs, state = model.step(torch.tensor([[token]]), state)
+        wanted -= float(log_probs[0, 0, label])
+    assert task.likelihood(model, stream.ids) == pytest.approx(wanted, rel=1e-5)
+    assert math.exp(wanted / len(stream)) < 3, "it knows its text"
+    assert next(task.generate(model, ["one two"])).texts[0].startswith("one two")
+
+
+@pytest.mark.parametrize("settings", SMALL, ids=lambda settings: settings.kind)
+def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
+    text: tuple[LanguageModelling, Stream], settings: Any
+) -> None:
+    task, stream = text
+    model = made(settings, task)
+    reader = Columns(stream.ids, 3 * 10, 10, seed=1)
+    for epoch in range(2):
+        steps = [
+            reader.batch(epoch * reader.steps_in_epoch + number).micro[0] for number in range(reader.steps_in_epoch)
+        ]
+        found = sum(float(task.loss(model, stretch).nll) for stretch in steps)
+        whole = torch.cat([stretch.ids for stretch in steps], dim=1)
+        labels = torch.cat([stretch.labels for stretch in steps], dim=1)
+        if model.carries:
+            logits, _ = model(whole)
+        else:
+            logits = torch.cat([model(stretch.ids)[0] for stretch in steps], dim=1)
+        wanted = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum")
+        assert found == pytest.approx(wanted.item(), rel=1e-5)
+    assert set(task.carried) == {f"0.{name}" for name in model.begin(1)}
+    assert all(not tensor.requires_grad for tensor in task.carried.values())
+
+
+def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_of_columns(
+    text: tuple[LanguageModelling, Stream],
+) -> None:
+    task, stream = text
+    model = made(SMALL[0], task).train()
+    reader, other = (Columns(stream.ids, columns * 10, 10, seed=1) for columns in (3, 2))
+    loss = task.loss(model, reader.batch(0).micro[0])
+    kept = task.carried["0.h"]
+    before = kept.clone()
+    task.loss(model, reader.batch(1).micro[0])
+    loss.sum.backward()
+    assert task.carried["0.h"] is kept and not torch.equal(kept, before)
+    task.loss(model, other.batch(1).micro[0])
+    assert task.carried["0.h"].shape[0] == 2
+
+
+def test_prompts_are_gone_on_with_alike_for_a_seed(text: tuple[LanguageModelling, Stream]) -> None:
+    task, _ = text
+    model = made(SMALL[0], task)
+    draw = build(DecodingSettings, {"search": "sample", "nbest": 3, "extra_length": 6, "seed": 5}, "test")
+    prompts = ["one  two", "", "six seven"]
+    first, again = (list(task.generate(model, prompts, draw)) for _ in range(2))
+    assert [found.texts for found in first] == [found.texts for found in again]
+    assert all(text.startswith("one two") for text in first[0].texts) and len(first[0].texts) == 3
+    assert all(text.startswith("<unk> <unk>") for text in first[2].texts), "a prompt is read as any text is"
+    assert [found.prompt for found in first] == prompts
+    other = next(task.generate(model, prompts, draw.model_copy(update={"seed": 6})))
+    assert other.texts != first[0].texts
+    alone = next(task.generate(model, ["one two"], draw))
+    assert alone.texts == first[0].texts, "whatever stands beside it"
+
+
+def test_a_prompt_beyond_the_positions_is_refused(text: tuple[LanguageModelling, Stream]) -> None:
+    task, _ = text
+    bounded = LanguageModelling(task.vocabulary, task.reading, longest=4)
+    model = made(SMALL[3].model_copy(update={"positions": "learned", "max_positions": 4}), task)
+    found = next(bounded.generate(model, ["one two"], DecodingSettings(search="greedy")))
+    assert len(found.hypotheses[0].tokens) <= 4
+    with pytest.raises(UserError, match="4 tokens leaves no room in a model of 4"):
+        next(bounded.generate(model, ["one two one two"]))
+
+
+def test_validation_measures_and_shows(text: tuple[LanguageModelling, Stream]) -> None:
+    task, stream = text
+    found = task.validate(made(SMALL[1], task))
+    assert set(found.metrics) == {"loss", "perplexity", "word_perplexity", "bits_per_character"}
+    assert found.metrics["perplexity"] == pytest.approx(math.exp(found.metrics["loss"]))
+    assert len(stream) == stream.words and found.metrics["word_perplexity"] == found.metrics["perplexity"]
+    prompt, reference, output = found.samples[0]
+    assert reference.startswith(prompt) and output.startswith(prompt) and len(found.samples) == 2
+
+
+def _one() -> Any:
+    from regard.attention import Padded
+
+    return Padded.of(torch.tensor([[EOS]]), torch.tensor([1]))
