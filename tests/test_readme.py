@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.app import app
 from regard.config import build
-from regard.recipe import Recipe
+from regard.recipe import TranslationRecipe
 
 ROOT = Path(__file__).parents[1]
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
@@ -42,7 +42,7 @@ def test_commands_parse(path: Path) -> None:
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
 def test_the_recipe_loads_as_shown(path: Path) -> None:
     (shown,) = blocks(path, "toml")
-    assert build(Recipe, tomllib.loads(shown), "README").name == "my"
+    assert build(TranslationRecipe, tomllib.loads(shown), "README").name == "my"
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import apply_overrides, build, read_toml
-from regard.recipe import Recipe, load_recipe, shipped_recipes
+from regard.recipe import TranslationRecipe, load_recipe, shipped_recipes
 from regard.run import Run, train
 
 RECIPES = shipped_recipes()
@@ -30,7 +30,7 @@ def test_the_recipes_are_there() -> None:
 def test_a_recipe_is_whole_and_explains_itself(path: Path) -> None:
     recipe = load_recipe(path)
     assert recipe.name == path.stem and recipe.about
-    assert build(Recipe, tomllib.loads(recipe.to_toml()), "written") == recipe
+    assert build(TranslationRecipe, tomllib.loads(recipe.to_toml()), "written") == recipe
     text = path.read_text(encoding="utf-8")
     assert f"regard train {path.stem}" in text, "it says how to run it"
     if not recipe.data.train[0].builtin:
@@ -46,6 +46,6 @@ def test_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
     values = apply_overrides(read_toml(path), [*SMALL, f"data.root={tmp_path.as_posix()}"])
     for part in ("train", "valid", "test"):
         values["data"][part] = {"src": "toy.en", "tgt": "toy.de"}
-    trained = train(build(Recipe, values, str(path)), tmp_path / "run", say=lambda text: None)
+    trained = train(build(TranslationRecipe, values, str(path)), tmp_path / "run", say=lambda text: None)
     assert trained.outcome.step == 2
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe

@@ -8,20 +8,33 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from regard.errors import UserError
 
-__all__ = ["Field", "Settings", "apply_overrides", "build", "describe", "read_toml"]
+__all__ = ["Field", "Settings", "apply_overrides", "build", "by_kind", "describe", "members", "read_toml"]
 
 
 class Settings(BaseModel):
     """Base of every group of settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def by_kind(default: str) -> Discriminator:
+    """For a group of several forms, each with its own settings: `kind` says which, `default` where it is not said.
+
+    The forms are `Annotated[Form, Tag("its kind")]`.
+    """
+
+    def kind(value: Any) -> Any:
+        return value.get("kind", default) if isinstance(value, dict) else getattr(value, "kind", None)
+
+    return Discriminator(kind)
 
 
 LISTED = "regard recipes --settings lists them all"
@@ -87,17 +100,21 @@ def build(settings: type[S], values: Table, source: str) -> S:
 
 
 def _explain(settings: type[Settings], problem: Any) -> str:
-    location = [str(part) for part in problem["loc"]]
-    # Union members add their type's name to the location; only what the user wrote is shown.
-    key = ".".join(part for part in location if not part.startswith(("list[", "function-", "union[")))
+    key, holder = _written(settings, problem["loc"])
     kind, given = problem["type"], problem.get("input")
     if kind == "extra_forbidden":
-        names = list(setting_names(settings))
+        group, _, _ = key.rpartition(".")
+        own = [f"{group}.{name}".lstrip(".") for name, _ in describe(holder)]
+        names = [*own, *(name for name in setting_names(settings) if not group or not name.startswith(f"{group}."))]
         groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
         close = nearest(key, [*sorted(groups), *names])
         return f"{key}: there is no such setting; " + (f"did you mean {close}?" if close else LISTED)
     if kind == "missing":
         return f"{key}: must be given"
+    if kind == "union_tag_not_found":
+        return f"{key}: must be a group of settings, not {given!r}"
+    if kind == "union_tag_invalid":
+        return f"{key}.kind: must be one of {problem['ctx']['expected_tags']}, not {problem['ctx']['tag']!r}"
     if kind == "string_pattern_mismatch" and key in (known := dict(describe(settings))):
         return f"{key}: cannot be {given!r}; it is {known[key].description}"
     message = problem["msg"].removeprefix("Value error, ")
@@ -105,6 +122,24 @@ def _explain(settings: type[Settings], problem: Any) -> str:
     return (
         f"{key}: {message}, not {given!r}" if key and kind != "value_error" else f"{key}: {message}".removeprefix(": ")
     )
+
+
+def _written(settings: type[Settings], location: Sequence[Any]) -> tuple[str, type[Settings]]:
+    """A problem's place as the user wrote it, and the settings it is among.
+
+    Between the names stand words of the library: the type of a union's member, or the kind that chose it.
+    """
+    names, holder = [], settings
+    forms: dict[str, type[Settings]] = {}
+    for part in map(str, location):
+        if part in forms:
+            holder, forms = forms[part], {}
+        elif not part.startswith(("list[", "function-", "union[")):
+            names.append(part)
+            found = members(holder.model_fields[part]) if part in holder.model_fields else []
+            holder = found[0] if len(found) == 1 else holder
+            forms = {kind: form for form in found[1:] and found for kind in _kinds(form)}
+    return ".".join(names), holder
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -129,8 +164,22 @@ def setting_names(settings: type[Settings]) -> Iterator[str]:
 def describe(settings: type[Settings], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every setting with its full name and its field (type, default, help), depth first."""
     for name, field in settings.model_fields.items():
-        kind: Any = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            yield from describe(kind, f"{prefix}{name}.")
-        else:
+        forms = members(field)
+        for form in forms:
+            yield from describe(form, f"{prefix}{name}.")
+        if not forms:
             yield f"{prefix}{name}", field
+
+
+def members(field: FieldInfo) -> list[type[Settings]]:
+    """The settings a field holds: of one form, of several by kind, or none where it holds a plain value."""
+    forms: list[Any] = [field.annotation]
+    if get_origin(field.annotation) in (Union, UnionType):
+        forms = [get_args(form)[0] if get_origin(form) is Annotated else form for form in get_args(field.annotation)]
+    found = [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
+    return list(dict.fromkeys(found))
+
+
+def _kinds(form: type[Settings]) -> tuple[str, ...]:
+    """The values of `kind` that choose a form."""
+    return get_args(form.model_fields["kind"].annotation)

@@ -9,7 +9,7 @@ from tests.cli.command import refused, regard
 
 from regard.config import describe
 from regard.data.builtin import NUMBERS
-from regard.recipe import Recipe, load_recipe, shipped_recipes
+from regard.recipe import TranslationRecipe, load_recipe, shipped_recipes
 from regard.run import Run
 
 QUICK = (
@@ -115,7 +115,7 @@ def test_a_recipe_nearly_named_is_suggested() -> None:
 
 def test_every_setting_is_explained() -> None:
     rows = {row["setting"]: row for row in json.loads(regard("recipes", "--settings", "--json").out)}
-    assert {name for name, _ in describe(Recipe)} <= rows.keys()
+    assert {name for name, _ in describe(TranslationRecipe)} <= rows.keys()
     assert all(row["meaning"] and row["type"] for row in rows.values())
     assert rows["decoding.search"]["type"] == "greedy | beam | sample"
     assert rows["decoding.max_length"]["default"] == "not set"

@@ -99,7 +99,7 @@ def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, mon
 def test_the_model_itself_is_loaded_only_when_it_is_asked_for(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ctranslate2")
     assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).status == 0
-    monkeypatch.setattr("regard.run.folder.Run.new_model", lambda run: pytest.fail("it is not needed"))
+    monkeypatch.setattr("regard.run.translation.TranslationRun.new_model", lambda run: pytest.fail("it is not needed"))
     assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).lines[0] == translated(LINES[0])
 
 

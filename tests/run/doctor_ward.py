@@ -11,7 +11,7 @@ from regard.recipe import load_recipe
 from regard.run.doctor.examine import prepare
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.survey import survey
-from regard.run.folder import Run
+from regard.run.translation import TranslationRun
 from regard.runtime import open_world
 
 ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -82,11 +82,11 @@ def admit(recipe: Path, temporary: Path, *overrides: str) -> Patient:
 
 def infect(monkeypatch: pytest.MonkeyPatch, harm: Callable[[Transformer], None]) -> None:
     """From now on every new model comes with a defect."""
-    healthy = Run.new_model
+    healthy = TranslationRun.new_model
 
-    def new_model(run: Run) -> Transformer:
+    def new_model(run: TranslationRun) -> Transformer:
         model = healthy(run)
         harm(model)
         return model
 
-    monkeypatch.setattr(Run, "new_model", new_model)
+    monkeypatch.setattr(TranslationRun, "new_model", new_model)

@@ -13,12 +13,12 @@ import torch
 
 from regard.errors import UserError
 from regard.files import LOCK, held
-from regard.recipe import Recipe
+from regard.recipe import TranslationRecipe
 from regard.run import Run, Translator, evaluate, train
 from regard.training import Logs
 
 
-def small_recipe(folder: Path, **groups: object) -> Recipe:
+def small_recipe(folder: Path, **groups: object) -> TranslationRecipe:
     words = ["ab", "cd", "efg", "hi"]
     for part, count in (("train", 40), ("valid", 5)):
         lines = [" ".join(words[(i * k) % 4] for k in range(1, 2 + i % 3)) for i in range(count)]
@@ -34,7 +34,7 @@ def small_recipe(folder: Path, **groups: object) -> Recipe:
         "training": {"max_steps": 2, "validate_every": 2, "batch_tokens": 128, "samples": 0},
         "runtime": {"device": "cpu"},
     }  # fmt: skip
-    return Recipe.model_validate(values | groups)
+    return TranslationRecipe.model_validate(values | groups)
 
 
 def silent(text: str) -> None:

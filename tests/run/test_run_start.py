@@ -7,11 +7,11 @@ import torch
 
 from regard.config import build
 from regard.errors import UserError
-from regard.recipe import Recipe
+from regard.recipe import TranslationRecipe
 from regard.run import Run, train
 
 
-def recipe(folder: Path, **changes: object) -> Recipe:
+def recipe(folder: Path, **changes: object) -> TranslationRecipe:
     values = {
         "name": "small",
         "data": {"root": str(folder), "train": {"file": "a.tsv"}, "valid": {"file": "a.tsv"}, "max_length": 16},
@@ -20,7 +20,7 @@ def recipe(folder: Path, **changes: object) -> Recipe:
         "training": dict(max_steps=3, batch_tokens=64, warmup=1, schedule="constant", learning_rate=1e-3, samples=0),
         "runtime": {"device": "cpu", "threads": 1},
     }
-    return build(Recipe, values | changes, "test")
+    return build(TranslationRecipe, values | changes, "test")
 
 
 @pytest.fixture

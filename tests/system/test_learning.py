@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import build
-from regard.recipe import Recipe
+from regard.recipe import TranslationRecipe
 from regard.run import Translator, evaluate, train
 
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"]
@@ -28,7 +28,7 @@ def test_a_transformer_learns_to_reverse(tmp_path: Path, norm: str, positions: s
         write_reversals(tmp_path, part, count)
     parts = {part: {"file": f"{part}.tsv"} for part in ("train", "valid", "test")}
     recipe = build(
-        Recipe,
+        TranslationRecipe,
         {
             "name": "reverse",
             "data": {"root": str(tmp_path), "max_length": 16, "workers": 1, **parts},

@@ -67,7 +67,7 @@ def demo(
     if trained.outcome.reason == "interrupted":
         say(summary(trained))
         raise typer.Exit(INTERRUPTED)
-    translator = Translator([trained.run], device=recipe.runtime.device)
+    translator = Translator.load(folder, device=recipe.runtime.device)
     found = measure(translator, recipe.data.test, recipe.data.folder, "best", "13a", {})
     found.save(folder / "evaluations" / "test-best.json")
     page = folder / "report.html"

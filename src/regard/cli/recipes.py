@@ -3,12 +3,17 @@
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from regard.cli.options import AsJson
 from regard.cli.screen import result, result_json, table
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from regard.config import Settings
 
 
 def recipes(
@@ -45,7 +50,7 @@ def list_recipes(as_json: bool) -> None:
         {
             "name": path.stem,
             "about": recipe.about,
-            "size": recipe.model.size,
+            "model": recipe.model.summary,
             "data": ", ".join(map(str, recipe.data.train)),
             "steps": recipe.training.max_steps,
         }
@@ -55,8 +60,8 @@ def list_recipes(as_json: bool) -> None:
         result_json(rows)
         return
     table(
-        ("name", "about", "size", "data"),
-        [[str(row[key]) for key in ("name", "about", "size", "data")] for row in rows],
+        ("name", "about", "model", "data"),
+        [[str(row[key]) for key in ("name", "about", "model", "data")] for row in rows],
     )
     result("regard train NAME trains one; regard recipes NAME prints its file.")
 
@@ -83,31 +88,45 @@ def show_settings(as_json: bool) -> None:
     if as_json:
         result_json(rows)
         return
-    columns = ("setting", "type", "default", "meaning")
+    columns = ("setting", "of", "type", "default", "meaning")
     table(columns, [[row[column] for column in columns] for row in rows])
 
 
 def setting_rows() -> Iterator[dict[str, str]]:
-    """The settings of a recipe, and of a corpus in it."""
-    from regard.config import describe
-    from regard.data.corpora import Corpus
-    from regard.recipe import Recipe
+    """The settings of the recipe of every task and of a corpus in it, each once, with what it is a setting of."""
+    from regard.recipe import RECIPES
 
-    for prefix, group in (("", Recipe), ("data.train.", Corpus)):
-        for name, field in describe(group, prefix):
-            default = (
-                "must be given" if field.is_required() else default_text(field.get_default(call_default_factory=True))
-            )
-            yield {
-                "setting": name,
-                "type": kind_text(field.annotation),
-                "default": default,
-                "meaning": field.description or "",
-            }
+    owners: dict[tuple[str, ...], list[str]] = {}
+    for task, recipe in RECIPES.items():
+        for setting, owner, field in all_settings(recipe, task):
+            row = (setting, kind_text(field.annotation), default_text(field), field.description or "")
+            owners.setdefault(row, []).append(owner)
+    for (setting, kind, default, meaning), among in owners.items():
+        of = "" if set(among) >= set(RECIPES) else ", ".join(dict.fromkeys(among))
+        yield {"setting": setting, "of": of, "type": kind, "default": default, "meaning": meaning}
 
 
-def default_text(value: Any) -> str:
+def all_settings(settings: "type[Settings]", owner: str, prefix: str = "") -> "Iterator[tuple[str, str, FieldInfo]]":
+    """Every setting with its full name and the task, or the kind of model, that it belongs to."""
+    from regard.config import Settings, members
+
+    for name, field in settings.model_fields.items():
+        forms = members(field)
+        for form in forms:
+            kinds = " | ".join(get_args(form.model_fields["kind"].annotation)) if len(forms) > 1 else owner
+            yield from all_settings(form, kinds, f"{prefix}{name}.")
+        if not forms:
+            yield f"{prefix}{name}", owner, field
+        for part in get_args(field.annotation):  # a list of corpora
+            if isinstance(part, type) and issubclass(part, Settings) and name == "train":
+                yield from all_settings(part, owner, f"{prefix}{name}.")
+
+
+def default_text(field: "FieldInfo") -> str:
     """A default as it is written in a recipe."""
+    if field.is_required():
+        return "must be given"
+    value = field.get_default(call_default_factory=True)
     if value is None:
         return "not set"
     if isinstance(value, bool):

@@ -9,7 +9,7 @@ from regard.decoding import Ensemble, Stepper, Symbols
 from regard.decoding.engine import Engine
 from regard.engines.searching import Searching
 from regard.kernels import kernels_available
-from regard.models import Transformer
+from regard.models import ModelSettings, TransformerSettings
 
 ENGINES = {
     "torch": "the fastest way that torch has on the device",
@@ -18,13 +18,20 @@ ENGINES = {
 }
 
 
+def is_plain(settings: ModelSettings) -> bool:
+    """Whether a model is the Transformer that the faster engines are written for."""
+    return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.plain
+
+
 def readable(steppers: Sequence[Stepper[Any]], symbols: Symbols, device: torch.device) -> Engine:
     """Our searches over a model, or over several that vote."""
     return Searching(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
 
 
-def fastest(models: Sequence[Transformer], symbols: Symbols, device: torch.device) -> Engine:
+def fastest(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
     """The same answers, sooner: recorded steps on a GPU, products laid out beforehand on a CPU."""
+    if not all(is_plain(model.settings) for model in models):
+        return readable(models, symbols, device)
     if device.type == "cuda" and len(models) == 1 and kernels_available():
         from regard.engines.device import DeviceEngine
 

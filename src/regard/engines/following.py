@@ -7,8 +7,9 @@ are, and each validation writes the new weights into them.
 import torch
 
 from regard.decoding import Symbols
+from regard.engines.choose import is_plain
 from regard.engines.device import DeviceEngine
-from regard.models import Transformer
+from regard.models import ModelSettings, Transformer
 
 
 class Following:
@@ -17,6 +18,11 @@ class Following:
     def __init__(self, symbols: Symbols, dtype: torch.dtype) -> None:
         self.symbols, self.dtype = symbols, dtype
         self.engine: DeviceEngine | None = None
+
+    @staticmethod
+    def suits(settings: ModelSettings) -> bool:
+        """Whether the steps of such a model can be recorded."""
+        return is_plain(settings)
 
     def __call__(self, model: Transformer) -> DeviceEngine:
         with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():

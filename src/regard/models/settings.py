@@ -23,7 +23,7 @@ class ModelSettings(Settings):
 
     @property
     def packs(self) -> bool:
-        """Whether `forward` also takes packed batches (attention/layouts.py); otherwise they are padded on a GPU too."""
+        """Whether `forward` takes packed batches too (attention/layouts.py); otherwise a GPU gets padded ones."""
         return False
 
     @property

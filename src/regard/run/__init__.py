@@ -3,6 +3,7 @@
 from regard.run.evaluation import Evaluation, evaluate
 from regard.run.folder import Run
 from regard.run.train import train
+from regard.run.translation import TranslationRun
 from regard.run.translator import Translator
 
-__all__ = ["Evaluation", "Run", "Translator", "evaluate", "train"]
+__all__ = ["Evaluation", "Run", "TranslationRun", "Translator", "evaluate", "train"]

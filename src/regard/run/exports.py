@@ -12,21 +12,27 @@ from typing import Any
 import torch
 
 from regard.decoding import Symbols
+from regard.engines.choose import is_plain
 from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
 from regard.engines.ctranslate2_model import library, refuse_unknown
 from regard.errors import UserError
 from regard.files import digest, read_json, refuse_unwritable, write_json
-from regard.run.folder import Run
+from regard.run.translation import TranslationRun
 from regard.training.checkpoint import MODEL, STATE
 
 EXPORTS, SEAL, FORMAT = "exports", "seal.json", 1
 
 
 def ctranslate2_engine(
-    run: Run, checkpoint: str, symbols: Symbols, quantization: str, device: torch.device
+    run: TranslationRun, checkpoint: str, symbols: Symbols, quantization: str, device: torch.device
 ) -> CTranslate2Engine:
     """The engine for a run's checkpoint, converted if that has not been done."""
     refuse_unknown(quantization)
+    if not is_plain(run.recipe.model):
+        raise UserError(
+            f"CTranslate2 cannot run this model: {run.recipe.model.summary}",
+            "choose the engine torch; it runs Transformers whose parts are the usual ones",
+        )
     path = run.checkpoints.resolve(checkpoint)  # which finds the weights to be as their sum says
     made_of = {
         "format": FORMAT,

@@ -10,31 +10,36 @@ evaluations/*.json, *.html       what was measured and drawn afterwards
 exports/                         the model in the format of other programs (see run/exports.py)
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 
-from regard.config import build, read_toml
-from regard.data.corpora import Corpus, read_pairs
-from regard.data.dropout import DroppingStore, open_or_build_dropout
-from regard.data.filters import KEEP_ALL, Filters
-from regard.data.store import Store, open_or_build
-from regard.decoding import DecodingSettings
+from regard.config import read_toml
 from regard.errors import UserError
 from regard.files import write_text, writing
-from regard.models import Transformer
-from regard.recipe import Recipe
-from regard.run.seal import SEAL, refuse_changed, refuse_other_model, seal
-from regard.tasks import Objective, Translation
-from regard.text import Vocabulary, train_vocabulary
-from regard.training import Checkpoints, load_weights, read_weights
+from regard.recipe import Recipe, build_recipe
+from regard.run.seal import SEAL, refuse_other_model, seal
+from regard.runtime import World, seed_everything
+from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.training import (
+    Checkpoints,
+    Log,
+    Outcome,
+    Steps,
+    Task,
+    build_log,
+    build_schedule,
+    fit,
+    load_weights,
+    place,
+    read_weights,
+)
 from regard.training.log import METRICS
 
-RECIPE, JOINT, SRC, TGT = "recipe.toml", "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
-STORES = "store"
+RECIPE, STORES = "recipe.toml", "store"
 
 # Groups of settings that a run's weights and data depend on: these may not change when it goes on.
 FIXED = ("task", "start_from", "text", "model", "data")
@@ -46,22 +51,29 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One folder and its recipe."""
+    """One folder and its recipe. What only a task knows is in its subclass, which names the task it is for."""
 
     folder: Path
-    recipe: Recipe
+    recipe: Any
+
+    kinds: ClassVar[dict[str, type["Run"]]] = {}
+    """The runs of each task."""
+
+    def __init_subclass__(cls, task: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Run.kinds[task] = cls
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe) -> "Run":
-        """Make the folder. Paths are kept whole, so that the run can be used from anywhere."""
+    def create(cls, folder: Path, recipe: Recipe) -> Any:
+        """Make the folder and the run of the recipe's task. Paths are kept whole, so that the run can be used from anywhere."""
         recipe = with_whole_paths(recipe)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / RECIPE, recipe.to_toml() + "\n")
-        return cls(folder, recipe)
+        return cls.kinds[recipe.task](folder, recipe)
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Run":
+    def open(cls, folder: str | Path) -> Any:
         """Open a folder that `create` made."""
         folder = Path(folder)
         if not (folder / RECIPE).is_file():
@@ -71,9 +83,10 @@ class Run:
                 f"{folder}: {what}",
                 f"runs near it: {', '.join(map(str, near))}" if near else "regard train RECIPE makes one",
             )
-        return cls(folder, build(Recipe, read_toml(folder / RECIPE), str(folder / RECIPE)))
+        recipe = build_recipe(read_toml(folder / RECIPE), str(folder / RECIPE))
+        return cls.kinds[recipe.task](folder, recipe)
 
-    def resumed_with(self, recipe: Recipe) -> "Run":
+    def resumed_with(self, recipe: Recipe) -> Any:
         """The same run with another recipe's settings; refused where the weights would no longer fit them."""
         changed = self.changed_group(recipe)
         if changed is not None:
@@ -83,10 +96,10 @@ class Run:
             )
         return Run.create(self.folder, recipe)
 
-    def begun_anew(self, recipe: Recipe) -> "Run":
+    def begun_anew(self, recipe: Recipe) -> Any:
         """The same folder for another recipe; only for a run that was never trained."""
-        for name in (JOINT, SRC, TGT, SEAL) if self.changed_group(recipe) else ():
-            (self.folder / name).unlink(missing_ok=True)
+        for path in [*self.folder.glob("*tokenizer.json"), self.folder / SEAL] if self.changed_group(recipe) else ():
+            path.unlink(missing_ok=True)
         return Run.create(self.folder, recipe)
 
     def changed_group(self, recipe: Recipe) -> str | None:
@@ -111,93 +124,53 @@ class Run:
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder / "checkpoints", keep=self.recipe.training.keep)
 
-    @cached_property
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
-        """Source and target vocabulary; one and the same where they are joint."""
-        refuse_changed(self.folder, self.recipe)
-        if self.recipe.text.joint:
-            joint = Vocabulary.load(self.folder / JOINT)
-            return joint, joint
-        return Vocabulary.load(self.folder / SRC), Vocabulary.load(self.folder / TGT)
+    def prepare(self, say: Say, progress: Progress | None = None) -> None:
+        """Vocabularies and stores, made once and by one process."""
+        raise NotImplementedError
 
-    def make_vocabularies(self, say: Say) -> None:
-        """Learn what is not there yet, from the training text alone."""
-        text, longest = self.recipe.text, 32 * self.recipe.data.max_length
+    def steps(self, world: World) -> Steps[Any]:
+        """The batches of training from any step on."""
+        raise NotImplementedError
 
-        def sides(src: bool, tgt: bool) -> Iterator[str]:
-            for corpus in self.recipe.data.train:
-                for pair in read_pairs(corpus, self.recipe.data.folder):
-                    wanted = [pair.src] * src + [pair.tgt] * tgt
-                    yield from (text for text in wanted if len(text) <= longest)
+    def training_task(self, world: World) -> Task[Any]:
+        """What is learnt, with the data it is validated on."""
+        raise NotImplementedError
 
+    def new_model(self) -> Any:
+        """A model with fresh weights, whatever run it starts from."""
+        raise NotImplementedError
+
+    def suited(self, world: World) -> World:
+        """The world as this model uses it."""
+        return world
+
+    def fit(self, world: World, log: Log | None = None) -> Outcome:
+        """Train the run, which is prepared, from where it stopped."""
+        training, steps = self.recipe.training, self.steps(world)
+        seed_everything(self.recipe.runtime.seed, "weights")
+        model = place(self.first_model(), world)
+        log = log or build_log(training, self.folder, world)
+        schedule = build_schedule(training, self.recipe.model.d_model)
+        return fit(self.training_task(world), model, steps, training, world, self.checkpoints, log, schedule)
+
+    def make_vocabulary(self, name: str, text: TextSettings, lines: Iterable[str], say: Say) -> None:
+        """Learn what is not there yet, from the training text alone, or take it from the run this one starts from."""
+        if self.start is not None:
+            Vocabulary.load(self.start.folder / name).save(self.folder / name)
+        elif not (self.folder / name).exists():
+            say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
+            train_vocabulary(lines, text).save(self.folder / name)
+
+    def seal(self, *names: str) -> None:
+        """Remember what the weights will depend on: settings, and these vocabularies."""
+        seal(self.folder, self.recipe, names)
+
+    def refuse_other_start(self) -> None:
+        """A run that starts from another's weights has the same model."""
         if self.start is not None:
             refuse_other_model(self.start.folder, self.start.recipe, self.recipe)
-        wanted = {JOINT: (True, True)} if text.joint else {SRC: (True, False), TGT: (False, True)}
-        for name, (src, tgt) in wanted.items():
-            if self.start is not None:
-                Vocabulary.load(self.start.folder / name).save(self.folder / name)
-            elif not (self.folder / name).exists():
-                say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
-                train_vocabulary(sides(src, tgt), text).save(self.folder / name)
-        seal(self.folder, self.recipe, tuple(wanted))
 
-    def store(self, part: str, progress: Progress | None = None) -> Store:
-        """The tokenised pairs of "train", "valid" or "test"."""
-        data = self.recipe.data
-        corpora: list[Corpus] = getattr(data, part)
-        if not corpora:
-            raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
-        filters = Filters.of(data) if part == "train" else KEEP_ALL
-        folder = self.folder / STORES / part
-        store = open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
-        self.refuse_longer_than_positions(store, corpora)
-        return store
-
-    def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
-        """Learned positions end somewhere; what goes beyond them has no likelihood."""
-        if self.recipe.model.positions != "learned":
-            return
-        longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
-        if longest > self.recipe.model.max_positions:
-            raise UserError(
-                f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.max_positions is "
-                f"{self.recipe.model.max_positions}",
-                'shorten or remove it, or train with model.positions = "sinusoidal"',
-            )
-
-    def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
-        """The training pairs, cut anew in every epoch where BPE-dropout is asked for."""
-        store, text, data = self.store("train", progress), self.recipe.text, self.recipe.data
-        if not text.dropout:
-            return store
-        folder, seed = self.folder / STORES / "dropout", self.recipe.runtime.seed
-        return open_or_build_dropout(
-            folder, store, *self.vocabularies, text.dropout, seed, data.max_length, data.workers
-        )
-
-    def pairs(self, part: str) -> list[tuple[str, str]]:
-        """The text of "valid" or "test"."""
-        corpora: Iterable[Corpus] = getattr(self.recipe.data, part)
-        return [(src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, self.recipe.data.folder)]
-
-    def task(self, decoding: DecodingSettings | None = None) -> Translation:
-        """The task as it is used after training."""
-        training = self.recipe.training
-        longest = self.recipe.data.max_length
-        return Translation(
-            *self.vocabularies,
-            objective=Objective(training.label_smoothing, training.r_drop),
-            decoding=decoding or self.recipe.decoding,
-            max_source=longest,
-            max_target=self.recipe.model.max_positions if self.recipe.model.positions == "learned" else None,
-        )
-
-    def new_model(self) -> Transformer:
-        """A model with fresh weights, whatever run it starts from."""
-        src, tgt = self.vocabularies
-        return Transformer(self.recipe.model, len(src), len(tgt))
-
-    def first_model(self) -> Transformer:
+    def first_model(self) -> Any:
         """The model as training begins: with fresh weights, or the best ones of the run it starts from."""
         model = self.new_model()
         if self.start is not None:
@@ -205,7 +178,7 @@ class Run:
             load_weights(model, read_weights(path), str(path))
         return model
 
-    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Transformer:
+    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Any:
         """The model with the weights of a checkpoint, ready to be used."""
         path = self.checkpoints.resolve(checkpoint)
         with torch.device("meta"):

@@ -54,8 +54,7 @@ def run_facts(translator: Translator, records: Sequence[dict[str, Any]]) -> dict
         "task": run.recipe.about or run.recipe.task,
         "data": ", ".join(map(str, data.train)),
         "languages": " → ".join(filter(None, (data.src_lang, data.tgt_lang))),
-        "model": f"Transformer, {model.encoder_layers} + {model.decoder_layers} layers of {model.num_heads} heads, "
-        f"width {model.d_model}",
+        "model": model.summary,
         "parameters": f"{sum(weight.numel() for weight in translator.models[0].parameters()):,}",
         "vocabulary": f"{len(src):,} pieces" if src is tgt else f"{len(src):,} and {len(tgt):,} pieces",
         "steps": f"{trained[-1]['step']:,}" if trained else "",

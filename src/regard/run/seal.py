@@ -13,7 +13,6 @@ from regard.recipe import Recipe
 
 SEAL = "seal.json"
 SEALED_GROUPS = ("text", "model")
-FREE_IN_MODEL = {"size", "dropout", "attention_dropout", "activation_dropout"}
 
 
 def seal(folder: Path, recipe: Recipe, files: tuple[str, ...]) -> None:
@@ -54,8 +53,9 @@ def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
 
     Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
     """
-    there, here = theirs.model.model_dump(exclude=FREE_IN_MODEL), ours.model.model_dump(exclude=FREE_IN_MODEL)
-    differing = [f"model.{name}={value}" for name, value in there.items() if here[name] != value]
+    there, here = theirs.model.model_dump(), ours.model.model_dump()
+    fixed = [name for name in there if name != "size" and not name.endswith("dropout")]
+    differing = [f"model.{name}={there[name]}" for name in fixed if here.get(name) != there[name]]
     if theirs.text.joint != ours.text.joint:
         differing.insert(0, f"text.joint={str(theirs.text.joint).lower()}")
     if differing:

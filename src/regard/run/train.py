@@ -4,28 +4,17 @@ recipe -> world (seed first) -> run -> vocabularies -> stores -> task -> batches
 """
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from regard.data.arrays import made_from
-from regard.data.batching import Batches, Padding, Step
-from regard.data.packing import Packing
-from regard.data.prefetch import prefetch
-from regard.engines.following import Following
 from regard.errors import UserError
 from regard.files import LOCK, held, sweep
-from regard.kernels import kernels_available
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
-from regard.runtime import World, close_world, open_world, seed_everything
-from regard.tasks import Translation
-from regard.tasks.translation import SYMBOLS
-from regard.training import Log, Outcome, build_log, build_schedule, fit, place
+from regard.runtime import close_world, open_world
+from regard.training import Log, Outcome
 from regard.training.distributed import from_main
 
 
@@ -33,7 +22,7 @@ from regard.training.distributed import from_main
 class Trained:
     """A run that was trained and how that ended."""
 
-    run: Run
+    run: Any
     outcome: Outcome
 
 
@@ -55,7 +44,7 @@ def train(
         if problem is not None:
             raise problem
         run = Run.open(folder)
-        return Trained(run, fit_run(run, world, log))
+        return Trained(run, run.fit(run.suited(world), log))
 
 
 def begin_and_prepare(
@@ -69,7 +58,7 @@ def begin_and_prepare(
         refuse_strangers(folder)
         alone.enter_context(held(folder))
         sweep(folder)
-        prepare(begin(recipe, folder, resume or restarted()), say, progress)
+        begin(recipe, folder, resume or restarted()).prepare(say, progress)
     except UserError as problem:
         return problem
     return None
@@ -101,90 +90,3 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
             "add --resume to go on with it, or --folder FOLDER to start another",
         )
     return run.resumed_with(recipe)
-
-
-def prepare(run: Run, say: Say, progress: Progress | None = None) -> None:
-    """Vocabularies and stores, made once and by one process."""
-    run.make_vocabularies(say)
-    src, tgt = run.vocabularies
-    pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
-    for part in ("train", "valid"):
-        before = made_from(run.folder / "store" / part)
-        store = run.store(part, progress)
-        if before not in (None, store.fingerprint) and run.checkpoints.all():
-            say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new one")
-        if part == "train":
-            say(store.report.table())
-        say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
-    if run.recipe.text.dropout:
-        say("drawing the segmentations of BPE-dropout")
-        run.training_store()
-    say(f"vocabulary: {pieces} pieces")
-
-
-def fit_run(run: Run, world: World, log: Log | None = None) -> Outcome:
-    """Train a prepared run."""
-    recipe = run.recipe
-    steps = Stream(run, world)
-    seed_everything(recipe.runtime.seed, "weights")
-    model = place(run.first_model(), world)
-    return fit(
-        training_task(run, world),
-        model,
-        steps,
-        recipe.training,
-        world,
-        run.checkpoints,
-        log or build_log(recipe.training, run.folder, world),
-        build_schedule(recipe.training, recipe.model.d_model),
-    )
-
-
-def training_task(run: Run, world: World) -> Translation:
-    """The task with validation data."""
-    training = run.recipe.training
-    scored = training.monitor not in ("loss", "perplexity")
-    return replace(
-        run.task(),
-        valid=run.store("valid"),
-        valid_pairs=run.pairs("valid"),
-        valid_scores=(training.monitor,) if scored else (),
-        samples=training.samples,
-        follow=follower(world),
-    )
-
-
-def follower(world: World) -> Following | None:
-    """On a GPU validation translates with recorded steps, many times faster than step by step."""
-    if world.device.type != "cuda" or not kernels_available():
-        return None
-    return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
-
-
-def form_for(world: World) -> type[Padding] | type[Packing]:
-    """On a GPU packed batches, whose attention is one kernel; otherwise padded ones, of like lengths."""
-    return Packing if world.device.type == "cuda" and kernels_available() else Padding
-
-
-class Stream:
-    """The steps of training from any step on, prepared ahead by a thread."""
-
-    def __init__(self, run: Run, world: World) -> None:
-        training = run.recipe.training
-        self._pin = world.device.type == "cuda"
-        self._batches = Batches(
-            run.training_store(),
-            training.batch_tokens,
-            run.recipe.runtime.seed,
-            world.rank,
-            world.size,
-            training.accumulation,
-            form_for(world),
-        )
-
-    def __call__(self, first: int) -> Iterator[Step]:
-        return prefetch(self._step(number) for number in count(first))
-
-    def _step(self, number: int) -> Step:
-        step = self._batches.batch(number)
-        return replace(step, micro=[batch.pin() for batch in step.micro]) if self._pin else step

@@ -17,8 +17,7 @@ from regard.decoding.engine import Engine
 from regard.decoding.settings import READ_BY
 from regard.engines.choose import ENGINES, fastest, readable
 from regard.errors import UserError
-from regard.models import Transformer
-from regard.run.folder import Run
+from regard.run.translation import TranslationRun, open_translation
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import Prediction, Translation
 from regard.tasks.translation import SYMBOLS
@@ -30,7 +29,7 @@ class Translator:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[TranslationRun],
         checkpoint: str = "best",
         device: str = "auto",
         precision: str = "fp32",
@@ -63,10 +62,10 @@ class Translator:
         quantization: str | None = None,
     ) -> "Translator":
         """Open one run folder, or several as an ensemble."""
-        return cls([Run.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
+        return cls([open_translation(run) for run in runs], checkpoint, device, precision, engine, quantization)
 
     @cached_property
-    def models(self) -> list[Transformer]:
+    def models(self) -> list[Any]:
         """The model of every run. Not every engine needs them; attention is always theirs."""
         dtype = torch.bfloat16 if self.world.precision == "bf16" else torch.float32
         return [run.model(self.checkpoint, self.world.device).to(dtype) for run in self.runs]
@@ -115,7 +114,7 @@ class Translator:
         encoder, decoder, cross = (
             None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
-        return attention_maps(rows, columns, encoder, decoder, cross, start="⟨s⟩")
+        return attention_maps(rows, columns, encoder, decoder, cross, start=self.task.start)
 
 
 def refuse_disagreeing(runs: int, precision: str, engine: str, quantization: str | None) -> None:

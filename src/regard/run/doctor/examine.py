@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.recipe import Recipe, load_recipe
+from regard.recipe import TranslationRecipe, load_recipe
 from regard.run.doctor import costs, learning, stored, texts
 from regard.run.doctor.check import Check, guarded
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.survey import Progress, Survey, survey, write_sample
-from regard.run.folder import STORES, Run
+from regard.run.folder import STORES
 from regard.run.seal import SEAL
+from regard.run.translation import TranslationRun
 from regard.runtime import World, close_world, open_world
 
 FIRST_THIS = Check("the rest", "skip", "not examined: it stands on what failed", "mend that and ask again")
@@ -42,6 +43,9 @@ def examine(
         name = "device"
         world = open_world(recipe.runtime)
         yield costs.check_device(recipe, world)
+        if not isinstance(recipe, TranslationRecipe):
+            yield Check("the rest", "skip", f"only translators are examined further, not task = {recipe.task!r}")
+            return
         name = "files"
         found = survey(recipe.data, recipe.runtime.seed, quick, progress)
         yield texts.check_files(recipe.data, found)
@@ -62,10 +66,10 @@ def examine(
         close_world()
 
 
-def prepare(recipe: Recipe, world: World, found: Survey, temporary: Path) -> Patient:
+def prepare(recipe: TranslationRecipe, world: World, found: Survey, temporary: Path) -> Patient:
     """A run in a temporary folder with the vocabularies and stores of the sample; raises where no pair is left."""
     sampled = recipe.model_copy(update={"data": write_sample(temporary, recipe.data, found)})
-    run = Run.create(temporary / "run", sampled)
+    run: TranslationRun = TranslationRun.create(temporary / "run", sampled)
     run.make_vocabularies(lambda _: None)
     (run.folder / SEAL).unlink()  # nothing here is kept: the model is tried with other settings too, without dropout
     patient = Patient(run, world, found.parts["train"].pairs)
@@ -73,7 +77,7 @@ def prepare(recipe: Recipe, world: World, found: Survey, temporary: Path) -> Pat
     return patient
 
 
-def _examine_text(recipe: Recipe, patient: Patient, found: Survey) -> Iterator[Check]:
+def _examine_text(recipe: TranslationRecipe, patient: Patient, found: Survey) -> Iterator[Check]:
     vocabularies = patient.run.vocabularies
     yield texts.check_filters(recipe.data, patient.store.report, found)
     yield texts.check_vocabulary(vocabularies, recipe.data, found, recipe.text.vocab_size)

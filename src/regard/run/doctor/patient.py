@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +14,7 @@ from regard.data.batching import Batches, Examples
 from regard.data.collate import Batch, collate
 from regard.data.packing import Packing
 from regard.data.store import Store
-from regard.models import Transformer
-from regard.run.folder import Run
-from regard.run.train import form_for, training_task
+from regard.run.translation import TranslationRun
 from regard.runtime import World, autocast, seed_everything
 from regard.tasks import Translation
 
@@ -26,7 +25,7 @@ FEW = 8  # sentences
 class Patient:
     """A run in a temporary folder, on a sample of the recipe's data, where `pairs` is the size of the whole."""
 
-    run: Run
+    run: TranslationRun
     world: World
     pairs: int
 
@@ -41,37 +40,28 @@ class Patient:
 
     @cached_property
     def task(self) -> Translation:
-        return training_task(self.run, self.world)
+        return self.run.training_task(self.world)
 
     @property
     def layout(self) -> type[Padded] | type[Packed]:
         """As training lays tokens out on this device."""
-        return Packed if form_for(self.world) is Packing else Padded
+        return Packed if self.run.form(self.world) is Packing else Padded
 
     @cached_property
     def batches(self) -> Batches:
-        training = self.run.recipe.training
-        return Batches(
-            self.run.training_store(),
-            training.batch_tokens,
-            self.run.recipe.runtime.seed,
-            self.world.rank,
-            self.world.size,
-            training.accumulation,
-            form_for(self.world),
-        )
+        return self.run.batches(self.world)
 
     @property
     def kept_pairs(self) -> float:
         """About how many training pairs the filters leave of the whole."""
         return self.pairs * len(self.store) / max(1, self.store.report.read)
 
-    def new_model(self, dropout: bool = True) -> Transformer:
+    def new_model(self, dropout: bool = True) -> Any:
         """The model as training begins with it; without dropout the same weights."""
         run = self.run
         if not dropout:
-            quiet = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
-            model = run.recipe.model.model_copy(update=quiet)
+            shape = run.recipe.model
+            model = shape.model_copy(update={name: 0.0 for name in shape.model_dump() if name.endswith("dropout")})
             run = replace(run, recipe=run.recipe.model_copy(update={"model": model}))
         seed_everything(run.recipe.runtime.seed, "weights")
         return run.new_model().to(self.world.device)
@@ -91,7 +81,7 @@ class Patient:
                 break
         return collate(list(rows.values())).to(self.world.device)
 
-    def logits(self, model: Transformer, batch: Batch) -> Tensor:
+    def logits(self, model: Any, batch: Batch) -> Tensor:
         """The scores of every real target token, one row each, computed as in training."""
         src = self.layout.of(batch.src, batch.src_lengths)
         tgt = self.layout.of(batch.tgt_in, batch.tgt_lengths)

@@ -1,0 +1,201 @@
+"""A run whose task is translation: pairs of text, their vocabularies and stores, and the model of both sides."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data.arrays import made_from
+from regard.data.batching import Batches, Padding, Step
+from regard.data.corpora import Corpus, read_pairs
+from regard.data.dropout import DroppingStore, open_or_build_dropout
+from regard.data.filters import KEEP_ALL, Filters
+from regard.data.packing import Packing
+from regard.data.prefetch import prefetch
+from regard.data.store import Store, open_or_build
+from regard.decoding import DecodingSettings
+from regard.engines.following import Following
+from regard.errors import UserError
+from regard.kernels import kernels_available
+from regard.models import build_translation_model
+from regard.recipe import TranslationRecipe
+from regard.run.folder import RECIPE, STORES, Progress, Run, Say
+from regard.run.seal import refuse_changed
+from regard.runtime import World
+from regard.tasks import Objective, Translation
+from regard.tasks.translation import SYMBOLS
+from regard.text import Vocabulary
+
+JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
+TOOLS = {"language": "regard generate writes with it"}
+
+
+@dataclass(frozen=True)
+class TranslationRun(Run, task="translation"):
+    """A folder with a translator."""
+
+    recipe: TranslationRecipe
+
+    @cached_property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Source and target vocabulary; one and the same where they are joint."""
+        refuse_changed(self.folder, self.recipe)
+        if self.recipe.text.joint:
+            joint = Vocabulary.load(self.folder / JOINT)
+            return joint, joint
+        return Vocabulary.load(self.folder / SRC), Vocabulary.load(self.folder / TGT)
+
+    def prepare(self, say: Say, progress: Progress | None = None) -> None:
+        self.make_vocabularies(say)
+        src, tgt = self.vocabularies
+        pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
+        for part in ("train", "valid"):
+            before = made_from(self.folder / STORES / part)
+            store = self.store(part, progress)
+            if before not in (None, store.fingerprint) and self.checkpoints.all():
+                say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")
+            if part == "train":
+                say(store.report.table())
+            say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
+        if self.recipe.text.dropout:
+            say("drawing the segmentations of BPE-dropout")
+            self.training_store()
+        say(f"vocabulary: {pieces} pieces")
+
+    def make_vocabularies(self, say: Say) -> None:
+        """One for both sides, or one each."""
+        longest = 32 * self.recipe.data.max_length
+
+        def sides(src: bool, tgt: bool) -> Iterator[str]:
+            for corpus in self.recipe.data.train:
+                for pair in read_pairs(corpus, self.recipe.data.folder):
+                    wanted = [pair.src] * src + [pair.tgt] * tgt
+                    yield from (text for text in wanted if len(text) <= longest)
+
+        self.refuse_other_start()
+        wanted = {JOINT: (True, True)} if self.recipe.text.joint else {SRC: (True, False), TGT: (False, True)}
+        for name, (src, tgt) in wanted.items():
+            self.make_vocabulary(name, self.recipe.text, sides(src, tgt), say)
+        self.seal(*wanted)
+
+    def store(self, part: str, progress: Progress | None = None) -> Store:
+        """The tokenised pairs of "train", "valid" or "test"."""
+        data = self.recipe.data
+        corpora: list[Corpus] = getattr(data, part)
+        if not corpora:
+            raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
+        filters = Filters.of(data) if part == "train" else KEEP_ALL
+        folder = self.folder / STORES / part
+        store = open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+        self.refuse_longer_than_positions(store, corpora)
+        return store
+
+    def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
+        """Learned positions end somewhere; what goes beyond them has no likelihood."""
+        bound = self.recipe.model.longest
+        longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
+        if bound is not None and longest > bound:
+            raise UserError(
+                f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.max_positions is "
+                f"{bound}",
+                'shorten or remove it, or train with model.positions = "sinusoidal"',
+            )
+
+    def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
+        """The training pairs, cut anew in every epoch where BPE-dropout is asked for."""
+        store, text, data = self.store("train", progress), self.recipe.text, self.recipe.data
+        if not text.dropout:
+            return store
+        folder, seed = self.folder / STORES / "dropout", self.recipe.runtime.seed
+        return open_or_build_dropout(
+            folder, store, *self.vocabularies, text.dropout, seed, data.max_length, data.workers
+        )
+
+    def pairs(self, part: str) -> list[tuple[str, str]]:
+        """The text of "valid" or "test"."""
+        corpora: Iterable[Corpus] = getattr(self.recipe.data, part)
+        return [(src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, self.recipe.data.folder)]
+
+    def task(self, decoding: DecodingSettings | None = None) -> Translation:
+        """The task as it is used after training."""
+        training = self.recipe.training
+        longest = self.recipe.data.max_length
+        return Translation(
+            *self.vocabularies,
+            objective=Objective(training.label_smoothing, training.r_drop),
+            decoding=decoding or self.recipe.decoding,
+            max_source=longest,
+            max_target=self.recipe.model.longest,
+        )
+
+    def training_task(self, world: World) -> Translation:
+        training = self.recipe.training
+        scored = training.monitor not in ("loss", "perplexity")
+        return replace(
+            self.task(),
+            valid=self.store("valid"),
+            valid_pairs=self.pairs("valid"),
+            valid_scores=(training.monitor,) if scored else (),
+            samples=training.samples,
+            follow=self.follower(world),
+        )
+
+    def follower(self, world: World) -> Following | None:
+        """On a GPU validation translates with recorded steps, many times faster than step by step."""
+        recorded = world.device.type == "cuda" and kernels_available() and Following.suits(self.recipe.model)
+        return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32) if recorded else None
+
+    def form(self, world: World) -> type[Padding] | type[Packing]:
+        """On a GPU packed batches, whose attention is one kernel; otherwise padded ones, of like lengths."""
+        packed = world.device.type == "cuda" and kernels_available() and self.recipe.model.packs
+        return Packing if packed else Padding
+
+    def suited(self, world: World) -> World:
+        """Padded batches have many shapes: their steps are neither recorded nor compiled."""
+        return world if self.form(world) is Packing else replace(world, compile=False, capture=False)
+
+    def batches(self, world: World) -> Batches:
+        """Which pairs go together in which step."""
+        training = self.recipe.training
+        return Batches(
+            self.training_store(),
+            training.batch_tokens,
+            self.recipe.runtime.seed,
+            world.rank,
+            world.size,
+            training.accumulation,
+            self.form(world),
+        )
+
+    def steps(self, world: World) -> "Stream":
+        return Stream(self.batches(world), pin=world.device.type == "cuda")
+
+    def new_model(self) -> Any:
+        src, tgt = self.vocabularies
+        return build_translation_model(self.recipe.model, len(src), len(tgt))
+
+
+def open_translation(folder: str | Path) -> TranslationRun:
+    """Open a folder that holds a translator, and no other."""
+    run = Run.open(folder)
+    if not isinstance(run, TranslationRun):
+        raise UserError(f"{folder} is no translator: its task is {run.recipe.task}", TOOLS.get(run.recipe.task, ""))
+    return run
+
+
+class Stream:
+    """The steps of training from any step on, prepared ahead by a thread."""
+
+    def __init__(self, batches: Batches, pin: bool) -> None:
+        self._batches, self._pin = batches, pin
+
+    def __call__(self, first: int) -> Iterator[Step]:
+        return prefetch(self._step(number) for number in count(first))
+
+    def _step(self, number: int) -> Step:
+        step = self._batches.batch(number)
+        return replace(step, micro=[batch.pin() for batch in step.micro]) if self._pin else step
