@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from regard import __version__
+from regard.cli.align import align
 from regard.cli.average import average
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
@@ -42,7 +43,7 @@ class Verb(TyperCommand):
         return re.sub(r"( <[\w\[\]]+>)( +)", lambda type_: type_[2] + " " * len(type_[1]), super().get_help(ctx))
 
 
-VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, average, doctor, split, recipes]
+VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, align, average, doctor, split, recipes]
 for verb in VERBS:
     app.command(cls=Verb)(grouped(verb))
 

@@ -98,10 +98,7 @@ def pooled(weights: npt.ArrayLike, rows: Sequence[Sequence[int]], columns: Seque
 
 
 def likeliest_links(weights: npt.ArrayLike, least: float = 0.0) -> Links:
-    """(T, S) -> for every target word the source word it looked at most, if that got more than `least`.
-
-    With `least` the weight given to the end of the sentence, a word that looked there is linked to nothing.
-    """
+    """(T, S) -> for every target word the source word it looked at most, if that got more than `least`."""
     a = np.asarray(weights, dtype=np.float64)
     return frozenset((int(row.argmax()), t) for t, row in enumerate(a) if row.size and row.max() > least)
 
