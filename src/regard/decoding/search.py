@@ -12,6 +12,13 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import Sampler, sample
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import S, Stepper, Symbols
+from regard.errors import UserError
+
+WORD_BY_WORD_ONLY = (
+    'search = "mask_predict" fills masks, which models of kind masked have; this model writes word by word',
+    'write search = "beam", "greedy" or "sample"',
+)
+"""Problem and remedy."""
 
 
 def rules_of(settings: DecodingSettings, symbols: Symbols) -> Rules:
@@ -36,6 +43,8 @@ def decode(
     search runs on the device of `limits`. `numbers` are the sentences' numbers in the whole corpus, for sampling that
     does not depend on how the corpus was cut into batches.
     """
+    if settings.search == "mask_predict":
+        raise UserError(*WORD_BY_WORD_ONLY)
     rules = rules_of(settings, symbols)
     if settings.search == "greedy":
         return greedy_search(stepper, source, limits, rules, prefixes=prefixes)

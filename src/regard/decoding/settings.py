@@ -7,15 +7,24 @@ from torch import Tensor
 
 from regard.config import Field, Settings
 
-READ_BY = {"beam": ("beam",), "sample": ("temperature", "top_k", "top_p"), "greedy": ()}
+READ_BY: dict[str, tuple[str, ...]] = {
+    "beam": ("beam",),
+    "sample": ("temperature", "top_k", "top_p"),
+    "mask_predict": ("iterations", "length_candidates"),
+    "greedy": (),
+}
 """The settings only one search reads: with another they would silently have no effect, and are refused."""
+WORD_BY_WORD = ("alpha", "no_repeat_ngram")
+"""The settings of every search that writes one word after another: all of them but mask_predict."""
 
 
 class DecodingSettings(Settings):
     """Settings of the search; the defaults are those of Vaswani et al. 2017, section 6.1."""
 
-    search: Literal["greedy", "beam", "sample"] = Field(
-        "beam", description="greedy takes the likeliest token, beam keeps several texts in view, sample draws at random"
+    search: Literal["greedy", "beam", "sample", "mask_predict"] = Field(
+        "beam",
+        description="greedy takes the likeliest token, beam keeps several texts in view, sample draws at random; "
+        "mask_predict fills in all words at once and mends the doubtful ones, for models of kind masked",
     )
     beam: int = Field(4, ge=1, description="texts kept in view for each sentence (beam)")
     alpha: float = Field(
@@ -31,6 +40,10 @@ class DecodingSettings(Settings):
     top_p: float = Field(
         1.0, gt=0, le=1, description="draw from the likeliest tokens that hold this mass; 1 is off (sample)"
     )
+    iterations: int = Field(10, ge=1, description="passes over a translation, the first included (mask_predict)")
+    length_candidates: int = Field(
+        5, ge=1, description="lengths tried for each sentence, likeliest first (mask_predict)"
+    )
     no_repeat_ngram: int = Field(0, ge=0, description="never write the same n-gram of this size twice; 0 is off")
     loop_guard: bool = Field(True, description="end a text that goes on repeating itself, and mark it")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
@@ -44,15 +57,24 @@ class DecodingSettings(Settings):
             )
         if self.search == "greedy" and self.nbest > 1:
             raise ValueError(f'greedy search finds one text, not nbest = {self.nbest}; write search = "beam"')
+        if self.search == "mask_predict" and self.nbest > self.length_candidates:
+            raise ValueError(
+                f"nbest = {self.nbest} texts cannot come out of length_candidates = {self.length_candidates}; "
+                f"write length_candidates = {self.nbest} or more"
+            )
         for search, names in READ_BY.items():
             for name in names if search != self.search else ():
-                value, default = getattr(self, name), type(self).model_fields[name].default
-                if value != default and not (name == "beam" and value == 1):
-                    raise ValueError(
-                        f'{name} = {value} has no effect when search = "{self.search}"; '
-                        f'write search = "{search}" or leave {name} at {default}'
-                    )
+                self._refuse_unread(name, f'write search = "{search}" or ')
+        for name in WORD_BY_WORD if self.search == "mask_predict" else ():
+            self._refuse_unread(name)
         return self
+
+    def _refuse_unread(self, name: str, otherwise: str = "") -> None:
+        value, default = getattr(self, name), type(self).model_fields[name].default
+        if value != default and not (name == "beam" and value == 1):
+            raise ValueError(
+                f'{name} = {value} has no effect when search = "{self.search}"; {otherwise}leave {name} at {default}'
+            )
 
     def limits(self, source_lengths: Tensor) -> Tensor:
         """(B,) source lengths -> (B,) how many tokens each output may have (at least one), on the same device."""

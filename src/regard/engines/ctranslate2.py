@@ -23,6 +23,7 @@ import torch
 
 from regard.decoding import DecodingSettings, Hypothesis, LoopGuard, Symbols
 from regard.decoding.grouping import groups_by_length
+from regard.decoding.search import WORD_BY_WORD_ONLY
 from regard.engines.ctranslate2_model import library, to_ctranslate2
 from regard.errors import UserError
 from regard.files import read_json
@@ -217,6 +218,8 @@ def options(settings: DecodingSettings) -> dict[str, Any]:
                 sampling_topp=settings.top_p,
                 sampling_temperature=settings.temperature,
             )
+        case "mask_predict":
+            raise UserError(*WORD_BY_WORD_ONLY)
 
 
 def shares(lengths: Sequence[int], wanted: int, most: int, workers: int) -> list[list[int]]:

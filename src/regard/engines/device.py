@@ -220,7 +220,9 @@ class DeviceEngine:
         known = (
             self.model.settings.positions != "learned" or max(limits, default=0) <= self.model.settings.max_positions
         )
-        return settings.search != "sample" and not settings.no_repeat_ngram and not any(prefixes or ()) and known
+        return (
+            settings.search in ("greedy", "beam") and not settings.no_repeat_ngram and not any(prefixes or ()) and known
+        )
 
     def _flow(
         self, bench: Bench, group: Sequence[int], sources: Sequence[Sequence[int]], limits: Sequence[int]

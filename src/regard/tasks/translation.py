@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -72,6 +72,9 @@ class Prediction:
 class Translation:
     """The task. It holds vocabularies and settings, never a model: models are handed in."""
 
+    start: ClassVar[str | None] = "⟨s⟩"
+    """What stands before the words the decoder reads, in pictures; None where it reads the words themselves."""
+
     src_vocabulary: Vocabulary
     tgt_vocabulary: Vocabulary
     objective: Objective = Objective()
@@ -103,17 +106,20 @@ class Translation:
         nll, count = self.likelihood(model, self.valid)
         metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
         pairs = self.valid_pairs if self.valid_scores else self.valid_pairs[: self.samples]
-        # A quick search is enough to follow progress; the final evaluation uses the recipe's own.
-        quick = DecodingSettings(
-            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
-        )
         engine: Any = self.follow(model) if self.follow and pairs else model
-        outputs = [p.text for p in self.predict(engine, [src for src, _ in pairs], quick)]
+        outputs = [p.text for p in self.predict(engine, [src for src, _ in pairs], self.quick)]
         references = [tgt for _, tgt in pairs]
         for name in self.valid_scores:
             metrics[name] = SCORES[name](outputs, references).value
         return Validation(
             metrics, [Sample(*row) for row in zip((s for s, _ in pairs), references, outputs, strict=True)]
+        )
+
+    @property
+    def quick(self) -> DecodingSettings:
+        """A quick search is enough to follow progress; the final evaluation uses the recipe's own."""
+        return DecodingSettings(
+            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
         )
 
     @torch.no_grad()

@@ -77,14 +77,15 @@ def attention_maps(
     encoder: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
     cross: ArrayLike | None = None,
-    start: str = "<s>",
+    start: str | None = "<s>",
 ) -> list[Map]:
     """The maps of an encoder-decoder: encoder (L, H, S, S), decoder (L, H, T, T), cross (L, H, T, S); any may be None.
 
     A row of `decoder` and `cross` is the piece being written. What the decoder can look at is its input: the output
-    shifted right by one (Vaswani et al. 2017, section 3.1), so its columns begin with `start`.
+    shifted right by one (Vaswani et al. 2017, section 3.1), so its columns begin with `start`; without a `start` it is
+    the output itself.
     """
-    shifted = [start, *target[:-1]] if target else []
+    shifted = [start, *target[:-1]] if target and start is not None else list(target)
     maps = (
         ("encoder", source, source, encoder),
         ("decoder", target, shifted, decoder),

@@ -1,0 +1,147 @@
+"""Translation by filling in masked words: the loss of a conditional masked language model, and its likelihood.
+
+Training (Ghazvininejad et al. 2019, sections 2.2 and 2.3): of a target of N words n are masked, n uniform in 1 ... N,
+and the model has to say what they were, and N itself:
+
+    L = 2 sum over masked i of CE(y_i | X, Y_obs)  +  CE(N | X)
+
+A loss is divided by the tokens of its targets, N words and an end symbol (training/task.py). On average (N + 1) / 2
+words are masked, so twice their sum, so divided, is the mean over masked words, and one learning rate suits this and
+models that are asked for every word.
+
+The mask is the beginning symbol: it stands before targets and never in them, so no vocabulary needs a new one.
+
+B sentences, T target with its end symbol, V vocabulary.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention import Padded, Tokens
+from regard.data.collate import Batch, collate, collate_sources
+from regard.data.store import Store
+from regard.decoding import DecodingSettings
+from regard.decoding.engine import Engine
+from regard.decoding.grouping import groups_by_length
+from regard.engines.mask_predict import MaskPredict
+from regard.losses import Loss, projected_cross_entropy, projected_r_drop
+from regard.models import Attentions
+from regard.models.masked import MaskedTransformer
+from regard.tasks.translation import SYMBOLS, Prediction, Translation
+from regard.text import BOS, EOS, PAD
+
+MASK = BOS
+NO_LENGTH = -100
+"""Asks for no length."""
+
+
+def draw_masked(words: Tensor) -> Tensor:
+    """(B, T) bool, which places hold words -> which of them to mask: n, uniform in 1 ... N, in each sentence."""
+    number = (torch.rand(len(words), 1, device=words.device) * words.sum(dim=1, keepdim=True)).floor() + 1
+    order = torch.rand(words.shape, device=words.device).masked_fill(~words, 2.0).argsort(dim=1)
+    return words & (order.argsort(dim=1) < number)
+
+
+def length_cross_entropy(length: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
+    """-log P(N | X), summed: the LENGTH token's output (B, D), the rows of all lengths (L, D), the true ones (B,)."""
+    logits = F.linear(length, weight)
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(exact, counts, ignore_index=NO_LENGTH, reduction="sum")
+
+
+@dataclass(frozen=True)
+class MaskedTranslation(Translation):
+    """The task of a model that writes all words at once."""
+
+    start: ClassVar[str | None] = None
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """The objective, summed over a batch, with masks drawn anew at every call."""
+        smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
+        masked, copies = draw_masked(is_word(batch.labels)), 1
+        labels, tokens = batch.labels.masked_fill(~masked, PAD), (batch.labels != PAD).sum()
+        read_out: Any = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
+        if strength and model.training:
+            # One pass over the batch taken twice, masked alike: dropout falls differently on either half.
+            batch, masked, copies = batch.twice(), torch.cat([masked, masked]), 2
+            read_out = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
+        words, length = ask(model, batch, masked, read_out)
+        length = length / copies
+        return Loss(2 * words.sum + length, tokens, 2 * words.nll + length.detach())
+
+    @torch.no_grad()
+    def likelihood(self, model: nn.Module, store: Store, budget: int = 4096) -> tuple[float, int]:
+        """-log P(Y | X) of every target when it is written in a single pass, in nats, and the number of tokens:
+
+            P(Y | X) = P(N | X) product over i of P(y_i | X)      every word masked
+
+        A true probability of texts, to which the length contributes what the end symbol does elsewhere. Further passes
+        are a search and have none, so this judges the model without them.
+        """
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
+        for group in groups_by_length(lengths, budget):
+            batch = collate([(store.src(i), store.tgt(i)) for i in group]).to(device)
+            everything = is_word(batch.labels)
+            read_out = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
+            words, length = ask(model, batch, everything, read_out)
+            total, count = total + float(words.nll + length), count + int(batch.tgt_lengths.sum())
+        return total, count
+
+    @property
+    def quick(self) -> DecodingSettings:
+        """A quick search for validation: fewer passes, and the likeliest length alone."""
+        return DecodingSettings(
+            search="mask_predict",
+            iterations=min(4, self.decoding.iterations),
+            length_candidates=1,
+            extra_length=self.decoding.extra_length,
+            max_length=self.decoding.max_length,
+        )
+
+    def predict(
+        self,
+        model: Any,
+        lines: Iterable[str],
+        decoding: DecodingSettings | None = None,
+        prefixes: Iterable[str] | None = None,
+    ) -> Iterator[Prediction]:
+        """See `Translation.predict`; a model is asked by mask-predict, where its weights are."""
+        asked = isinstance(model, MaskedTransformer)
+        engine: Engine = MaskPredict(model, SYMBOLS, next(model.parameters()).device) if asked else model
+        return super().predict(engine, lines, decoding, prefixes)
+
+    def attentions(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Attentions]:
+        """Source pieces behind the LENGTH token, target pieces, and all weights where every word can be seen."""
+        device = next(model.parameters()).device
+        ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
+        src, src_lengths = collate_sources([[*ids, EOS]])
+        tgt, tgt_lengths = collate_sources([[*target, EOS]])
+        src_tokens = Padded.of(src.to(device), src_lengths.to(device))
+        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), tgt_lengths.to(device)))
+        pieces = ["⟨length⟩", *self.src_vocabulary.pieces([*ids, EOS])]
+        return pieces, self.tgt_vocabulary.pieces([*target, EOS]), weights
+
+
+def is_word(labels: Tensor) -> Tensor:
+    """(B, T) bool: neither padding nor the end symbol."""
+    return (labels != PAD) & (labels != EOS)
+
+
+def ask(model: nn.Module, batch: Batch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
+    """What `read_out` makes of the words when these are `masked` (B, T), and the cross-entropy of the lengths.
+
+    A batch whose labels ask for nothing has no end symbols, and is not asked for lengths either.
+    """
+    ended = (batch.labels == EOS).any(dim=1)
+    counts = is_word(batch.labels).sum(dim=1).masked_fill(~ended, NO_LENGTH)
+    target = Tokens(batch.labels.masked_fill(masked, MASK), Padded(batch.tgt_lengths, batch.labels.size(1)))
+    return model(batch.source, target, read_out, partial(length_cross_entropy, counts=counts))

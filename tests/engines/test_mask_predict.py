@@ -1,0 +1,180 @@
+"""Mask-predict against the paper's equations written as loops over one sentence and one length at a time."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import Padded
+from regard.decoding import DecodingSettings, Hypothesis, Symbols
+from regard.engines.mask_predict import MaskPredict, least_likely, likeliest_lengths, mask_predict
+from regard.errors import UserError
+from regard.models.masked import MaskedSettings, MaskedTransformer
+
+SYMBOLS = Symbols(bos=1, eos=2, pad=0)
+V, L = 30, 16
+SOURCES = [[5, 9, 4, 2], [7, 2], [3, 8, 8, 21, 14, 6, 2], [11, 12, 13, 2], [2]]
+LIMITS = [12, 12, 30, 3, 12]
+
+
+@pytest.fixture(scope="module")
+def model() -> MaskedTransformer:
+    torch.manual_seed(3)
+    settings = dict(size="tiny", d_model=32, num_heads=4, d_ff=64, norm="pre", max_length=L)
+    made = MaskedTransformer(MaskedSettings.model_validate(settings), V, V).eval()
+    with torch.no_grad():  # surer of itself than a new model is, so that no two words are as good as each other
+        for parameter in made.parameters():
+            parameter.mul_(2.0)
+    return made
+
+
+def engine(model: MaskedTransformer) -> MaskPredict:
+    return MaskPredict(model, SYMBOLS, torch.device("cpu"))
+
+
+def settings(**given: int) -> DecodingSettings:
+    return DecodingSettings.model_validate(dict(search="mask_predict") | given)
+
+
+def slowly(
+    model: MaskedTransformer, source: list[int], prefix: list[int], count: int, iterations: int
+) -> tuple[list[int], float]:
+    """Section 3 for one sentence of `count` words: the text, and the sum of the log p of what was not given."""
+    words = prefix + [SYMBOLS.bos] * (count - len(prefix))
+    log_p = [math.inf] * len(prefix) + [0.0] * (count - len(prefix))
+    free = count - len(prefix)
+    for t in range(iterations):
+        n = free * (iterations - t) // iterations
+        masked = sorted(range(len(prefix), count), key=lambda i: log_p[i])[:n] if t else range(len(prefix), count)
+        seen = [SYMBOLS.bos if i in masked else word for i, word in enumerate(words)] + [SYMBOLS.eos]
+        logits = predicted(model, source, seen)
+        for i in masked:
+            row = logits[i].log_softmax(-1)
+            row[:3] = -math.inf
+            words[i], log_p[i] = int(row.argmax()), float(row.max())
+    return words, sum(log_p[len(prefix) :])
+
+
+@torch.no_grad()
+def predicted(model: MaskedTransformer, source: list[int], target: list[int]) -> Tensor:
+    src, tgt = (Padded.of(torch.tensor([row]), torch.tensor([len(row)])) for row in (source, target))
+    logits: Tensor = model(src, tgt)[0][0]
+    return logits
+
+
+@torch.no_grad()
+def slow_search(
+    model: MaskedTransformer, source: list[int], limit: int, prefix: list[int], iterations: int, candidates: int
+) -> list[Hypothesis]:
+    src = Padded.of(torch.tensor([source]), torch.tensor([len(source)]))
+    log_p = model.predict_length(model.encode(src)[1])[0].log_softmax(-1).tolist()
+    allowed = [n for n in range(L) if len(prefix) <= n <= len(prefix) + limit - 1]
+    found = []
+    for count in sorted(allowed, key=lambda n: -log_p[n])[:candidates]:
+        words, total = slowly(model, source, prefix, count, iterations)
+        total += log_p[count]
+        found.append(Hypothesis(words, total / (count - len(prefix) + 1), total, finished=True))
+    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.score == pytest.approx(other.score, abs=1e-4)
+        assert mine.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+        assert mine.finished and not mine.looped
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("prefixes", [None, [[], [20, 21], [9], [17], [6, 6, 6]]])
+def test_batched_is_the_same_as_one_by_one(
+    model: MaskedTransformer, iterations: int, prefixes: list[list[int]] | None
+) -> None:
+    asked = settings(iterations=iterations, length_candidates=4, nbest=4)
+    found = engine(model).decode(SOURCES, LIMITS, asked, prefixes=prefixes)
+    for i, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
+        prefix = prefixes[i] if prefixes else []
+        assert_same(found[i], slow_search(model, source, limit, prefix, iterations, 4))
+        assert all(each.tokens[: len(prefix)] == prefix for each in found[i])
+        assert all(len(each.tokens) - len(prefix) < limit for each in found[i])
+        assert not {0, 1, 2} & {token for each in found[i] for token in each.tokens[len(prefix) :]}
+
+
+def test_iterations_change_the_answer(model: MaskedTransformer) -> None:
+    """Or the test above would hold for a search that never mends anything."""
+    answers = [engine(model).decode(SOURCES, LIMITS, settings(iterations=n, length_candidates=4)) for n in (1, 10)]
+    assert [a[0].tokens for a in answers[0]] != [a[0].tokens for a in answers[1]]
+
+
+def test_one_iteration_is_the_argmax_of_one_pass(model: MaskedTransformer) -> None:
+    (found,) = engine(model).decode([SOURCES[2]], [30], settings(iterations=1, length_candidates=1))
+    count = len(found[0].tokens)
+    logits = predicted(model, SOURCES[2], [SYMBOLS.bos] * count + [SYMBOLS.eos])
+    logits[:, :3] = -math.inf
+    assert found[0].tokens == logits[:count].argmax(-1).tolist()
+
+
+def test_groups_do_not_matter(model: MaskedTransformer) -> None:
+    together = engine(model).decode(SOURCES, LIMITS, settings(iterations=4))
+    apart = engine(model).decode(SOURCES, LIMITS, settings(iterations=4, batch_tokens=1))
+    for mine, other in zip(together, apart, strict=True):
+        assert_same(mine, other)
+
+
+def test_a_limit_of_one_token_leaves_no_word(model: MaskedTransformer) -> None:
+    found = engine(model).decode([[5, 2], [5, 2]], [1, 1], settings(nbest=3), prefixes=[[], [9, 9]])
+    assert [[each.tokens for each in texts] for texts in found] == [[[]], [[9, 9]]]
+
+
+def test_nothing_in_nothing_out(model: MaskedTransformer) -> None:
+    assert engine(model).decode([], [], settings()) == []
+
+
+def test_what_is_observed_is_kept_and_the_doubtful_are_asked_again() -> None:
+    """A model that knows places 0 and 2 at once, and the others only when it sees those."""
+    sure, certain = torch.tensor([5, 6, 7, 8]), {0: 5.0, 1: 0.2, 2: 4.0, 3: 0.1}
+    seen = []
+
+    def predict(words: Tensor) -> Tensor:
+        seen.append(words[0].tolist())
+        logits = torch.zeros(1, 5, 10)
+        hints = bool(words[0, 0] == 5) and bool(words[0, 2] == 7)
+        for i in range(4):
+            token = int(sure[i]) if certain[i] > 1 or hints else 9
+            logits[0, i, token] = certain[i] + 5 * hints
+        return logits
+
+    words = torch.tensor([[1, 1, 1, 1, 2]])
+    free = torch.tensor([[True, True, True, True, False]])
+    found, log_p = mask_predict(predict, words, free, 2, SYMBOLS)
+    assert seen == [[1, 1, 1, 1, 2], [5, 1, 7, 1, 2]]
+    assert found.tolist() == [[5, 6, 7, 8, 2]]
+    assert log_p[0, 4] == 0 and bool((log_p[0, :4] < 0).all())
+
+
+def test_the_least_likely_of_equals_is_the_first() -> None:
+    log_p = torch.tensor([[-1.0, -2.0, -2.0, -0.5], [-1.0, -1.0, -1.0, -9.0]])
+    free = torch.tensor([[True] * 4, [True, True, True, False]])
+    chosen = least_likely(log_p, free, torch.tensor([[1], [2]]))
+    assert chosen.tolist() == [[False, True, False, False], [True, True, False, False]]
+
+
+def test_lengths_stay_within_their_bounds() -> None:
+    logits = torch.tensor([[9.0, 1.0, 2.0, 3.0, 4.0], [0.0, 5.0, 1.0, 1.0, 1.0]])
+    counts, log_p = likeliest_lengths(logits, torch.tensor([1, 0]), torch.tensor([3, 40]), 4)
+    assert counts.tolist()[0] == [3, 2, 1, 3] and counts.tolist()[1][0] == 1
+    assert log_p[0, 3] == -math.inf and bool((log_p[1] > -math.inf).all())
+    torch.testing.assert_close(log_p[0, 0], logits[0].log_softmax(0)[3])
+
+
+def test_what_cannot_be_asked_is_refused(model: MaskedTransformer) -> None:
+    with pytest.raises(UserError, match="writes word by word"):
+        engine(model).decode(SOURCES, LIMITS, DecodingSettings(search="greedy"))
+    with pytest.raises(UserError, match="no room"):
+        engine(model).decode([[5, 2]], [9], settings(), prefixes=[[7] * L])
+    broken = MaskedTransformer(model.settings, V, V).eval()
+    with torch.no_grad():
+        broken.transformer.tgt_embedding.weight.fill_(math.nan)
+    with pytest.raises(UserError, match="not numbers"):
+        engine(broken).decode(SOURCES, LIMITS, settings())

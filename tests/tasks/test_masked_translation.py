@@ -1,0 +1,205 @@
+"""Masks are drawn as the paper says, and the objective is its sum, written again as a loop over words."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention import Padded
+from regard.data.collate import Batch, collate
+from regard.data.corpora import Corpus
+from regard.data.filters import KEEP_ALL
+from regard.data.store import open_or_build
+from regard.decoding import DecodingSettings
+from regard.losses import r_drop
+from regard.models.masked import MaskedSettings, MaskedTransformer
+from regard.tasks import Objective
+from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word
+from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
+
+PAIRS = [("one two", "eins zwei"), ("three four five one", "drei"), ("two", "zwei drei vier eins zwei")]
+SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates=2, extra_length=5)
+
+
+@pytest.fixture(scope="module")
+def task() -> MaskedTranslation:
+    vocabulary = train_vocabulary(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
+    return MaskedTranslation(vocabulary, vocabulary, decoding=SEARCH, max_source=16, max_target=24)
+
+
+@pytest.fixture
+def model(task: MaskedTranslation) -> MaskedTransformer:
+    torch.manual_seed(0)
+    settings = dict(size="tiny", d_model=32, num_heads=2, d_ff=64, norm="pre", dropout=0.3, max_length=24)
+    made = MaskedTransformer(
+        MaskedSettings.model_validate(settings), len(task.src_vocabulary), len(task.src_vocabulary)
+    )
+    return made.eval()
+
+
+@pytest.fixture
+def batch(task: MaskedTranslation) -> Batch:
+    encode = task.src_vocabulary.encode
+    return collate([(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in PAIRS])
+
+
+def one_by_one(model: MaskedTransformer, batch: Batch, masked: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Sums over masked words and over sentences: cross-entropies of the words, and of the lengths."""
+    words, lengths = torch.zeros(()), torch.zeros(())
+    for row in range(len(batch)):
+        size = int(batch.tgt_lengths[row])
+        target = [int(t) for t in batch.labels[row, :size]]
+        assert target[-1] == EOS and not masked[row, size - 1 :].any()
+        seen = [BOS if masked[row, i] else token for i, token in enumerate(target)]
+        src = Padded.of(batch.src[row : row + 1, : batch.src_lengths[row]], batch.src_lengths[row : row + 1])
+        logits, length = model(src, Padded.of(torch.tensor([seen]), torch.tensor([size])))
+        for i in range(size - 1):
+            if masked[row, i]:
+                words = words + F.cross_entropy(logits[0, i], torch.tensor(target[i]), label_smoothing=smoothing)
+        lengths = lengths + F.cross_entropy(length[0], torch.tensor(size - 1))
+    return words, lengths
+
+
+def drawn(batch: Batch, seed: int) -> Tensor:
+    torch.manual_seed(seed)
+    return draw_masked(is_word(batch.labels))
+
+
+def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
+    torch.manual_seed(0)
+    words = torch.tensor([[True] * 4 + [False] * 3, [True] + [False] * 6, [False] * 7])
+    numbers, places = Counter[int](), Counter[int]()
+    for _ in range(4000):
+        masked = draw_masked(words)
+        assert not bool((masked & ~words).any())
+        assert masked[1:].sum(1).tolist() == [1, 0]
+        numbers[int(masked[0].sum())] += 1
+        places.update(masked[0].nonzero()[:, 0].tolist())
+    assert set(numbers) == {1, 2, 3, 4}
+    for n in numbers:
+        assert numbers[n] == pytest.approx(1000, abs=5 * math.sqrt(750)), numbers
+    for place in range(4):
+        assert places[place] == pytest.approx(4000 * 2.5 / 4, abs=150), places
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_objective_is_twice_the_masked_words_and_the_lengths(
+    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, smoothing: float
+) -> None:
+    strict = replace(task, objective=Objective(smoothing))
+    for seed in range(3):
+        masked = drawn(batch, seed)
+        torch.manual_seed(seed)
+        loss = strict.loss(model, batch)
+        words, lengths = one_by_one(model, batch, masked, smoothing)
+        torch.testing.assert_close(loss.sum, 2 * words + lengths)
+        plain, _ = one_by_one(model, batch, masked, 0.0)
+        torch.testing.assert_close(loss.nll, (2 * plain + lengths).detach())
+        assert int(loss.count) == int(batch.tgt_lengths.sum())
+
+
+def test_gradients_are_those_of_the_loop(task: MaskedTranslation, model: MaskedTransformer, batch: Batch) -> None:
+    model = model.double()
+    masked = drawn(batch, 5)
+    torch.manual_seed(5)
+    task.loss(model, batch).sum.backward()
+    mine = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
+    model.zero_grad()
+    words, lengths = one_by_one(model, batch, masked, 0.1)
+    (2 * words + lengths).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(mine[name], parameter.grad, rtol=1e-6, atol=1e-8)
+
+
+def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
+    task: MaskedTranslation, batch: Batch
+) -> None:
+    """A model that is equally unsure of everything: log V a word, so log V is what the loss must come to."""
+
+    class Unsure(torch.nn.Module):
+        def forward(self, src: object, tgt: object, read_out: object, read_length: object) -> tuple[object, Tensor]:
+            hidden = torch.zeros(*batch.labels.shape, 4)
+            return read_out(hidden, torch.zeros(400, 4)), torch.zeros(())  # type: ignore[operator]
+
+    torch.manual_seed(0)
+    found = [float(task.loss(Unsure(), batch).sum) / int(batch.tgt_lengths.sum()) for _ in range(1000)]
+    assert np.mean(found) == pytest.approx(math.log(400), rel=0.03)
+
+
+def test_r_drop_compares_two_passes_with_the_same_masks(
+    task: MaskedTranslation, model: MaskedTransformer, batch: Batch
+) -> None:
+    strict = replace(task, objective=Objective(0.1, r_drop=3.0))
+    model.train()
+    masked = drawn(batch, 1)
+    twice = batch.twice()
+    target = Padded.of(twice.labels.masked_fill(torch.cat([masked, masked]), MASK), twice.tgt_lengths)
+    logits, length = model(twice.source, target)
+    labels = batch.labels.masked_fill(~masked, PAD)
+    first, second = logits.chunk(2)
+    words = F.cross_entropy(
+        logits.flatten(0, 1), labels.repeat(2, 1).flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
+    )
+    lengths = F.cross_entropy(length, twice.tgt_lengths - 1, reduction="sum")
+    apart = r_drop(first, second, labels)
+    torch.manual_seed(1)
+    loss = strict.loss(model, batch)
+    torch.testing.assert_close(loss.sum, 2 * (words / 2 + 3.0 / 2 * apart) + lengths / 2, rtol=1e-4, atol=1e-4)
+
+
+def test_a_batch_that_asks_for_nothing_costs_nothing(
+    task: MaskedTranslation, model: MaskedTransformer, batch: Batch
+) -> None:
+    loss = task.loss(model, batch.silenced())
+    assert (float(loss.sum.detach()), float(loss.nll), int(loss.count)) == (0.0, 0.0, 0)
+    loss.sum.backward()
+    assert all(not parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)
+
+
+def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path) -> None:
+    pairs = [*PAIRS, ("one", "")]
+    (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
+    vocabularies = task.src_vocabulary, task.tgt_vocabulary
+    store = open_or_build(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, *vocabularies, KEEP_ALL, 1)
+    expected, tokens = 0.0, 0
+    for i in range(len(pairs)):
+        batch = collate([(store.src(i), store.tgt(i))])
+        words, lengths = one_by_one(model, batch, is_word(batch.labels), 0.0)
+        expected += float((words + lengths).detach())
+        tokens += int(batch.tgt_lengths.sum())
+    for budget in (1, 4096):
+        found, count = task.likelihood(model, store, budget)
+        assert found == pytest.approx(expected, rel=1e-5) and count == tokens
+
+
+def test_validation_and_prediction_go_through_mask_predict(
+    task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path
+) -> None:
+    (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+    vocabularies = task.src_vocabulary, task.tgt_vocabulary
+    store = open_or_build(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, *vocabularies, KEEP_ALL, 1)
+    judging = replace(task, valid=store, valid_pairs=PAIRS, valid_scores=("exact_match",))
+    found = judging.validate(model)
+    assert set(found.metrics) == {"loss", "perplexity", "exact_match"}
+    quick = [each.text for each in task.predict(model, [a for a, _ in PAIRS], task.quick)]
+    assert [sample[2] for sample in found.samples] == quick
+    lines = ["one two", "", "two"]
+    predictions = list(task.predict(model, lines, prefixes=["eins", "", ""]))
+    assert [each.source for each in predictions] == lines
+    assert predictions[0].text.startswith("eins") and predictions[1].text == ""
+
+
+def test_pictures_have_a_label_for_every_row_and_column(task: MaskedTranslation, model: MaskedTransformer) -> None:
+    target = task.tgt_vocabulary.encode("eins zwei")
+    source_pieces, target_pieces, weights = task.attentions(model, "one two", target)
+    assert weights.encoder is not None and weights.decoder is not None and weights.cross is not None
+    assert source_pieces[0] == "⟨length⟩" and source_pieces[-1] == target_pieces[-1] == "⟨/s⟩"
+    assert weights.encoder.shape[-2:] == (len(source_pieces), len(source_pieces))
+    assert weights.decoder.shape[-2:] == (len(target_pieces), len(target_pieces))
+    assert weights.cross.shape[-2:] == (len(target_pieces), len(source_pieces))
