@@ -212,7 +212,7 @@ def test_evaluation_drops_nothing() -> None:
 
 
 def test_settings_are_told_apart_by_their_kind() -> None:
-    for values in (dict(kind="conv"), dict(kind="lstm", history=3), dict(kind="ngram", d_model=8), dict(d_model=3)):
+    for values in (dict(kind="conv"), dict(kind="lstm", history=3), dict(kind="ngram", d_model=8)):
         with pytest.raises(ValidationError):
             TypeAdapter(LanguageModelSettings).validate_python(values)
     summaries = {build(values).settings.summary.split(",")[0] for values in ALL}
