@@ -14,6 +14,7 @@ from regard.cli.average import average
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
+from regard.cli.generate import generate
 from regard.cli.inspect import inspect
 from regard.cli.options import grouped
 from regard.cli.recipes import recipes
@@ -43,7 +44,19 @@ class Verb(TyperCommand):
         return re.sub(r"( <[\w\[\]]+>)( +)", lambda type_: type_[2] + " " * len(type_[1]), super().get_help(ctx))
 
 
-VERBS: list[Callable[..., None]] = [demo, train, translate, evaluate, inspect, align, average, doctor, split, recipes]
+VERBS: list[Callable[..., None]] = [
+    demo,
+    train,
+    translate,
+    generate,
+    evaluate,
+    inspect,
+    align,
+    average,
+    doctor,
+    split,
+    recipes,
+]
 for verb in VERBS:
     app.command(cls=Verb)(grouped(verb))
 

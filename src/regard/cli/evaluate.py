@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.evaluate_text import evaluate_text
 from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions, one_of
 from regard.cli.screen import Ticker, result, result_json, say, table
 from regard.errors import UserError
@@ -59,11 +60,12 @@ def evaluate(
     report: Annotated[bool, typer.Option("--report", help="Also write a page of examples and attention.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Translate a test set and score the output.
+    """Translate a test set and score the output, or score how well a language model expects a text.
 
-    The scores are BLEU, chrF, TER (sacreBLEU's), exact match and perplexity, each with its signature. Nothing
-    is left out of the test set. With --against, paired bootstrap resampling says whether the difference to another run
-    is more than luck. Scores, sources, references and outputs are kept as JSON in the run's folder.
+    A translator's scores are BLEU, chrF, TER (sacreBLEU's), exact match and perplexity, each with its signature;
+    nothing is left out of the test set. With --against, paired bootstrap resampling says whether the difference to
+    another run is more than luck. Scores, sources, references and outputs are kept as JSON in the run's folder. A
+    language model's are perplexity per token and per word, and bits per character, with what they count.
 
     \b
     Examples:
@@ -71,7 +73,29 @@ def evaluate(
       regard evaluate runs/de --on valid --checkpoint averaged --beam 8
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
       regard evaluate runs/de --against runs/de-old --report
+      regard evaluate runs/wikitext-2-lstm --file other.txt
     """
+    from regard.run import LanguageRun, Run
+
+    if isinstance(opened := Run.open(run), LanguageRun):
+        refuse_translators_options(against=against, src=text.src, tgt=text.tgt, report=report, **search.changes())
+        evaluate_text(opened, text.on, text.file, asdict(model), output, as_json)
+        return
+    evaluate_translation(run, text, search, model, against, tokenize, output, report, as_json)
+
+
+def evaluate_translation(
+    run: str,
+    text: TextOptions,
+    search: SearchOptions,
+    model: ModelOptions,
+    against: str | None,
+    tokenize: str,
+    output: Path | None,
+    report: bool,
+    as_json: bool,
+) -> None:
+    """Translate, score, and compare or draw if that is asked for."""
     from regard.files import refuse_unwritable
     from regard.viz import write_report
 
@@ -104,6 +128,13 @@ def evaluate(
     result(f"{len(found.sources):,} sentences in {found.seconds:.1f} seconds; outputs and scores: {path}")
     if report:
         result(f"the page to open in a browser: {values['report']}")
+
+
+def refuse_translators_options(**given: Any) -> None:
+    """A language model is read to, and writes nothing: what concerns translations has no meaning."""
+    for name, value in given.items():
+        if value:
+            raise UserError(f"--{name.replace('_', '-')} is for translators", "give --on test|valid or --file FILE")
 
 
 def measure(

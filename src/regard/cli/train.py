@@ -121,6 +121,8 @@ def summary(trained: "Trained") -> str:
 
 def what_next(run: "Run") -> str:
     """Commands that work as they stand."""
+    if run.recipe.task == "language":
+        return what_next_language(run)
     folder, example = shlex.quote(str(run.folder)), shlex.quote(example_of(run))
     lines = [
         "next:",
@@ -129,6 +131,12 @@ def what_next(run: "Run") -> str:
         f"  regard inspect {folder} {example}",
     ]
     return "\n".join(lines)
+
+
+def what_next_language(run: "Run") -> str:
+    """The same for a language model."""
+    folder, on = shlex.quote(str(run.folder)), "" if run.recipe.data.test else " --on valid"
+    return f'next:\n  regard generate {folder} ""\n  regard evaluate {folder}{on}'
 
 
 def example_of(run: "Run", longest: int = 80) -> str:

@@ -14,10 +14,11 @@ B columns of a stream, T tokens, D model, V vocabulary, W hypotheses.
 
 from typing import Annotated, Any, Protocol
 
-from pydantic import Field
+from pydantic import Tag
 from torch import Tensor, nn
 
 from regard.attention import Tokens
+from regard.config import by_kind
 from regard.models.attentions import Attentions
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
@@ -25,8 +26,13 @@ from regard.models.language_transformer import TransformerLanguageModel, Transfo
 from regard.models.ngram import NGram, NGramSettings
 
 LanguageModelSettings = Annotated[
-    RecurrentLanguageSettings | MarkovLanguageSettings | TransformerLanguageSettings | NGramSettings,
-    Field(discriminator="kind"),
+    Annotated[RecurrentLanguageSettings, Tag("rnn")]
+    | Annotated[RecurrentLanguageSettings, Tag("gru")]
+    | Annotated[RecurrentLanguageSettings, Tag("lstm")]
+    | Annotated[MarkovLanguageSettings, Tag("markov")]
+    | Annotated[TransformerLanguageSettings, Tag("transformer")]
+    | Annotated[NGramSettings, Tag("ngram")],
+    by_kind("lstm"),
 ]
 
 

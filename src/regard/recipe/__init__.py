@@ -1,11 +1,13 @@
 """Recipes: what each task is told, put together from the settings of the rooms below."""
 
 from regard.recipe.base import Recipe, to_toml
+from regard.recipe.language import LanguageRecipe
 from regard.recipe.loading import RECIPES, build_recipe, find_recipe, load_recipe, shipped_recipes
 from regard.recipe.translation import TranslationRecipe
 
 __all__ = [
     "RECIPES",
+    "LanguageRecipe",
     "Recipe",
     "TranslationRecipe",
     "build_recipe",

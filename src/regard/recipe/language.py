@@ -17,7 +17,6 @@ class LanguageTrainingSettings(TrainingSettings):
     """How a language model is trained: to expect a text as well as it can, without smoothing."""
 
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability given away to wrong tokens in the target")
-    r_drop: Literal[0.0] = Field(0.0, description="R-Drop is for translators")
 
 
 class LanguageRecipe(Recipe):
@@ -36,6 +35,8 @@ class LanguageRecipe(Recipe):
         """Refuse what contradicts itself across groups, before anything is computed."""
         if self.text.dropout:
             raise ValueError("text.dropout is for translators; write text.dropout = 0.0")
+        if self.training.r_drop:
+            raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
         if self.model.longest is not None and self.model.longest < self.data.bptt:
             raise ValueError(
                 f"model.max_positions = {self.model.longest} is shorter than data.bptt = {self.data.bptt}; "

@@ -7,9 +7,10 @@ from typing import Any
 from regard.config import Table, apply_overrides, build, nearest, read_toml
 from regard.errors import UserError
 from regard.recipe.base import Recipe
+from regard.recipe.language import LanguageRecipe
 from regard.recipe.translation import TranslationRecipe
 
-RECIPES: dict[str, type[Recipe]] = {"translation": TranslationRecipe}
+RECIPES: dict[str, type[Recipe]] = {"translation": TranslationRecipe, "language": LanguageRecipe}
 """The recipe of each task."""
 
 

@@ -2,8 +2,10 @@
 
 from regard.run.evaluation import Evaluation, evaluate
 from regard.run.folder import Run
+from regard.run.language import LanguageRun
 from regard.run.train import train
 from regard.run.translation import TranslationRun
 from regard.run.translator import Translator
+from regard.run.writer import Writer
 
-__all__ = ["Evaluation", "Run", "TranslationRun", "Translator", "evaluate", "train"]
+__all__ = ["Evaluation", "LanguageRun", "Run", "TranslationRun", "Translator", "Writer", "evaluate", "train"]

@@ -25,8 +25,7 @@ from regard.errors import UserError
 from regard.files import write_text
 from regard.models.language import build_language_model
 from regard.models.ngram import NGram, NGramSettings
-from regard.recipe import Recipe
-from regard.recipe.language import LanguageRecipe
+from regard.recipe import LanguageRecipe, Recipe
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed
 from regard.runtime import World
@@ -82,7 +81,7 @@ class LanguageRun(Run, task="language"):
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
     def make_words(self, say: Say) -> None:
-        """Count which words are not rare, from the training text alone, or take those of the run this one starts from."""
+        """Count which words are not rare, in the training text alone, or take those of the run this one starts from."""
         data, path = self.recipe.data, self.folder / WORDS
         if not data.unknown_below or (path.exists() and self.start is None):
             return

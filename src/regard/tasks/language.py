@@ -165,7 +165,7 @@ class LanguageModelling:
         """The beginnings of some validation lines, how they go on, and how the model goes on."""
         assert self.valid is not None
         lines = np.split(self.valid.ids, np.flatnonzero(self.valid.ids[:-1] == EOS) + 1)
-        rows = [line[:-1].tolist() for line in lines if len(line) > 8][: self.samples]
+        rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.samples]
         if not rows:
             return []
         prompts = [row[: min(QUICK, max(1, len(row) // 4))] for row in rows]
