@@ -14,9 +14,12 @@ away change no expectation, only how much a single draw strays from it. The sum 
     cross-entropy + sum_t [ -rho (R_t - b_t) log p(s_t)  -  eta H(s_t)  +  1/2 (R_t - b_t)^2 ]
 
 with R_t - b_t a plain number in the first and b_t learning in the last. The entropy H keeps attention from settling on
-one place before it knows better. rho and eta are lambda_r and lambda_e of the paper, which does not give them; the
-values here are those of the authors' program. The paper's b is a running mean of log p(y | s); here it is a function
-of the decoder's state, and being a parameter it is saved and resumed with the others.
+one place before it knows better.
+
+rho and eta are lambda_r and lambda_e of the paper, which does not give them; the values are those of the authors'
+program. gamma = 1 is the equation above. A place matters most to the word it was drawn for, and the words after it are
+mostly noise: a smaller gamma gives up a little truth for a calmer gradient. The paper's b is a running mean of
+log p(y | s); here it is a function of the decoder's state (b_t), a parameter that is saved and resumed like any other.
 
 B sentences, T positions, D model, V vocabulary.
 """
@@ -31,7 +34,7 @@ from torch import Tensor
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import AT_ONCE
 
-STRENGTH, ENTROPY = 0.1, 0.002  # rho, eta
+STRENGTH, ENTROPY, DISCOUNT = 0.1, 0.002, 0.5  # rho, eta, gamma
 
 
 class Choices(Protocol):
@@ -56,7 +59,7 @@ def reinforced(
     labels: Tensor,
     strength: float = STRENGTH,
     entropy: float = ENTROPY,
-    discount: float = 1.0,
+    discount: float = DISCOUNT,
     ignore: int = 0,
 ) -> Loss:
     """`loss` of hidden (B, T, D) and weight (V, D), and where places were drawn, what teaches those who drew them.

@@ -1,0 +1,196 @@
+"""REINFORCE against all places enumerated, in float64: its mean is the gradient of what is expected."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention import Choices, Look, build_glance
+from regard.losses import cross_entropy, projected_cross_entropy, projected_r_drop, reinforced
+from regard.losses.reinforce import log_likelihoods, returns
+
+S, T, D, V = 3, 3, 4, 6  # source words, positions, width, vocabulary
+LABELS = torch.tensor([[4, 1, 2]])
+
+
+class Tiny(nn.Module):
+    """A decoder whose every state depends on all places drawn before it: the draws are a tree of S^T leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.glance = build_glance("general", "hard-reinforce", D, D, D, window=1)
+        self.memory, self.state = nn.Parameter(torch.randn(1, S, D)), nn.Parameter(torch.randn(1, 1, D))
+        self.cell, self.weight = nn.Linear(2 * D, D), nn.Parameter(2 * torch.randn(V, D))
+        self.double()
+
+    def forward(self) -> tuple[Tensor, Tensor, Choices]:
+        memory, states, choices = self.glance.remember(self.memory, torch.tensor([S])), [], []
+        state: Tensor = self.state
+        for t in range(T):
+            look = self.glance(state, memory, t)
+            state = torch.tanh(self.cell(torch.cat([state, look.context], dim=-1)))
+            states.append(state)
+            choices.append(look.choices)
+        return torch.cat(states, dim=1), self.weight, Choices.join(choices)
+
+    def drawing(self, places: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor, Choices]:
+        """What comes of it if the lot falls on these places, one after another."""
+        lots = iter(places)
+        noise = lambda like: 1e9 * F.one_hot(torch.tensor(next(lots)), S).expand_as(like)  # noqa: E731
+        monkeypatch.setattr("regard.attention.hard.gumbel", noise)
+        return self()
+
+    @property
+    def learning(self) -> list[Tensor]:
+        """All weights but the baseline's."""
+        return [p for name, p in self.named_parameters() if "baseline" not in name]
+
+
+def objective(hidden: Tensor, weight: Tensor, choices: Choices) -> Tensor:
+    loss = partial(projected_cross_entropy, labels=LABELS)
+    return reinforced(hidden, weight, choices, loss=loss, labels=LABELS, strength=1.0, entropy=0.0, discount=1.0).sum
+
+
+def flat(gradients: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat([gradient.flatten() for gradient in gradients])
+
+
+def estimates(model: Tiny, monkeypatch: pytest.MonkeyPatch, baseline: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The probability of each way the lots may fall (S^T,), and the gradient estimated there."""
+    probabilities, gradients = [], []
+    for places in product(range(S), repeat=T):
+        hidden, weight, choices = model.drawing(places, monkeypatch)
+        if baseline is not None:
+            choices = replace(choices, baseline=baseline.expand(1, T))
+        probabilities.append(choices.log_p.sum().exp().detach())
+        gradients.append(flat(torch.autograd.grad(objective(hidden, weight, choices), model.learning)))
+    return torch.stack(probabilities), torch.stack(gradients)
+
+
+def expected_gradient(model: Tiny, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Of -sum_s p(s) log p(y | s), every p differentiated."""
+    total = torch.zeros((), dtype=torch.float64)
+    for places in product(range(S), repeat=T):
+        hidden, weight, choices = model.drawing(places, monkeypatch)
+        total = total + choices.log_p.sum().exp() * cross_entropy(hidden @ weight.T, LABELS).sum
+    return flat(torch.autograd.grad(total, model.learning))
+
+
+def test_the_mean_of_the_estimate_is_the_gradient_of_the_expected_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tiny()
+    exact = expected_gradient(model, monkeypatch)
+    p, estimated = estimates(model, monkeypatch, baseline=None)  # the baseline the module itself has
+    torch.testing.assert_close(p.sum(), torch.ones((), dtype=torch.float64))
+    torch.testing.assert_close(p @ estimated, exact)
+    assert not torch.allclose(estimated[0], exact, rtol=0.01)  # one draw alone is another matter
+
+
+def test_a_baseline_changes_no_expectation_only_how_far_a_draw_strays(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tiny()
+    exact, spreads = expected_gradient(model, monkeypatch), []
+    for baseline in (torch.zeros(1, T), torch.tensor([[-9.0, -6.0, -3.0]]), torch.full((1, T), 100.0)):
+        p, estimated = estimates(model, monkeypatch, baseline.double())
+        torch.testing.assert_close(p @ estimated, exact)
+        spreads.append(float(p @ (estimated - exact).square().sum(dim=1)))
+    assert spreads[1] < spreads[0] < spreads[2]  # what is about right helps, what is wrong harms
+
+
+def test_the_baseline_learns_what_to_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tiny()
+    hidden, weight, choices = model.drawing((0, 2, 1), monkeypatch)
+    found = torch.autograd.grad(objective(hidden, weight, choices), choices.baseline)[0]
+    rewards = F.log_softmax(hidden @ weight.T, dim=-1).gather(2, LABELS[..., None])[..., 0]
+    later = torch.stack([rewards[:, t:].sum(dim=1) for t in range(T)], dim=1)
+    torch.testing.assert_close(found, choices.baseline - later)
+
+
+def choices_of(shape: tuple[int, int]) -> Choices:
+    return Choices(*(torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3)))
+
+
+def test_the_sum_is_what_it_says_and_the_likelihood_stays_plain() -> None:
+    torch.manual_seed(0)
+    labels = torch.tensor([[3, 1, 5, 2], [4, 2, 0, 0]])
+    hidden, weight, choices = torch.randn(2, 4, D).double(), torch.randn(V, D).double(), choices_of((2, 4))
+    smoothed = partial(projected_cross_entropy, labels=labels, smoothing=0.1)
+    loss = reinforced(hidden, weight, choices, loss=smoothed, labels=labels, strength=0.3, entropy=0.7, discount=0.5)
+    plain = cross_entropy(hidden @ weight.T, labels, 0.1)
+    expected, log_p = plain.sum.item(), F.log_softmax(hidden @ weight.T, dim=-1)
+    for b, length in enumerate((4, 2)):
+        for t in range(length):
+            reward = sum(0.5 ** (u - t) * float(log_p[b, u, labels[b, u]]) for u in range(t, length))
+            surprise = reward - choices.baseline[b, t].item()
+            expected -= 0.3 * surprise * choices.log_p[b, t].item() + 0.7 * choices.entropy[b, t].item()
+            expected += surprise**2 / 2
+    assert loss.sum.item() == pytest.approx(expected)
+    torch.testing.assert_close((loss.nll, loss.count), (plain.nll, plain.count))
+    gradients = torch.autograd.grad(loss.sum, (choices.log_p, choices.entropy, choices.baseline))
+    assert all((gradient[1, 2:] == 0).all() for gradient in gradients)  # padding teaches nothing
+
+
+def test_without_choices_the_loss_is_as_it_was() -> None:
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(1, T, D), torch.randn(V, D)
+    loss = partial(projected_cross_entropy, labels=LABELS, smoothing=0.1)
+    torch.testing.assert_close(reinforced(hidden, weight, loss=loss, labels=LABELS).sum, loss(hidden, weight).sum)
+
+
+def test_two_passes_teach_as_their_mean() -> None:
+    torch.manual_seed(0)
+    one, weight, choices = torch.randn(1, T, D).double(), torch.randn(V, D).double(), choices_of((1, T))
+    once = reinforced(one, weight, choices, loss=partial(projected_cross_entropy, labels=LABELS), labels=LABELS)
+    both = Choices(*(torch.cat([x, x]) for x in (choices.log_p, choices.entropy, choices.baseline)))
+    paired = partial(projected_r_drop, labels=LABELS, strength=5.0)  # equal passes do not disagree
+    twice = reinforced(torch.cat([one, one]), weight, both, loss=paired, labels=LABELS)
+    torch.testing.assert_close(twice.sum, once.sum)
+
+
+def test_likelihoods_are_found_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.losses.reinforce.AT_ONCE", {"cpu": 3 * V})  # scores of three rows
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(2, 5, D), torch.randn(V, D)
+    labels = torch.tensor([[3, 1, 5, 2, 4], [4, 2, 0, 0, 0]])
+    expected = -F.cross_entropy(
+        (hidden @ weight.T).flatten(0, 1), labels.flatten(), ignore_index=0, reduction="none"
+    ).view(2, 5)
+    torch.testing.assert_close(log_likelihoods(hidden, weight, labels), expected)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
+def test_returns_add_up_what_is_still_to_come(discount: float) -> None:
+    rewards = torch.tensor([[-1.0, -2.0, -4.0], [3.0, 0.0, 5.0]], dtype=torch.float64)
+    expected = [[sum(discount ** (u - t) * row[u] for u in range(t, 3)) for t in range(3)] for row in rewards.tolist()]
+    torch.testing.assert_close(returns(rewards, discount), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_places_are_learned_from_how_well_it_went() -> None:
+    """The word at place t of the answer is the t-th from the end: each position must find its place in the source."""
+    torch.manual_seed(0)
+    words, places, queries = nn.Embedding(9, 16), nn.Embedding(5, 16), nn.Embedding(5, 16)
+    glance, output = build_glance("general", "hard-reinforce", 16, 16, 16, window=1), nn.Linear(16, 9)
+    parts = nn.ModuleList([words, places, queries, glance, output])
+    optimizer = torch.optim.Adam(parts.parameters(), lr=0.01)
+    at = torch.arange(5)
+
+    def look(src: Tensor) -> Look:
+        memory = glance.remember(words(src) + places(at), torch.full((len(src),), 5))
+        return glance(queries(at).expand(len(src), -1, -1), memory, at)
+
+    for _ in range(150):
+        src = torch.randint(1, 9, (32, 5))
+        found, labels = look(src), src.flip(1)
+        loss = partial(projected_cross_entropy, labels=labels)
+        optimizer.zero_grad()
+        learned = reinforced(found.context, output.weight, found.choices, loss=loss, labels=labels)
+        (learned.sum / learned.count).backward()
+        optimizer.step()
+    parts.eval()
+    src = torch.randint(1, 9, (200, 5))
+    found = look(src)
+    assert (found.weights.argmax(dim=-1) == 4 - at).float().mean() > 0.98
+    assert ((found.context @ output.weight.T).argmax(dim=-1) == src.flip(1)).float().mean() > 0.98
