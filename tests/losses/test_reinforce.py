@@ -4,14 +4,20 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import Choices, Look, build_glance
+from regard.data.collate import collate
 from regard.losses import cross_entropy, projected_cross_entropy, projected_r_drop, reinforced
 from regard.losses.reinforce import log_likelihoods, returns
+from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent_settings import RecurrentSettings
+from regard.tasks import Objective, Translation
+from regard.text import EOS, PAD, TextSettings, train_vocabulary
 
 S, T, D, V = 3, 3, 4, 6  # source words, positions, width, vocabulary
 LABELS = torch.tensor([[4, 1, 2]])
@@ -194,3 +200,21 @@ def test_places_are_learned_from_how_well_it_went() -> None:
     found = look(src)
     assert (found.weights.argmax(dim=-1) == 4 - at).float().mean() > 0.98
     assert ((found.context @ output.weight.T).argmax(dim=-1) == src.flip(1)).float().mean() > 0.98
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_a_translation_model_that_draws_is_trained_so_and_judged_by_likelihood(r_drop: float) -> None:
+    torch.manual_seed(0)
+    vocabulary = train_vocabulary(["one two three", "eins zwei drei"], TextSettings(vocab_size=270))
+    task = Translation(vocabulary, vocabulary, Objective(label_smoothing=0.0, r_drop=r_drop))
+    settings = RecurrentSettings(d_model=8, d_embedding=8, attention="hard-reinforce", dropout=0.1)
+    model = RecurrentModel(settings, len(vocabulary), len(vocabulary))
+    rows = [np.array([*vocabulary.encode(text), EOS]) for text in ("one two", "eins zwei", "three", "drei")]
+    batch = collate([(rows[0], rows[1]), (rows[2], rows[3])])
+    loss = task.loss(model, batch)
+    assert loss.count == (batch.labels != PAD).sum() and loss.sum.item() > loss.nll.item()
+    loss.sum.backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+    judged = task.loss(model.eval(), batch)
+    assert judged.sum.item() == pytest.approx(judged.nll.item())
+    torch.testing.assert_close(task.loss(model, batch).nll, judged.nll)  # nothing is drawn now
