@@ -143,6 +143,7 @@ class ConvolutionalDecoderLayer(nn.Module):
 
     def __init__(self, d_model: int, d_embedding: int, kernel: int, dropout: float) -> None:
         super().__init__()
+        self.d_model = d_model
         self.convolution = GatedConvolution(d_model, kernel, kernel - 1, dropout)
         self.attention = MultiStepAttention(d_model, d_embedding)
         self.dropout = nn.Dropout(dropout)
@@ -153,8 +154,7 @@ class ConvolutionalDecoderLayer(nn.Module):
 
     def start(self, like: Tensor, sentences: int) -> Tensor:
         """Before the first word is nothing: (B, 1, k - 1, D) zeros."""
-        size = self.attention.query.direction.size(1)
-        return like.new_zeros(sentences, 1, self.convolution.kernel - 1, size)
+        return like.new_zeros(sentences, 1, self.convolution.kernel - 1, self.d_model)
 
     def step(self, x: Tensor, past: Tensor, g: Tensor, memory: Memory, sight: Sight) -> tuple[Tensor, Tensor]:
         """One word further: x (B, W, D), g (B, W, E) and the k - 1 inputs before, (B, W, k - 1, D), of which the oldest
