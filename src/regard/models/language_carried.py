@@ -6,6 +6,7 @@ a step of a search. So one `forward` serves training, scoring and generation, an
 B columns of a stream or sentences of a search, W hypotheses, T tokens, V vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,18 +35,18 @@ class CarriedState:
         return CarriedState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
 
 
-class Carrying(nn.Module):
+class Carrying(nn.Module, ABC):
     """A language model that hands on what it has read; `forward` and `begin` are its own."""
 
     carries = True
 
+    @abstractmethod
     def forward(self, ids: Tensor, state: Carried | None = None, read_out: Any = nn.functional.linear) -> Any:
         """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and the state after the last of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, columns: int) -> Carried:
-        """Before anything was read."""
-        raise NotImplementedError
+        """The state before anything was read."""
 
     def start(self, source: Tokens) -> CarriedState:
         """A language model has no source: of it only the number of sentences is taken."""

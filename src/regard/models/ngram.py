@@ -50,7 +50,7 @@ class NGramSettings(ModelSettings):
         return f"{self.order}-gram language model, modified Kneser-Ney"
 
 
-def discounts(counts: npt.NDArray[np.int64]) -> tuple[float, float, float]:
+def discounts(counts: npt.NDArray[np.int64]) -> Tensor:
     """D_1, D_2 and D_3+ of an order (Chen & Goodman 1998, section 3), n_i being the n-grams seen exactly i times:
 
         Y = n_1 / (n_1 + 2 n_2),    D_i = i - (i + 1) Y n_{i+1} / n_i
@@ -58,18 +58,19 @@ def discounts(counts: npt.NDArray[np.int64]) -> tuple[float, float, float]:
     More than was counted cannot be taken away, nor less than nothing: outside 0 .. i all three are the usual ones.
     """
     n = np.bincount(np.minimum(counts, 5), minlength=6)
-    if not n[1:4].all():
-        return USUAL_DISCOUNTS
-    y = n[1] / (n[1] + 2 * n[2])
-    d1, d2, d3 = (float(i - (i + 1) * y * n[i + 1] / n[i]) for i in (1, 2, 3))
-    return (d1, d2, d3) if 0 <= d1 <= 1 and 0 <= d2 <= 2 and 0 <= d3 <= 3 else USUAL_DISCOUNTS
+    i = np.arange(1, 4)
+    usual = torch.tensor(USUAL_DISCOUNTS, dtype=torch.float64)
+    if not n[i].all():
+        return usual
+    d = i - (i + 1) * n[1] / (n[1] + 2 * n[2]) * n[i + 1] / n[i]
+    return torch.from_numpy(d) if ((d >= 0) & (d <= i)).all() else usual
 
 
 class Order(nn.Module):
     """The n-grams of one length. Keys, counts and discounts are kept; what is looked up follows from them."""
 
     keys: Tensor  # (M,) int64, ascending
-    counts: Tensor  # (M,) int64
+    counts: Tensor  # (M,) int32
     discounts: Tensor  # (3,) float64
     shares: Tensor  # (M + 1,) float64: (c - D) / c(u .), and 0 for what was never seen (row -1)
     rests: Tensor  # (C + 1,) float64: g(u), and 1 where the context was never seen (row -1)
@@ -79,7 +80,7 @@ class Order(nn.Module):
         self.vocabulary = vocabulary
         for name, tensor in dict(
             keys=torch.zeros(0, dtype=torch.long),
-            counts=torch.zeros(0, dtype=torch.long),
+            counts=torch.zeros(0, dtype=torch.int32),
             discounts=torch.tensor(USUAL_DISCOUNTS, dtype=torch.float64),
         ).items():
             self.register_buffer(name, tensor)
@@ -91,7 +92,7 @@ class Order(nn.Module):
         self.keys, self.counts, self.discounts = keys, counts, discounts
         owner = keys // self.vocabulary
         zero, one = discounts.new_zeros(1), discounts.new_ones(1)
-        taken = torch.cat([zero, discounts])[counts.clamp(max=3)]
+        taken = torch.cat([zero, discounts])[counts.clamp(max=3).long()]
         total = zero.repeat(contexts).index_add(0, owner, counts.double())
         freed = zero.repeat(contexts).index_add(0, owner, taken)
         self.shares = torch.cat([(counts - taken) / total[owner].clamp(min=1), zero])
@@ -144,10 +145,8 @@ class NGram(nn.Module):
             counts.append(seen)
             rows, before = here, here[:-1]
         model = cls(NGramSettings(order=order), vocabulary)
-        estimated = [torch.tensor(discounts(c), dtype=torch.float64) for c in counts]
-        model.fill(
-            [(torch.from_numpy(k), torch.from_numpy(c), d) for k, c, d in zip(keys, counts, estimated, strict=True)]
-        )
+        tables = zip(keys, counts, strict=True)
+        model.fill([(torch.from_numpy(k), torch.from_numpy(c).int(), discounts(c)) for k, c in tables])
         return model
 
     def fill(self, tables: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
