@@ -1,0 +1,155 @@
+"""Relative positions and ALiBi against loops and published numbers; positions beside the words instead of on them."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import MultiHeadAttention, Padded
+from regard.attention.scoring import ScaledDot
+from regard.attention.weighing import Between, Weighing
+from regard.layers import ALiBi, Concatenated, Learned, NoPositions, Relative, Rotary, Sinusoidal, sinusoid
+from regard.layers.positions import LinearBias, RelativeVectors, slopes
+
+T, H, K = 6, 2, 4
+
+
+def qkv() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(H, T, K, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3))
+    return q, k, v
+
+
+def distances(size: int = T) -> Tensor:
+    places = torch.arange(size)
+    return places - places[:, None]
+
+
+def weigh(between: Between, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    return Weighing(ScaledDot(K, K, K), between)(q, k, v, distances(), mask, 0.0)
+
+
+def shaw_by_hand(vectors: RelativeVectors, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Equations 3 and 4 of Shaw et al. 2018, one number after the other."""
+    farthest, out = vectors.max_distance, []
+    for h in range(H):
+        for i in range(T):
+            visible = [j for j in range(T) if mask[i, j]]
+            rows = [max(-farthest, min(farthest, j - i)) + farthest for j in visible]
+            e = torch.zeros(len(visible), dtype=torch.float64)
+            for place, (j, row) in enumerate(zip(visible, rows, strict=True)):
+                for c in range(K):
+                    e[place] += q[h, i, c] * (k[h, j, c] + vectors.key[row, c]) / math.sqrt(K)
+            weights = e.exp() / e.exp().sum()
+            z = torch.zeros(K, dtype=torch.float64)
+            for weight, j, row in zip(weights, visible, rows, strict=True):
+                z = z + weight * (v[h, j] + vectors.value[row])
+            out.append(z)
+    return torch.stack(out).view(H, T, K)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_relative_positions_are_shaws_equations_with_their_gradients(causal: bool) -> None:
+    torch.manual_seed(0)
+    vectors = RelativeVectors(K, max_distance=2).double()
+    mask = torch.ones(T, T, dtype=torch.bool)
+    mask = mask.tril() if causal else mask
+    q, k, v = qkv()
+    found, expected = weigh(vectors, q, k, v, mask)[0], shaw_by_hand(vectors, q, k, v, mask)
+    torch.testing.assert_close(found, expected)
+    upstream = torch.randn_like(found)
+    wanted = [q, k, v, vectors.key, vectors.value]
+    for one, other in zip(*(torch.autograd.grad(x, wanted, upstream) for x in (found, expected)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_relative_vectors_are_shared_by_heads_and_by_all_that_is_far() -> None:
+    torch.manual_seed(0)
+    vectors = RelativeVectors(K, max_distance=2).double()
+    assert vectors.key.shape == vectors.value.shape == (5, K)
+    assert vectors.clipped(torch.tensor([-9, -2, -1, 0, 1, 2, 7])).tolist() == [0, 0, 1, 2, 3, 4, 4]
+    q = torch.randn(1, 1, K, dtype=torch.float64).expand(H, T, K)
+    scores = vectors.scores(q, distances())
+    torch.testing.assert_close(scores[0], scores[1])
+    torch.testing.assert_close(scores[0, 0, 2:], scores[0, 0, 2].expand(T - 2))
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "published"),
+    [
+        (1, [2**-8]),
+        (8, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]),
+        (
+            12,
+            [
+                0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625,
+                0.7071067811865476, 0.35355339059327384, 0.17677669529663692, 0.08838834764831849,
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_slopes_are_the_papers(num_heads: int, published: list[float]) -> None:
+    assert slopes(num_heads) == pytest.approx(published)
+    assert len(set(slopes(num_heads))) == num_heads
+
+
+def test_alibi_lowers_scores_by_the_distance_in_either_direction() -> None:
+    q, k, v = (x.detach() for x in qkv())
+    bias = LinearBias(H)
+    assert not list(bias.parameters()) and not bias.state_dict()
+    out, weights = weigh(bias, q, k, v)
+    for h, slope in enumerate(slopes(H)):
+        for i in range(T):
+            e = [float(q[h, i] @ k[h, j]) / math.sqrt(K) - slope * abs(i - j) for j in range(T)]
+            total = sum(math.exp(score) for score in e)
+            expected = [math.exp(score) / total for score in e]
+            torch.testing.assert_close(weights[h, i], torch.tensor(expected, dtype=torch.float64))
+    torch.testing.assert_close(out, weights @ v)
+
+
+@pytest.mark.parametrize("scheme", [NoPositions(), Rotary(), Relative(K, 3), ALiBi(H)], ids=lambda x: type(x).__name__)
+def test_schemes_between_tokens_leave_the_words_alone(scheme: NoPositions) -> None:
+    x = torch.randn(2, T, 8)
+    assert torch.equal(x + scheme(torch.arange(T)), x)
+
+
+@pytest.mark.parametrize("scheme", [Relative(K, 2), ALiBi(H), Rotary()], ids=lambda x: type(x).__name__)
+def test_only_distances_count(scheme: Relative | ALiBi | Rotary) -> None:
+    """The same words later in a text, with the same words around them, find the same."""
+    torch.manual_seed(0)
+    between = scheme.between()
+    weighing = None if between is None else Weighing(ScaledDot(K, K, K), between)
+    layer = MultiHeadAttention(H * K, H, rotate=scheme.rotate, weighing=weighing).double()
+    x = torch.randn(1, 1, H * K, dtype=torch.float64).expand(1, 30, -1).clone()
+    x[:, 9:12], x[:, 19:22] = (torch.randn(1, 3, H * K, dtype=torch.float64),) * 2
+    layout = Padded(torch.tensor([30]), 30)
+    out = layer(x, x, layout.sees(layout, window=4))
+    torch.testing.assert_close(out[:, 6:14], out[:, 16:24], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(out[:, 9], out[:, 11])
+
+
+def test_each_layer_has_relative_vectors_of_its_own() -> None:
+    scheme = Relative(K, 3)
+    assert not list(scheme.parameters())
+    one, other = scheme.between(), scheme.between()
+    assert one.key is not other.key and not torch.equal(one.key, other.key)
+
+
+def test_concatenation_is_one_matrix_over_word_and_position() -> None:
+    torch.manual_seed(0)
+    combine = Concatenated(8)
+    x, p = torch.randn(3, 5, 8), sinusoid(torch.arange(5), 8)
+    matrix = torch.cat([combine.word.weight, combine.position.weight], dim=1).T  # (2 D, D)
+    torch.testing.assert_close(combine(x, p), torch.cat([x, p.expand_as(x)], dim=-1) @ matrix)
+    for linear in (combine.word, combine.position):
+        linear.weight.data.copy_(torch.eye(8))
+    torch.testing.assert_close(combine(x, p), x + p)
+
+
+def test_only_learned_positions_end() -> None:
+    far = torch.arange(3000, 3004)
+    for scheme in (Sinusoidal(8), NoPositions(), Rotary(), Relative(K, 2), ALiBi(H)):
+        assert torch.isfinite(scheme(far)).all()
+    with pytest.raises(ValueError, match="beyond the 16 learned"):
+        Learned(8, 16)(far)

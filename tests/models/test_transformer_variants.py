@@ -1,0 +1,225 @@
+"""Every variant of the Transformer, as parts handed in: the same model in training, in a search and when watched."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from pydantic import ValidationError
+from torch import Tensor
+
+from regard.attention import Packed, Padded, Tokens
+from regard.models import Transformer, TransformerSettings
+
+V = 60
+SCORES = ["scaled_dot", "dot", "general", "additive", "concat", "cosine"]
+VARIANTS: list[dict[str, Any]] = [
+    *(dict(score=score) for score in SCORES),
+    dict(positions="relative", max_distance=2),
+    dict(positions="alibi"),
+    dict(positions="none"),
+    dict(combine="concat"),
+    dict(positions="learned", combine="concat", norm="pre"),
+    dict(num_heads=1),
+    dict(num_heads=1, head_dim=48),
+    dict(num_heads=3, head_dim=6, positions="rotary"),
+    dict(window=2),
+    dict(window=2, positions="rotary", norm="pre"),
+    dict(window=1, positions="relative", max_distance=3),
+    dict(window=3, positions="alibi", score="additive", num_heads=3, head_dim=8),
+    dict(score="cosine", positions="rotary"),
+]
+EVERY = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+
+
+def build(variant: dict[str, Any], vocabulary: int = V) -> Transformer:
+    torch.manual_seed(0)
+    tiny = dict(size="tiny", d_model=32, num_heads=4, d_ff=64, max_positions=32)
+    return Transformer(TransformerSettings.model_validate(tiny | variant), vocabulary, vocabulary).eval()
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    src = torch.randint(3, V, (4, 20), generator=generator)
+    tgt = torch.randint(3, V, (4, 9), generator=generator)
+    return src, torch.tensor([20, 4, 1, 11]), tgt, torch.tensor([3, 9, 5, 1])
+
+
+@EVERY
+def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(variant: dict[str, Any]) -> None:
+    model = build(variant)
+    src, src_lengths, tgt, tgt_lengths = batch()
+    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    for b, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
+        one = slice(b, b + 1)
+        alone = model(Padded.of(src[one, :s], src_lengths[one]), Padded.of(tgt[one, :t], tgt_lengths[one]))
+        torch.testing.assert_close(together[b, :t], alone[0], atol=1e-5, rtol=1e-5)
+
+
+@EVERY
+def test_packed_equals_padded(variant: dict[str, Any]) -> None:
+    model = build(variant)
+    src, src_lengths, tgt, tgt_lengths = batch()
+    padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths))
+    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).real], packed, atol=1e-5, rtol=1e-5)
+
+
+@EVERY
+def test_steps_of_several_hypotheses_are_the_forward_pass(variant: dict[str, Any]) -> None:
+    """W = 3 hypotheses, exchanged after every step; the sentences leave one after the other."""
+    model = build(variant)
+    src, src_lengths, *_ = batch()
+    generator = torch.Generator().manual_seed(7)
+    tgt = torch.randint(3, V, (4, 3, 8), generator=generator)
+    state = model.start(Padded.of(src, src_lengths)).reorder(torch.zeros(4, 3, dtype=torch.long))
+    alive, order = torch.arange(4), torch.arange(3).expand(4, 3)
+    for position in range(8):
+        logits, state = model.step(tgt[alive].gather(1, order[:, :, None].expand(-1, -1, 8))[..., position], state)
+        for row, sentence in enumerate(alive.tolist()):
+            source = Padded.of(src[sentence].expand(3, -1), src_lengths[sentence].expand(3))
+            written = tgt[sentence, order[row], : position + 1]
+            expected = model(source, Padded.of(written, torch.full((3,), position + 1)))[:, -1]
+            torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
+        parents = torch.rand(len(alive), 3, generator=generator).argsort(dim=1)
+        state, order = state.reorder(parents), order.gather(1, parents)
+        if position in (2, 4):
+            kept = torch.arange(1, len(alive))
+            state, alive, order = state.keep(kept), alive[kept], order[kept]
+    assert state.position == 8
+
+
+@EVERY
+def test_watched_it_says_what_it_says_and_shows_distributions(variant: dict[str, Any]) -> None:
+    model = build(variant)
+    src, src_lengths, tgt, tgt_lengths = batch()
+    source, target = Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)
+    weights = model.attentions(source, target)
+    window, heads = model.settings.window, model.settings.num_heads
+    assert weights.encoder is not None and weights.decoder is not None and weights.cross is not None
+    assert weights.encoder.shape == (4, 2, heads, 20, 20) and weights.cross.shape == (4, 2, heads, 9, 20)
+    for each, lengths, keys in (
+        (weights.encoder, src_lengths, src_lengths),
+        (weights.decoder, tgt_lengths, tgt_lengths),
+        (weights.cross, tgt_lengths, src_lengths),
+    ):
+        for b in range(4):
+            rows = each[b, :, :, : lengths[b]]
+            torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))
+            assert not rows[..., keys[b] :].any()
+    assert not weights.decoder.triu(1).any()
+    if window:
+        assert not weights.encoder.triu(window + 1).any() and not weights.encoder.tril(-window - 1).any()
+        assert not weights.decoder.tril(-window - 1).any()
+        assert (weights.encoder[0].diagonal(window, -2, -1) > 0).all()
+
+
+@EVERY
+def test_every_weight_is_trained_and_nothing_is_undefined(
+    variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bf16, where projections and norms come in different types."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)  # there are CPUs on which oneDNN dies of bf16
+    model = build(variant).train()
+    src, src_lengths, tgt, tgt_lengths = batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    logits.float()[Padded(tgt_lengths, 9).real].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.any() or name.endswith("key.bias"), name  # a bias of all keys moves no softmax
+
+
+def test_a_window_of_r_reaches_r_words_a_layer() -> None:
+    model = build(dict(window=2))  # two layers: four words
+    src = torch.randint(3, V, (1, 20), generator=torch.Generator().manual_seed(0))
+    source = Padded.of(src, torch.tensor([20]))
+    sight = source.layout.sees(source.layout, window=2)
+    before = model.encode(source, sight)
+    changed = src.clone()
+    changed[0, 10] = (changed[0, 10] - 3 + 1) % (V - 3) + 3
+    after = model.encode(Padded.of(changed, torch.tensor([20])), sight)
+    assert (before != after).any(-1)[0].tolist() == [abs(i - 10) <= 4 for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("variant", "packs", "plain"),
+    [
+        (dict(), True, True),
+        (dict(positions="rotary"), True, True),
+        (dict(head_dim=8), True, True),
+        (dict(head_dim=16), True, False),
+        (dict(window=5), True, False),
+        (dict(combine="concat"), True, False),
+        (dict(score="additive"), False, False),
+        (dict(positions="alibi"), False, False),
+        (dict(positions="relative"), False, False),
+    ],
+)
+def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, plain: bool) -> None:
+    settings = build(variant).settings
+    assert (settings.packs, settings.plain) == (packs, plain)
+    assert settings.longest is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(d_model=30, num_heads=4), "give the width of a head as head_dim"),
+        (dict(num_heads=4, head_dim=7, positions="rotary"), "even head size, not 7"),
+        (dict(positions="rotary", combine="concat"), "use combine = add, or positions = sinusoidal or learned"),
+        (dict(positions="alibi", combine="concat"), "use combine = add"),
+        (dict(positions="relative", score="additive"), "for example positions = alibi"),
+        (dict(positions="rotary", score="general"), "for example positions = alibi"),
+        (dict(window=-1), "greater than or equal to 0"),
+        (dict(score="euclidean"), "scaled_dot"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_with_a_remedy(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TransformerSettings.model_validate(wrong)
+
+
+def test_a_width_that_heads_do_not_divide_is_fine_where_theirs_is_given() -> None:
+    model = build(dict(d_model=30, num_heads=4, head_dim=5))
+    src, src_lengths, tgt, tgt_lengths = batch()
+    assert model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).shape == (4, 9, V)
+
+
+@pytest.mark.parametrize(
+    ("variant", "steps"),
+    [
+        (dict(positions="relative", max_distance=8), 150),
+        (dict(positions="alibi", encoder_layers=2, num_heads=8), 250),  # symmetric: slow to tell left from right
+        (dict(score="additive", combine="concat"), 120),
+        (dict(window=2, positions="relative", head_dim=12), 120),
+    ],
+    ids=str,
+)
+def test_it_learns_to_write_backwards(variant: dict[str, Any], steps: int) -> None:
+    """Source a b c, target c b a: new sentences, written by greedy steps."""
+    shape = dict(encoder_layers=1, decoder_layers=1, dropout=0.0, norm="pre", num_heads=2)
+    model = build(shape | variant, vocabulary=8).train()
+    generator = torch.Generator().manual_seed(2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=8e-3, fused=True)
+
+    def draw(count: int) -> tuple[Tokens, Tensor]:
+        """Sources, which end in the end symbol, and targets."""
+        words = torch.randint(3, 8, (count, 3), generator=generator)
+        return Padded.of(F.pad(words, (0, 1), value=2), torch.full((count,), 4)), words.flip(1)
+
+    for _ in range(steps):
+        source, tgt = draw(64)
+        logits = model(source, Padded.of(F.pad(tgt[:, :-1], (1, 0), value=1), torch.full((64,), 3)))
+        optimizer.zero_grad()
+        F.cross_entropy(logits.flatten(0, 1), tgt.flatten()).backward()
+        optimizer.step()
+    source, tgt = draw(200)
+    with torch.inference_mode():
+        state = model.eval().start(source)
+        newest, written = torch.ones(200, 1, dtype=torch.long), []
+        for _ in range(3):
+            logits, state = model.step(newest, state)
+            newest = logits.argmax(-1)
+            written.append(newest)
+    assert (torch.cat(written, dim=1) == tgt).float().mean() > 0.9
