@@ -12,6 +12,7 @@ from regard import __version__
 from regard.cli.align import align
 from regard.cli.average import average
 from regard.cli.demo import demo
+from regard.cli.distill import distill
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.generate import generate
@@ -53,6 +54,7 @@ VERBS: list[Callable[..., None]] = [
     inspect,
     align,
     average,
+    distill,
     doctor,
     split,
     recipes,

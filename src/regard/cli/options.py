@@ -26,7 +26,8 @@ class SearchOptions:
     """How to search; what is not given is as the run's recipe says."""
 
     search: Annotated[
-        str | None, typer.Option(metavar="greedy|beam|sample", help="Which search; the options below imply theirs.")
+        str | None,
+        typer.Option(metavar="greedy|beam|sample|mask_predict", help="Which search; the options below imply theirs."),
     ] = None
     beam: Annotated[int | None, typer.Option(metavar="N", help="Texts kept in view (implies --search beam).")] = None
     alpha: Annotated[float | None, typer.Option(metavar="A", help="Length penalty; more favours longer texts.")] = None
@@ -39,6 +40,12 @@ class SearchOptions:
     ] = None
     top_p: Annotated[
         float | None, typer.Option(metavar="P", help="Draw from the likeliest mass P (implies --search sample).")
+    ] = None
+    iterations: Annotated[
+        int | None, typer.Option(metavar="N", help="Passes over each translation (implies --search mask_predict).")
+    ] = None
+    length_candidates: Annotated[
+        int | None, typer.Option(metavar="N", help="Lengths tried for each line (implies --search mask_predict).")
     ] = None
     no_repeat_ngram: Annotated[
         int | None, typer.Option(metavar="N", help="Never write the same N tokens twice in a line.")
