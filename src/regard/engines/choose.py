@@ -5,11 +5,13 @@ from typing import Any
 
 import torch
 
-from regard.decoding import Ensemble, Stepper, Symbols
+from regard.decoding import Ensemble, Symbols
 from regard.decoding.engine import Engine
+from regard.engines.mask_predict import MaskPredict
 from regard.engines.searching import Searching
+from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.models import ModelSettings, TransformerSettings
+from regard.models import MaskedTransformer, ModelSettings, TransformerSettings
 
 ENGINES = {
     "torch": "the fastest way that torch has on the device",
@@ -23,8 +25,12 @@ def is_plain(settings: ModelSettings) -> bool:
     return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.plain
 
 
-def readable(steppers: Sequence[Stepper[Any]], symbols: Symbols, device: torch.device) -> Engine:
-    """Our searches over a model, or over several that vote."""
+def readable(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
+    """Our searches over a model, or over several that vote; a model that fills in masked words has its own."""
+    if isinstance(steppers[0], MaskedTransformer):
+        if len(steppers) > 1:
+            raise UserError("masked models write all words at once and cannot vote", "give one run")
+        return MaskPredict(steppers[0], symbols, device)
     return Searching(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
 
 

@@ -27,6 +27,12 @@ class ModelSettings(Settings):
         return False
 
     @property
+    def depth(self) -> int:
+        """How many layers a signal passes, about: deeper models want smaller steps."""
+        layers = [value for name, value in self.model_dump().items() if name.endswith("layers")]
+        return max(1, sum(layers))
+
+    @property
     def summary(self) -> str:
         """The model in a few words, for people."""
         return str(self.kind)

@@ -1,17 +1,31 @@
 """Which models translate: the settings that name them, and how each is built."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Tag
 from torch import nn
 
+from regard.config import by_kind
+from regard.models.convolutional import Convolutional, ConvolutionalSettings
+from regard.models.masked import MaskedSettings, MaskedTransformer
+from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerSettings
 
-TranslationModelSettings = TransformerSettings
+TranslationModelSettings = Annotated[
+    Annotated[TransformerSettings, Tag("transformer")]
+    | Annotated[RecurrentSettings, Tag("recurrent")]
+    | Annotated[ConvolutionalSettings, Tag("convolutional")]
+    | Annotated[MaskedSettings, Tag("masked")],
+    by_kind("transformer"),
+]
 
 BUILDERS: dict[str, Callable[[Any, int, int], nn.Module]] = {
     "transformer": Transformer,
+    "recurrent": RecurrentModel,
+    "convolutional": Convolutional,
+    "masked": MaskedTransformer,
 }
 
 

@@ -1,12 +1,12 @@
 """The recipe of a translator."""
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.settings import DataSettings
-from regard.models import TransformerSettings, TranslationModelSettings
+from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
 from regard.recipe.base import Recipe
 
 
@@ -19,11 +19,25 @@ class TranslationRecipe(Recipe):
     data: DataSettings
     model: TranslationModelSettings = TransformerSettings()
 
+    @model_validator(mode="before")
+    @classmethod
+    def search_as_the_model_writes(cls, values: Any) -> Any:
+        """A model that writes all words at once has one search, which need not be named."""
+        model, decoding = values.get("model", {}), values.get("decoding", {})
+        if isinstance(model, dict) and model.get("kind") == "masked" and isinstance(decoding, dict):
+            return values | {"decoding": {"search": "mask_predict"} | decoding}
+        return values
+
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
         if self.model.joint and not self.text.joint:
             raise ValueError('model.tie = "all" needs text.joint = true; else write model.tie = "output"')
+        if isinstance(self.model, MaskedSettings) != (self.decoding.search == "mask_predict"):
+            raise ValueError(
+                f'decoding.search = "{self.decoding.search}" does not suit model.kind = "{self.model.kind}": '
+                "mask_predict is for masked models, and the other searches are for all others"
+            )
         if self.model.longest is not None and self.model.longest < self.data.max_length:
             raise ValueError(
                 f"model.max_positions = {self.model.longest} is shorter than data.max_length = "

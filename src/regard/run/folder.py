@@ -65,7 +65,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe) -> Any:
-        """Make the folder and the run of the recipe's task. Paths are kept whole, so that the run can be used from anywhere."""
+        """Make the folder of the recipe's task. Paths are kept whole, so that the run can be used from anywhere."""
         recipe = with_whole_paths(recipe)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)

@@ -21,12 +21,12 @@ from regard.decoding import DecodingSettings
 from regard.engines.following import Following
 from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.models import build_translation_model
+from regard.models import MaskedSettings, build_translation_model
 from regard.recipe import TranslationRecipe
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed
 from regard.runtime import World
-from regard.tasks import Objective, Translation
+from regard.tasks import MaskedTranslation, Objective, Translation
 from regard.tasks.translation import SYMBOLS
 from regard.text import Vocabulary
 
@@ -124,7 +124,8 @@ class TranslationRun(Run, task="translation"):
         """The task as it is used after training."""
         training = self.recipe.training
         longest = self.recipe.data.max_length
-        return Translation(
+        task = MaskedTranslation if isinstance(self.recipe.model, MaskedSettings) else Translation
+        return task(
             *self.vocabularies,
             objective=Objective(training.label_smoothing, training.r_drop),
             decoding=decoding or self.recipe.decoding,
