@@ -112,6 +112,20 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
         assert parameter.grad is not None and parameter.grad.any(), name
 
 
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_half_precision_changes_little_and_trains(variant: dict[str, Any]) -> None:
+    model = build(**variant)
+    src, src_lengths, tgt, _ = batch()
+    exact = model(Padded.of(src, src_lengths), whole(tgt))
+    with torch.autocast("cpu", torch.float16):  # as bf16, which some CPUs cannot compute in
+        rough = model(Padded.of(src, src_lengths), whole(tgt))
+        logits, _ = model.step(tgt[:, :1], model.start(Padded.of(src, src_lengths)))
+        rough.float().square().mean().backward()
+    if not variant.get("attention", "").startswith("hard"):  # which would look elsewhere for the last bit
+        torch.testing.assert_close(rough.float(), exact, atol=0.1, rtol=0.1)
+        torch.testing.assert_close(logits[:, 0].float(), exact[:, 0], atol=0.1, rtol=0.1)
+
+
 def test_a_state_can_be_widened_reordered_and_thinned() -> None:
     """Hypotheses are moved about as a search would; each must keep its own history."""
     for variant in (dict(decoder="plain"), dict(decoder="bahdanau"), dict(decoder="luong")):

@@ -1,13 +1,18 @@
-"""With the same weights our recurrent steps, layers and stacks equal torch's, in values and gradients."""
+"""Recurrent steps, layers, stacks and models equal those put together from torch's cells, in values and gradients."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.attention import Padded
+from regard.attention.scoring import Additive, General
 from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentLayer
+from regard.models.recurrent import RecurrentModel, RecurrentSettings
+from regard.models.recurrent_decoders import Bahdanau, InputFeeding, Luong
 
 B, T, D_IN, K = 4, 6, 5, 3
 LENGTHS = torch.tensor([6, 2, 1, 5])
@@ -80,3 +85,100 @@ def test_a_stack_equals_torchs(name: str, padded: bool, direction: str) -> None:
     our_weights = [parameter for layer in layers_of(ours) for parameter in layer.parts()]
     their_weights = [parameter for weights in theirs.all_weights for parameter in weights]
     same_gradients([y, *parts], expected, [x, *begin, *our_weights], [x, *begin, *their_weights])
+
+
+def sentence() -> tuple[Tensor, Tensor]:
+    return torch.tensor([4, 7, 5, 9, 2]), torch.tensor([1, 8, 3, 6])
+
+
+def model_of(**settings: Any) -> RecurrentModel:
+    torch.manual_seed(5)
+    small = dict(d_model=6, d_embedding=4, layers=1, dropout=0.0) | settings
+    model = RecurrentModel(RecurrentSettings.model_validate(small), 12, 12).double()
+    for parameter in model.parameters():  # biases must matter too
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def same_model(model: RecurrentModel, expected: Tensor) -> None:
+    """Logits (T, V) of the one sentence, and the gradients of all parameters."""
+    src, tgt = (Padded.of(ids[None], torch.tensor([len(ids)])) for ids in sentence())
+    actual = model(src, tgt)[0]
+    torch.testing.assert_close(actual, expected)
+    leaves = list(model.parameters())
+    same_gradients([actual], [expected], leaves, leaves)
+
+
+def test_bahdanaus_decoder_is_the_papers_equations_word_by_word() -> None:
+    """Appendix A, with torch's cell reading word and context side by side: its matrix is [W C]."""
+    model = model_of(decoder="bahdanau")
+    src, tgt = sentence()
+    decoder, (there, back) = model.decoder, layers_of(model.encoder)
+    assert isinstance(decoder, Bahdanau)
+    scoring = decoder.glance.scoring
+    assert isinstance(scoring, Additive)
+
+    def cell(x: Tensor, h: Tensor, layer: RecurrentLayer, *beside: Tensor) -> Tensor:
+        W, U, b, d = layer.parts()
+        return torch.gru_cell(x[None], h[None], torch.cat([W, *beside], dim=1), U, b, d)[0]
+
+    words = [model.src_embedding.weight[word] * 2 for word in src]
+    onward, backward = [torch.zeros(6, dtype=torch.float64)], [torch.zeros(6, dtype=torch.float64)]
+    for word in words:
+        onward.append(cell(word, onward[-1], there))
+    for word in reversed(words):
+        backward.append(cell(word, backward[-1], back))
+    annotations = [torch.cat(pair) for pair in zip(onward[1:], backward[:0:-1], strict=True)]
+    s = torch.tanh(model.bridge.get_submodule("weights.0")(backward[-1]))
+    rows = []
+    for word in tgt:
+        y = model.tgt_embedding.weight[word] * 2
+        energies = [scoring.vector @ torch.tanh(scoring.query @ s + scoring.key @ h) for h in annotations]
+        alpha = torch.stack(energies).softmax(0)
+        c = sum((a * h for a, h in zip(alpha, annotations, strict=True)), torch.zeros(12, dtype=torch.float64))
+        s = cell(torch.cat([y, c]), s, decoder.stack.layers[0], decoder.context.weight)
+        pairs = decoder.from_state(s) + decoder.from_word(y) + decoder.from_context(c)
+        t = torch.stack([torch.maximum(pairs[2 * i], pairs[2 * i + 1]) for i in range(4)])
+        rows.append(model.output.weight @ t)
+    same_model(model, torch.stack(rows))
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> None:
+    """Section 3, two layers of torch's LSTM over the source read backward, the general score."""
+    model = model_of(decoder="luong", layers=2, attention="global", input_feeding=feeding)
+    src, tgt = sentence()
+    decoder = model.decoder
+    assert isinstance(decoder, Luong)
+    scoring = decoder.glance.scoring
+    assert isinstance(scoring, General)
+
+    def lstm(x: Tensor, hidden: list[Hidden], layers: Sequence[RecurrentLayer], *beside: Tensor) -> list[Hidden]:
+        after: list[Hidden] = []
+        for layer, before in zip(layers, hidden, strict=True):
+            W, U, b, d = layer.parts()
+            first = torch.cat([W, *beside], dim=1) if not after else W
+            h, c = torch.lstm_cell(x[None], [part[None] for part in before], first, U, b, d)
+            after.append((h[0], c[0]))
+            x = h[0]
+        return after
+
+    zeros = torch.zeros(6, dtype=torch.float64)
+    hidden: list[Hidden] = [(zeros, zeros)] * 2
+    annotations = []
+    for word in src.flip(0):
+        hidden = lstm(model.src_embedding.weight[word] * 2, hidden, layers_of(model.encoder))
+        annotations.append(hidden[-1][0])
+    a, rows = zeros, []
+    for word in tgt:
+        y = model.tgt_embedding.weight[word] * 2
+        if isinstance(decoder, InputFeeding):
+            hidden = lstm(torch.cat([y, a]), hidden, decoder.stack.layers, decoder.feed.weight)
+        else:
+            hidden = lstm(y, hidden, decoder.stack.layers)
+        s = hidden[-1][0]
+        alpha = torch.stack([s @ scoring.weight @ h for h in annotations]).softmax(0)
+        c = sum((w * h for w, h in zip(alpha, annotations, strict=True)), zeros)
+        a = torch.tanh(decoder.join.weight @ torch.cat([c, s]))
+        rows.append(model.output.weight @ a)
+    same_model(model, torch.stack(rows))

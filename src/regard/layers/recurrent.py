@@ -43,10 +43,11 @@ def rnn_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
 def gru_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
     """x = W x_t + b (*, 3 K), U (3 K, K)."""
     (h,) = hidden
-    u, gates = F.linear(h, U, d), 2 * h.size(-1)
-    r, z = (x[..., :gates] + u[..., :gates]).sigmoid().chunk(2, dim=-1)
-    n = (x[..., gates:] + r * u[..., gates:]).tanh()
-    return (n + z * (h - n),)
+    sizes = 2 * h.size(-1), h.size(-1)
+    (x_rz, x_n), (u_rz, u_n) = x.split(sizes, dim=-1), F.linear(h, U, d).split(sizes, dim=-1)
+    r, z = (x_rz + u_rz).sigmoid().chunk(2, dim=-1)
+    n = (x_n + r * u_n).tanh()
+    return (n + z * (h - n),)  # (1 - z) * n + z * h
 
 
 def lstm_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
@@ -149,7 +150,7 @@ class RecurrentLayer(nn.Module):
         return (y.flip(1) if self.backward else y), after
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        before = tuple(part[None].to(x.dtype) for part in hidden)
+        before = tuple(part[None].to(x.dtype).contiguous() for part in hidden)
         y, after = self.weights(x, before if len(before) == 2 else before[0])
         return y, tuple(part[0] for part in (after if isinstance(after, tuple) else (after,)))
 
