@@ -36,7 +36,7 @@ def window(centres: Tensor, keys: Padded, reach: int) -> Tensor:
 def monotonic(keys: Padded, places: int | Tensor) -> Tensor:
     """p_t = t: source and target go on in step (local-m). One place for all queries, or (W,) -> (B, 1) or (B, W).
 
-    Where the target is longer than its source the centre waits at the last word, as in the authors' program.
+    Where the target is longer than its source the centre waits at the end, as it does in the authors' program.
     """
     return (keys.lengths[:, None] - 1).clamp(max=places)
 

@@ -15,12 +15,13 @@ B sentences, W hypotheses (1 in training), S source, T target, E embedding, D hi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.glance import Glance, Look, Memory
+from regard.attention.hard import Choices
 from regard.layers.recurrent import Hidden, Stepping
 
 
@@ -148,7 +149,8 @@ class InputFeeding(Luong):
 class Bahdanau(Plain):
     """The state before the newest word was read looks at the source; what it sees is read together with the word.
 
-    The next word is read from the new state s_t as in equation 4 of the paper; its appendix writes s_{t-1}.
+    The next word is read from the new state s_t as in equation 4 of the paper; its appendix writes s_{t-1}. The maxout
+    layer is as wide as an embedding, which a tied output matrix needs; the paper's had 500 beside 620.
     """
 
     def __init__(self, stack: Stepping, glance: Glance, memory_size: int, d_embedding: int) -> None:
@@ -187,11 +189,8 @@ class Bahdanau(Plain):
 def joined(looks: Sequence[Look]) -> Look:
     """Looks at one word after the other as one look at all of them."""
     context, weights = (torch.cat([getattr(look, name) for look in looks], dim=1) for name in ("context", "weights"))
-    drawn = [look.choices for look in looks]
-    if drawn[0] is None:
-        return Look(context, weights, None)
-    along = {part.name: torch.cat([getattr(one, part.name) for one in drawn], dim=1) for part in fields(drawn[0])}
-    return Look(context, weights, type(drawn[0])(**along))
+    drawn = [look.choices for look in looks if look.choices is not None]
+    return Look(context, weights, Choices.join(drawn) if drawn else None)
 
 
 def glorot(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
