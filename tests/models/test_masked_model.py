@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention import Packed, Padded, Tokens
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.training.weights import load_weights, weights_of
 
@@ -51,6 +52,42 @@ def test_a_sentence_is_the_same_in_any_company(variant: dict[str, Any]) -> None:
         one_words, one_lengths = model(one_src, one_tgt)
         torch.testing.assert_close(one_words[0], words[row, : one_tgt.ids.size(1)], atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(one_lengths[0], lengths[row], atol=1e-5, rtol=1e-4)
+
+
+def with_room(tokens: Tokens, sentences: int, size: int) -> Tokens:
+    """A stream with room for more sentences and tokens than there are."""
+    packed = Packed.of(tokens.ids, tokens.layout.lengths)  # type: ignore[attr-defined]
+    layout, used = packed.layout, len(packed.ids)
+    assert isinstance(layout, Packed)
+    offsets = torch.full((sentences + 1,), used, dtype=torch.int32)
+    offsets[: len(layout.offsets)] = layout.offsets
+    fill = (0, size - used)
+    rows, positions = F.pad(layout.rows, fill, value=sentences - 1), F.pad(layout.positions, fill)
+    return Tokens(F.pad(packed.ids, fill), Packed(offsets, rows, positions))
+
+
+@pytest.mark.parametrize(
+    "variant", [variant for variant in VARIANTS if variant["positions"] not in ("relative", "alibi")]
+)
+def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -> None:
+    model, (src, tgt) = build(**variant).double(), batch()
+    words, lengths = model(src, tgt)
+    real = tgt.layout.real  # type: ignore[attr-defined]
+    (words[real].square().sum() + lengths.square().sum()).backward()
+    expected = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}  # type: ignore[union-attr]
+    model.zero_grad()
+    for src_stream, tgt_stream in (
+        (Packed.of(src.ids, src.layout.lengths), Packed.of(tgt.ids, tgt.layout.lengths)),  # type: ignore[attr-defined]
+        (with_room(src, 7, 30), with_room(tgt, 7, 24)),
+    ):
+        model.zero_grad()
+        stream, numbers = model(src_stream, tgt_stream)
+        used = int(real.sum())
+        torch.testing.assert_close(stream[:used], words[real])
+        torch.testing.assert_close(numbers[:4], lengths)
+        (stream[:used].square().sum() + numbers[:4].square().sum()).backward()
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(parameter.grad, expected[name], msg=name)
 
 
 def test_every_place_sees_all_others_and_lengths_see_the_source_alone() -> None:
@@ -107,7 +144,8 @@ def test_weights_come_back_with_their_ties(tie: str) -> None:
 
 
 def test_what_the_settings_answer() -> None:
-    assert (build().settings.longest, build().settings.packs) == (L, False)
+    assert (build().settings.longest, build().settings.packs) == (L, True)
+    assert not build(positions="alibi").settings.packs
     learned = MaskedSettings.model_validate(dict(size="tiny", positions="learned", max_positions=100))
     assert learned.longest == 99, "the LENGTH token takes a position"
     assert learned.summary.startswith("masked Transformer")

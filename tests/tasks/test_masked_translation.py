@@ -15,12 +15,13 @@ from regard.attention import Padded
 from regard.data.collate import Batch, collate
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
+from regard.data.packing import PackedBatch, Packing
 from regard.data.store import open_or_build
 from regard.decoding import DecodingSettings
 from regard.losses import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.tasks import Objective
-from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word
+from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word, sentences_of
 from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
 
 PAIRS = [("one two", "eins zwei"), ("three four five one", "drei"), ("two", "zwei drei vier eins zwei")]
@@ -68,15 +69,16 @@ def one_by_one(model: MaskedTransformer, batch: Batch, masked: Tensor, smoothing
 
 def drawn(batch: Batch, seed: int) -> Tensor:
     torch.manual_seed(seed)
-    return draw_masked(is_word(batch.labels))
+    return draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout))
 
 
 def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
     torch.manual_seed(0)
     words = torch.tensor([[True] * 4 + [False] * 3, [True] + [False] * 6, [False] * 7])
+    sentences = sentences_of(Padded(torch.tensor([4, 1, 0]), 7))
     numbers, places = Counter[int](), Counter[int]()
     for _ in range(4000):
-        masked = draw_masked(words)
+        masked = draw_masked(words, *sentences)
         assert not bool((masked & ~words).any())
         assert masked[1:].sum(1).tolist() == [1, 0]
         numbers[int(masked[0].sum())] += 1
@@ -101,6 +103,36 @@ def test_the_objective_is_twice_the_masked_words_and_the_lengths(
         torch.testing.assert_close(loss.sum, 2 * words + lengths)
         plain, _ = one_by_one(model, batch, masked, 0.0)
         torch.testing.assert_close(loss.nll, (2 * plain + lengths).detach())
+        assert int(loss.count) == int(batch.tgt_lengths.sum())
+
+
+def packed(batch: Batch) -> PackedBatch:
+    """The same sentences as streams with some room left."""
+    sides = ((batch.src, batch.src_lengths), (batch.labels, batch.tgt_lengths))
+    rows = [(ids[Padded(lengths, ids.size(1)).real].numpy(), lengths.numpy()) for ids, lengths in sides]
+    return Packing(src_room=60, tgt_room=70).collate(*rows)
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0])
+def test_a_stream_asks_for_the_same(
+    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, strength: float
+) -> None:
+    """With R-Drop too, whose two passes are alike where nothing is dropped."""
+    model = MaskedTransformer(model.settings.model_copy(update={"dropout": 0.0}), *[len(task.src_vocabulary)] * 2)
+    strict = replace(task, objective=Objective(0.1, r_drop=strength))
+    stream = packed(batch)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        drawn_there = draw_masked(is_word(stream.labels), *sentences_of(stream.target.layout))
+        masked = torch.zeros_like(batch.labels, dtype=torch.bool)
+        real = Padded(batch.tgt_lengths, batch.labels.size(1)).real
+        masked[real] = drawn_there[: int(real.sum())]
+        assert not bool(drawn_there[int(real.sum()) :].any())
+        assert bool((masked.sum(1) >= 1).all())
+        torch.manual_seed(seed)
+        loss = strict.loss(model, stream)
+        words, lengths = one_by_one(model, batch, masked, 0.1)
+        torch.testing.assert_close(loss.sum, 2 * words + lengths, rtol=1e-4, atol=1e-4)
         assert int(loss.count) == int(batch.tgt_lengths.sum())
 
 
@@ -153,10 +185,11 @@ def test_r_drop_compares_two_passes_with_the_same_masks(
     torch.testing.assert_close(loss.sum, 2 * (words / 2 + 3.0 / 2 * apart) + lengths / 2, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("in_streams", [False, True])
 def test_a_batch_that_asks_for_nothing_costs_nothing(
-    task: MaskedTranslation, model: MaskedTransformer, batch: Batch
+    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, in_streams: bool
 ) -> None:
-    loss = task.loss(model, batch.silenced())
+    loss = task.loss(model, packed(batch).silenced() if in_streams else batch.silenced())
     assert (float(loss.sum.detach()), float(loss.nll), int(loss.count)) == (0.0, 0.0, 0)
     loss.sum.backward()
     assert all(not parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)

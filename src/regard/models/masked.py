@@ -12,21 +12,25 @@ were not there. The Transformer needs two changes for it:
 The target is Y and its end symbol. The end symbol is never masked: it tells the decoder where the text ends. Which
 symbol stands in masked places is for the caller to say, as long as it never occurs in a text.
 
-B sentences, S source, T target with its end symbol, D model, V vocabulary, L lengths.
+B sentences, S source, T target with its end symbol, D model, V vocabulary, L lengths; `*` is (B, T) padded or (N,)
+packed, with room for B sentences.
 """
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention import Padded, Tokens, Watched
+from regard.attention import Packed, Padded, Tokens, Watched
 from regard.config import Field
 from regard.layers.embeddings import TokenEmbedding
 from regard.models.attentions import Attentions
 from regard.models.transformer import Transformer, TransformerSettings
+
+LENGTH = -1
+"""The LENGTH token among the ids of a source: a number that no vocabulary has."""
 
 
 class MaskedSettings(TransformerSettings):
@@ -49,19 +53,15 @@ class MaskedSettings(TransformerSettings):
         return self.max_length if self.positions != "learned" else min(self.max_length, self.max_positions - 1)
 
     @property
-    def packs(self) -> bool:
-        return False
-
-    @property
     def summary(self) -> str:
         return f"masked {super().summary}"
 
 
-class LengthFirst(nn.Module):
-    """An embedding that puts the LENGTH token before the words.
+class WithLength(nn.Module):
+    """An embedding of words that knows the LENGTH token too.
 
-    Row n of `lengths` (L, D) is what the LENGTH token must come out as to announce n words. No text has none, so row 0
-    is free to be the LENGTH token itself.
+    Row n of `lengths` (L, D) is what the LENGTH token must come out as to announce n words. A text of none is not
+    translated, so row 0 is free to be what the LENGTH token goes in as.
     """
 
     def __init__(self, words: TokenEmbedding, lengths: TokenEmbedding) -> None:
@@ -69,8 +69,9 @@ class LengthFirst(nn.Module):
         self.words, self.lengths = words, lengths
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids (B, S) -> (B, 1 + S, D)."""
-        return torch.cat([self.lengths(torch.zeros_like(ids[:, :1])), self.words(ids)], dim=1)
+        """ids (*) -> (*, D)."""
+        token = self.lengths(ids.new_zeros(()))  # (D,)
+        return torch.where((ids == LENGTH)[..., None], token, self.words(ids.clamp(min=0)))
 
 
 class MaskedTransformer(nn.Module):
@@ -81,32 +82,32 @@ class MaskedTransformer(nn.Module):
         self.settings = settings
         self.transformer = Transformer(settings, src_vocabulary, tgt_vocabulary)
         self.lengths = TokenEmbedding(settings.max_length, settings.d_model)
-        self.transformer.src_embedding = LengthFirst(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
+        self.transformer.src_embedding = WithLength(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
 
     def forward(
         self, src: Tokens, tgt: Tokens, read_out: Any = F.linear, read_length: Any = F.linear
     ) -> tuple[Any, Any]:
-        """Source and partly masked target, padded -> logits of the words (B, T, V) and of their number (B, L).
+        """Source and partly masked target in the same layout -> logits of the words (*, V) and of their number (B, L).
 
-        Or what `read_out` makes of (B, T, D), (V, D) and `read_length` of (B, D), (L, D).
+        Or what `read_out` makes of (*, D), (V, D) and `read_length` of (B, D), (L, D).
         """
         memory, length = self.encode(src)
         x = self.decode(tgt, memory, src)
         return read_out(x, self.transformer.output.weight), read_length(length, self.lengths.weight)
 
     def encode(self, src: Tokens) -> tuple[Tensor, Tensor]:
-        """-> memory (B, S, D), and what became of the LENGTH token (B, D)."""
-        headed = with_length(src)
+        """-> memory (*, D), and what became of each LENGTH token (B, D)."""
+        headed, words, lengths = with_length(src)
         x = self.transformer.encode(headed, headed.layout.sees(headed.layout, window=self.settings.window))
-        return x[:, 1:], x[:, 0]
+        return x[words], x[lengths]
 
     def decode(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
-        """-> (B, T, D), to be compared with each word's row of the output matrix."""
+        """-> (*, D), to be compared with each word's row of the output matrix."""
         sight = tgt.layout.sees(tgt.layout, window=self.settings.window)
         return self.transformer.decode(tgt, memory, sight, tgt.layout.sees(src.layout))
 
     def predict(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
-        """-> logits (B, T, V) of the word in every place."""
+        """-> logits (*, V) of the word in every place."""
         return self.transformer.output.scores(self.decode(tgt, memory, src))
 
     def predict_length(self, length: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ class MaskedTransformer(nn.Module):
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
         """What attended to what, in a padded batch. The first place of the source is the LENGTH token: words and token
         see each other in the encoder; to the decoder it is not shown, so its weight there is 0."""
-        headed = with_length(src)
+        headed, words, _ = with_length(src)
         assert isinstance(headed.layout, Padded) and isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         window = self.settings.window
         sights = (
@@ -125,13 +126,43 @@ class MaskedTransformer(nn.Module):
             Watched(tgt.layout, tgt.layout, causal=False, window=window),
             Watched(tgt.layout, src.layout, causal=False),
         )
-        memory = self.transformer.encode(headed, sights[0])[:, 1:]
+        memory = self.transformer.encode(headed, sights[0])[words]
         self.transformer.decode(tgt, memory, sights[1], sights[2])
         encoder, decoder, cross = (torch.stack(sight.weights, dim=1) for sight in sights)
         return Attentions(encoder, decoder, F.pad(cross, (1, 0)))
 
 
-def with_length(src: Tokens) -> Tokens:
-    """The source with one more place at its beginning, which `LengthFirst` fills."""
-    assert isinstance(src.layout, Padded), "the LENGTH token is put before padded sentences"
-    return Tokens(src.ids, Padded(src.layout.lengths + 1, src.layout.size + 1))
+class Headed(NamedTuple):
+    """A source with the LENGTH token before every sentence, and where words and LENGTH tokens stand in it."""
+
+    tokens: Tokens
+    words: Any
+    lengths: Any
+
+
+def with_length(src: Tokens) -> Headed:
+    """Put the LENGTH token before every sentence."""
+    if isinstance(src.layout, Packed):
+        return packed_with_length(src.ids, src.layout)
+    assert isinstance(src.layout, Padded)
+    tokens = Padded.of(F.pad(src.ids, (1, 0), value=LENGTH), src.layout.lengths + 1)
+    return Headed(tokens, (slice(None), slice(1, None)), (slice(None), 0))
+
+
+def packed_with_length(ids: Tensor, layout: Packed) -> Headed:
+    """The same in a stream: what stands in sentence b moves on by b + 1 places.
+
+    Room for sentences that is not taken gets a LENGTH token too, so that the stream always grows by as much; what fills
+    it up goes to the end, to one more sentence without tokens.
+    """
+    sentences = torch.arange(len(layout.offsets) - 1, device=ids.device)
+    places = torch.arange(len(ids), device=ids.device)
+    rows = layout.rows.masked_fill(places >= layout.offsets[-1], len(sentences))
+    words = places + (rows + 1).clamp(max=len(sentences))
+    lengths = layout.offsets[:-1] + sentences
+    size = len(ids) + len(sentences)
+    positions = ids.new_zeros(size).scatter(0, words, layout.positions + 1)
+    owners = ids.new_zeros(size).scatter(0, words, rows).scatter(0, lengths, sentences)
+    ends = F.pad((layout.offsets[1:] + sentences + 1).to(torch.int32), (1, 0))
+    stream = torch.full_like(owners, LENGTH).scatter(0, words, ids)
+    return Headed(Tokens(stream, Packed(torch.cat([ends, ends[-1:]]), owners, positions)), words, lengths)

@@ -11,7 +11,7 @@ models that are asked for every word.
 
 The mask is the beginning symbol: it stands before targets and never in them, so no vocabulary needs a new one.
 
-B sentences, T target with its end symbol, V vocabulary.
+B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or (N,) packed, with room for B sentences.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Padded, Tokens
+from regard.attention import Packed, Padded, Tokens
 from regard.data.collate import Batch, collate, collate_sources
+from regard.data.packing import PackedBatch
 from regard.data.store import Store
 from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
@@ -42,11 +43,33 @@ NO_LENGTH = -100
 """Asks for no length."""
 
 
-def draw_masked(words: Tensor) -> Tensor:
-    """(B, T) bool, which places hold words -> which of them to mask: n, uniform in 1 ... N, in each sentence."""
-    number = (torch.rand(len(words), 1, device=words.device) * words.sum(dim=1, keepdim=True)).floor() + 1
-    order = torch.rand(words.shape, device=words.device).masked_fill(~words, 2.0).argsort(dim=1)
-    return words & (order.argsort(dim=1) < number)
+def draw_masked(words: Tensor, rows: Tensor, sentences: int) -> Tensor:
+    """Which places hold words, (*) bool, and the sentence of each place, (*) -> which words to mask.
+
+    In a sentence of N words n of them, uniform in 1 ... N. Places are sorted by sentence, words first and in an order
+    drawn by lot; the first n of each sentence are taken.
+    """
+    number = (torch.rand(sentences, device=words.device) * count_in(rows, words, sentences)).floor() + 1
+    lot = torch.rand(words.shape, dtype=torch.float64, device=words.device).masked_fill(~words, 1.0)  # words below 1
+    place = (2 * rows + lot).flatten().argsort().argsort().view(words.shape)
+    sizes = count_in(rows, torch.ones_like(words), sentences)
+    before = sizes.cumsum(0) - sizes  # places of the sentences before
+    return words & (place - before[rows] < number[rows])
+
+
+def count_in(rows: Tensor, chosen: Tensor, sentences: int) -> Tensor:
+    """How many of the places (*) of each sentence are `chosen`, (B,)."""
+    zeros = torch.zeros(sentences, dtype=torch.long, device=rows.device)
+    return zeros.scatter_add(0, rows.flatten(), chosen.flatten().long())
+
+
+def sentences_of(layout: Any) -> tuple[Tensor, int]:
+    """The sentence of each place, (*), and for how many there is room."""
+    if isinstance(layout, Packed):
+        return layout.rows, len(layout.offsets) - 1
+    assert isinstance(layout, Padded)
+    rows = torch.arange(len(layout.lengths), device=layout.lengths.device)
+    return rows[:, None].expand(-1, layout.size), len(rows)
 
 
 def length_cross_entropy(length: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
@@ -62,10 +85,10 @@ class MaskedTranslation(Translation):
 
     start: ClassVar[str | None] = None
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
         """The objective, summed over a batch, with masks drawn anew at every call."""
         smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
-        masked, copies = draw_masked(is_word(batch.labels)), 1
+        masked, copies = draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
         labels, tokens = batch.labels.masked_fill(~masked, PAD), (batch.labels != PAD).sum()
         read_out: Any = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
         if strength and model.training:
@@ -132,16 +155,18 @@ class MaskedTranslation(Translation):
 
 
 def is_word(labels: Tensor) -> Tensor:
-    """(B, T) bool: neither padding nor the end symbol."""
+    """(*) bool: neither padding nor the end symbol."""
     return (labels != PAD) & (labels != EOS)
 
 
-def ask(model: nn.Module, batch: Batch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
-    """What `read_out` makes of the words when these are `masked` (B, T), and the cross-entropy of the lengths.
+def ask(model: nn.Module, batch: Batch | PackedBatch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
+    """What `read_out` makes of the words when these are `masked` (*), and the cross-entropy of the lengths.
 
     A batch whose labels ask for nothing has no end symbols, and is not asked for lengths either.
     """
-    ended = (batch.labels == EOS).any(dim=1)
-    counts = is_word(batch.labels).sum(dim=1).masked_fill(~ended, NO_LENGTH)
-    target = Tokens(batch.labels.masked_fill(masked, MASK), Padded(batch.tgt_lengths, batch.labels.size(1)))
+    layout = batch.target.layout
+    rows, sentences = sentences_of(layout)
+    ended = count_in(rows, batch.labels == EOS, sentences) > 0
+    counts = count_in(rows, is_word(batch.labels), sentences).masked_fill(~ended, NO_LENGTH)
+    target = Tokens(batch.labels.masked_fill(masked, MASK), layout)
     return model(batch.source, target, read_out, partial(length_cross_entropy, counts=counts))
