@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from regard.config import apply_overrides, build, read_toml
-from regard.recipe import TranslationRecipe, load_recipe, shipped_recipes
+from regard.recipe import TranslationRecipe, build_recipe, load_recipe, shipped_recipes
 from regard.run import Run, train
 
 RECIPES = shipped_recipes()
 EXPECTED = {"dates", "numbers", "multi30k-en-de", "tatoeba-en-de", "wmt14-en-de-base", "wmt14-en-de-big"}
+WRITERS = ("ngram", "markov", "rnn", "gru", "lstm", "transformer", "lstm-bpe", "lstm-char")
+EXPECTED |= {f"wikitext-2-{model}" for model in WRITERS}
+TRANSLATORS = [path for path in RECIPES if load_recipe(path).task == "translation"]
 
 # What makes any recipe small without changing what it is made of.
 SMALL = [
@@ -30,14 +33,14 @@ def test_the_recipes_are_there() -> None:
 def test_a_recipe_is_whole_and_explains_itself(path: Path) -> None:
     recipe = load_recipe(path)
     assert recipe.name == path.stem and recipe.about
-    assert build(TranslationRecipe, tomllib.loads(recipe.to_toml()), "written") == recipe
+    assert build_recipe(tomllib.loads(recipe.to_toml()), "written") == recipe
     text = path.read_text(encoding="utf-8")
     assert f"regard train {path.stem}" in text, "it says how to run it"
     if not recipe.data.train[0].builtin:
         assert "Data:" in text and "data.root=" in text, "it says where the data comes from"
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TRANSLATORS, ids=lambda path: path.stem)
 def test_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
     rng = random.Random(3)
     for side in ("en", "de"):
@@ -48,4 +51,21 @@ def test_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
         values["data"][part] = {"src": "toy.en", "tgt": "toy.de"}
     trained = train(build(TranslationRecipe, values, str(path)), tmp_path / "run", say=lambda text: None)
     assert trained.outcome.step == 2
+    assert Run.open(tmp_path / "run").recipe == trained.run.recipe
+
+
+@pytest.mark.parametrize("path", [path for path in RECIPES if path not in TRANSLATORS], ids=lambda path: path.stem)
+def test_a_language_model_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    lines = [" ".join(rng.choices(["a", "bc", "def", "ghij", "ä"], k=rng.randint(0, 6))) for _ in range(60)]
+    (tmp_path / "toy.txt").write_text("".join(f" {line} \n" for line in lines), encoding="utf-8")
+    values = read_toml(path)
+    sizes = {"d_model": 32, "d_embedding": 16, "d_ff": 32, "num_heads": 2, "layers": 1}
+    values["model"] |= {name: size for name, size in sizes.items() if name in values["model"]}
+    small = [setting for setting in SMALL if not setting.startswith(("model.", "data.max_length"))]
+    values = apply_overrides(values, [*small, f"data.root={tmp_path.as_posix()}", "data.bptt=16"])
+    values["data"] |= {part: {"file": "toy.txt"} for part in ("train", "valid", "test")}
+    trained = train(build_recipe(values, str(path)), tmp_path / "run", say=lambda text: None)
+    assert trained.outcome.step == (1 if values["model"]["kind"] == "ngram" else 2)
+    assert trained.outcome.best is not None and trained.outcome.best < 1500
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe
