@@ -79,7 +79,7 @@ class RecurrentLayer(nn.Module):
     """One layer over sentences, from the first word to the last, or `backward` from each sentence's own last word.
 
     U is orthogonal gate by gate (Saxe et al. 2014) and W as of Glorot & Bengio 2010; biases are zero, but one for the
-    forget gate, so that an LSTM begins by remembering (Jozefowicz et al. 2015, section 2.2).
+    forget gate, so that an LSTM begins by remembering (Jozefowicz et al. 2015).
     """
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, backward: bool = False) -> None:
@@ -133,41 +133,41 @@ class RecurrentLayer(nn.Module):
         The kernel is given rectangles, as a packed sequence's lengths would have to be on the host. Padding comes
         last, so no real word sees it, also from the right: each sentence is turned around within its own length.
         """
+        hidden = hidden or self.begin(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
-            x = x.to(self.parts()[0].dtype)
-            if lengths is None:
-                return self._without_padding(x, hidden)
-            before = hidden or self.begin(x.size(0))
-            x = turned(x, lengths) if self.backward else x
-            y, _ = self._fused(x, before)
-            last = y.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, y.size(2)))[:, 0]
-            after = (last, self._last_cell(x, y, lengths, before)) if self.cell.kept == 2 else (last,)
-            y = y * real(lengths, y.size(1))
-            return (turned(y, lengths) if self.backward else y), after
+            x = self._along(x.to(self.parts()[0].dtype), lengths)
+            y, after = self._fused(x, hidden)
+            if lengths is not None:
+                after = self._last(x, y, lengths, hidden)
+                y = y * real(lengths, y.size(1))
+            return self._along(y, lengths), after
 
-    def _without_padding(self, x: Tensor, hidden: Hidden | None) -> tuple[Tensor, Hidden]:
-        y, after = self._fused(x.flip(1) if self.backward else x, hidden or self.begin(x.size(0)))
-        return (y.flip(1) if self.backward else y), after
+    def _along(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """x (B, T, *) in the order of reading, or back from it."""
+        return turned(x, lengths) if self.backward else x
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         before = tuple(part[None].to(x.dtype).contiguous() for part in hidden)
         y, after = self.weights(x, before if len(before) == 2 else before[0])
         return y, tuple(part[0] for part in (after if isinstance(after, tuple) else (after,)))
 
-    def _last_cell(self, x: Tensor, y: Tensor, lengths: Tensor, hidden: Hidden) -> Tensor:
-        """c after each sentence's own last word L; the kernel hands out h of every word, but c of the last column only.
+    def _last(self, x: Tensor, y: Tensor, lengths: Tensor, hidden: Hidden) -> Hidden:
+        """What is kept after each sentence's own last word L; the kernel hands out h of every word, but c of none.
 
         With all h known the gates are one product, and c' = f * c + i * g unrolls to
 
             c_L = sum_t (f_(t+1) * ... * f_L) * i_t * g_t + (f_1 * ... * f_L) * c_0
         """
+        last = y.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, y.size(2)))[:, 0]
+        if self.cell.kept == 1:
+            return (last,)
         (h, c), (_, U, _, d) = hidden, self.parts()
         before = torch.cat([h[:, None].to(y.dtype), y[:, :-1]], dim=1)
         i, f, g, _ = (self.inputs(x) + F.linear(before, U, d)).chunk(4, dim=-1)
         here = real(lengths, y.size(1))
         log_f = F.logsigmoid(f) * here
         from_here = log_f.flip(1).cumsum(1).flip(1)  # log (f_t * ... * f_L)
-        return ((from_here - log_f).exp() * i.sigmoid() * g.tanh() * here).sum(1) + from_here[:, 0].exp() * c
+        return last, ((from_here - log_f).exp() * i.sigmoid() * g.tanh() * here).sum(1) + from_here[:, 0].exp() * c
 
 
 def real(lengths: Tensor, size: int) -> Tensor:
@@ -175,8 +175,10 @@ def real(lengths: Tensor, size: int) -> Tensor:
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, :, None]
 
 
-def turned(x: Tensor, lengths: Tensor) -> Tensor:
+def turned(x: Tensor, lengths: Tensor | None) -> Tensor:
     """x (B, T, I) with the words of each sentence in reverse order; padding stays where it is."""
+    if lengths is None:
+        return x.flip(1)
     places = torch.arange(x.size(1), device=x.device)
     mirrored = lengths[:, None] - 1 - places
     return x.gather(1, torch.where(mirrored >= 0, mirrored, places)[:, :, None].expand_as(x))

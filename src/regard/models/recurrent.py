@@ -28,7 +28,7 @@ __all__ = ["RecurrentModel", "RecurrentSettings", "RecurrentState"]
 
 
 class Continued(nn.Module):
-    """The decoder goes on from where the encoder stopped, layer by layer (Sutskever et al. 2014, section 3.1)."""
+    """The decoder goes on from where the encoder stopped, layer by layer (Sutskever et al. 2014, section 2)."""
 
     def forward(self, kept: list[Hidden]) -> list[Hidden]:
         return kept
@@ -82,6 +82,7 @@ class RecurrentModel(nn.Module):
         return read_out(self.last(written), self.output.weight, **drawn)
 
     def write(self, src: Tokens, tgt: Tokens) -> Written:
+        """Every position of the target, each knowing the words before it."""
         return self.decoder(self.dropout(self.tgt_embedding(tgt.ids)), self.start(src))
 
     def last(self, written: Written) -> Tensor:
