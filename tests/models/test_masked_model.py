@@ -13,7 +13,7 @@ from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.training.weights import load_weights, weights_of
 
 V, L = 40, 24
-VARIANTS = [
+VARIANTS: list[dict[str, Any]] = [
     dict(norm="post", positions="sinusoidal", tie="all"),
     dict(norm="pre", positions="learned", tie="output"),
     dict(norm="pre", positions="rotary", tie="none"),

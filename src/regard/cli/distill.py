@@ -25,7 +25,7 @@ def distill(
     on: Annotated[str, typer.Option(metavar="train|valid|test", help="Which data of the run's recipe.")] = "train",
     as_json: AsJson = False,
 ) -> None:
-    """Translate a run's own training sources, for a student to be trained on.
+    """Translate a run's training text for a student to learn from.
 
     A corpus holds now one, now another translation of the same sentence; the teacher settles for one, which is easier
     to learn (Kim & Rush 2016). Models that write all words at once (model.kind = "masked") need it most. The folder

@@ -15,12 +15,13 @@ N is predicted before any word. Several likely lengths are tried side by side (s
 The paper takes the mean over the words alone. The length is counted here as what it replaces, the end symbol: without
 it a text of a length the model holds for impossible wins whenever its words are a shade surer.
 
-B sentences, C lengths tried for each, R = B * C rows, S source, T target with its end symbol, V vocabulary, L lengths.
+B sentences, R texts of a length each, S source, T target with its end symbol, V vocabulary, L lengths.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -97,14 +98,13 @@ class MaskPredict:
                 f"a prefix leaves no room in a model of model.max_length = {room + 1}", "give a shorter one"
             )
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        budget = max(1, settings.batch_tokens // settings.length_candidates)
-        for group in groups_by_length([len(source) for source in sources], budget):
+        for group in groups_by_length([len(source) for source in sources], settings.batch_tokens):
             with torch.inference_mode():
                 answers = self._decode(
                     [sources[i] for i in group], [limits[i] for i in group], [given[i] for i in group], settings
                 )
             for index, texts in zip(group, answers, strict=True):
-                found[index] = texts
+                found[index] = sorted(texts, key=lambda text: -text.score)[: settings.nbest]
         return found
 
     def _decode(
@@ -114,30 +114,37 @@ class MaskPredict:
         prefixes: Sequence[Sequence[int]],
         settings: DecodingSettings,
     ) -> list[list[Hypothesis]]:
-        """The sentences of one group together, with all the lengths tried for them."""
-        src = Padded.of(*self._lined_up(sources))
-        forced, forced_lengths = self._lined_up(prefixes)
+        """A text of every length tried for each sentence; texts of like length are filled in together."""
+        src, given = Padded.of(*self._lined_up(sources)), Padded.of(*self._lined_up(prefixes))
         memory, length = self.model.encode(src)
-        most = forced_lengths + torch.tensor(limits, device=self.device) - 1  # a limit counts the end symbol
-        counts, length_log_p = likeliest_lengths(
-            self.model.predict_length(length), forced_lengths, most, settings.length_candidates
-        )
-        each = counts.size(1)  # C
-        memory, src = memory.repeat_interleave(each, 0), repeated(src, each)
-        rows = counts.flatten()  # (R,)
-        words = canvas(forced.repeat_interleave(each, 0), rows, self.symbols)
-        layout = Padded(rows + 1, words.size(1))
-        places = layout.positions
-        free = (places < rows[:, None]) & (places >= forced_lengths.repeat_interleave(each)[:, None])
+        least = torch.tensor([len(prefix) for prefix in prefixes], device=self.device)
+        most = least + torch.tensor(limits, device=self.device) - 1  # a limit counts the end symbol
+        log_p = self.model.predict_length(length).float().log_softmax(dim=1)
+        owners, counts, log_p = likeliest_lengths(log_p, least, most, settings.length_candidates)
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for group in groups_by_length((counts + 1).tolist(), settings.batch_tokens):
+            rows = torch.tensor(group, device=self.device)
+            owner, count = owners[rows], counts[rows]
+            words, free_log_p = self._fill(
+                kept(src, owner), memory[owner], kept(given, owner), count, settings.iterations
+            )
+            log_prob = free_log_p.sum(dim=1) + log_p[rows]
+            score = log_prob / (count - least[owner] + 1)
+            for sentence, *text in zip(*(x.tolist() for x in (owner, words, count, score, log_prob)), strict=True):
+                found[sentence].append(hypothesis(*text))
+        return found
+
+    def _fill(
+        self, src: Tokens, memory: Tensor, given: Tokens, counts: Tensor, iterations: int
+    ) -> tuple[Tensor, Tensor]:
+        """Texts of `counts` (R,) words for the sources of R rows, what is `given` first -> words and log p (R, T)."""
+        words, free = canvas(given, counts, self.symbols)
+        layout = Padded(counts + 1, words.size(1))
 
         def predict(target: Tensor) -> Tensor:
             return self.model.predict(Tokens(target, layout), memory, src)
 
-        words, log_p = mask_predict(predict, words, free, settings.iterations, self.symbols)
-        log_prob = log_p.sum(dim=1) + length_log_p.flatten()
-        score = log_prob / (free.sum(dim=1) + 1)
-        columns = [x.view(len(sources), each, -1).tolist() for x in (words, rows, score, log_prob)]
-        return [hypotheses(*sentence)[: settings.nbest] for sentence in zip(*columns, strict=True)]
+        return mask_predict(predict, words, free, iterations, self.symbols)
 
     def _lined_up(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """The ids (B, S), filled up with padding, and their lengths (B,)."""
@@ -146,44 +153,35 @@ class MaskPredict:
         return padded.to(self.device), torch.tensor([len(row) for row in rows], device=self.device)
 
 
-def likeliest_lengths(logits: Tensor, least: Tensor, most: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Numbers of words (B, C) to try, likeliest first, and their log P(N | X), for logits (B, L).
+def likeliest_lengths(log_p: Tensor, least: Tensor, most: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` likeliest numbers of words of each sentence, from `least` to `most` (B,), given log P(N | X) (B, L).
 
-    Not fewer than `least` (B,) and not more than `most` (B,); where these leave less than C, the log P of the rest is
-    minus infinity.
+    Returned are R of them: whose they are, the numbers, and their log P; fewer where the bounds leave fewer.
     """
-    lengths = torch.arange(logits.size(1), device=logits.device)
-    log_p = logits.float().log_softmax(dim=1)
     refuse_nan(log_p[:, 0])
+    lengths = torch.arange(log_p.size(1), device=log_p.device)
     allowed = (lengths >= least[:, None]) & (lengths <= most[:, None])
-    log_p, found = log_p.masked_fill(~allowed, DEAD).topk(min(count, len(lengths)), dim=1)
-    return torch.where(log_p > DEAD, found, found[:, :1]), log_p
+    best, numbers = log_p.masked_fill(~allowed, DEAD).topk(min(count, len(lengths)), dim=1)
+    owners, places = (best > DEAD).nonzero(as_tuple=True)
+    return owners, numbers[owners, places], best[owners, places]
 
 
-def repeated(tokens: Tokens, times: int) -> Tokens:
-    """Every sentence so many times, one behind the other."""
+def kept(tokens: Tokens, sentences: Tensor) -> Tokens:
+    """Only these sentences, in this order, some of them several times."""
     assert isinstance(tokens.layout, Padded)
-    return Padded.of(tokens.ids.repeat_interleave(times, 0), tokens.layout.lengths.repeat_interleave(times))
+    return Padded.of(tokens.ids[sentences], tokens.layout.lengths[sentences])
 
 
-def canvas(forced: Tensor, counts: Tensor, symbols: Symbols) -> Tensor:
-    """(R, T): what is given, masks for the rest of `counts` (R,) words, the end symbol, padding."""
+def canvas(given: Tokens, counts: Tensor, symbols: Symbols) -> tuple[Tensor, Tensor]:
+    """(R, T): what is given, masks up to `counts` (R,) words, the end symbol, padding; and where the masks stand."""
     places = torch.arange(int(counts.max()) + 1, device=counts.device)
-    width = min(forced.size(1), len(places))
-    words = torch.full((len(counts), len(places)), symbols.bos, device=counts.device)
-    words[:, :width] = torch.where(forced[:, :width] == symbols.pad, symbols.bos, forced[:, :width])
+    assert isinstance(given.layout, Padded)
+    free = (places >= given.layout.lengths[:, None]) & (places < counts[:, None])
+    words = F.pad(given.ids, (0, len(places)), value=symbols.pad)[:, : len(places)]
     words = words.masked_fill(places == counts[:, None], symbols.eos)
-    return words.masked_fill(places > counts[:, None], symbols.pad)
+    return words.masked_fill(free, symbols.bos), free
 
 
-def hypotheses(
-    words: list[list[int]], counts: list[list[int]], scores: list[list[float]], log_probs: list[list[float]]
-) -> list[Hypothesis]:
-    """The texts of one sentence that are possible, best first."""
-    rows = zip(words, counts, scores, log_probs, strict=True)
-    found = [
-        Hypothesis(text[:count], score, log_prob, finished=True)
-        for text, (count,), (score,), (log_prob,) in rows
-        if score > DEAD
-    ]
-    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+def hypothesis(words: list[int], count: int, score: float, log_prob: float) -> Hypothesis:
+    """A text ends where it was announced to."""
+    return Hypothesis(words[:count], score, log_prob, finished=True)
