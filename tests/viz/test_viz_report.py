@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.viz import Example, Map, Report, attention_maps, render, write_report
-from regard.viz.report import MOST_POINTS, embed, pack_map, page_data
+from regard.viz.document import embed
+from regard.viz.report import MOST_POINTS, pack_map, page_data
 
 MODEST = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 HOSTILE = "</script><script>alert(1)</script><!-- <b> & \u2028 \" '"

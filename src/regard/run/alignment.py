@@ -83,6 +83,11 @@ class Study:
     """What one right link for every target word would score: below this no choice of one link a word can come."""
 
     @property
+    def heads(self) -> int:
+        """All heads of all layers; of one, all means are the same plane."""
+        return sum(bool(each.plane.head) for each in self.planes)
+
+    @property
     def best(self) -> Measured:
         """The plane with the lowest error; without gold the one that comes nearest to reading every word once."""
         return min(self.planes, key=lambda plane: plane.links.aer if plane.links else plane.coverage_error)

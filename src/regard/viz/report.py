@@ -1,34 +1,31 @@
 """One HTML file that shows what a run learned: its curves, scores, examples, and where every head looked.
 
-The page needs no network and no server: style, program and data are all inside it. Data travel as JSON in a block the
-browser does not execute, and the page's security policy lets it run exactly the one program it was written with, so no
-sentence in a corpus can do anything but be read.
-
 Shapes: L layers, H heads, R rows (the pieces that look), C columns (the pieces looked at).
 """
 
 import base64
-import hashlib
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import write_text
+from regard.viz.document import asset, document
 
 Curve = Sequence[tuple[float, float]]
 """Points (step, value), in order of step."""
 
 MOST_POINTS = 2000
-PROGRAM = ("elements.js", "curves.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js", "page.js")
+SECTIONS = ("learning", "attention", "examples")
+PROGRAM = (
+    "elements.js", "curves.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js", "report.js",
+    "page.js",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,18 +93,7 @@ def attention_maps(
 
 def render(report: Report) -> str:
     """The report as one HTML page; the same report always gives the same bytes."""
-    style = _asset("page.css")
-    words = json.loads(_asset("words.json"))
-    program = '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in PROGRAM) + "})();\n"
-    return Template(_asset("page.html")).substitute(
-        title=html.escape(report.title),
-        style=style,
-        style_hash=_policy_hash(style),
-        program=program,
-        program_hash=_policy_hash(program),
-        words=embed(words),
-        data=embed(page_data(report)),
-    )
+    return document(report.title, SECTIONS, PROGRAM, json.loads(asset("words.json")), page_data(report))
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -148,13 +134,6 @@ def pack_map(attention: Map) -> dict[str, Any]:
     }
 
 
-def embed(value: Any) -> str:
-    """JSON that may stand inside a <script> element: `<`, `>` and `&` are escaped, so no text can close it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half of a surrogate pair becomes its \u escape
-    return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
-
-
 def _example(example: Example) -> dict[str, Any]:
     names = [attention.name for attention in example.attention or ()]
     if len(set(names)) < len(names):
@@ -186,12 +165,3 @@ def _points(curve: Curve) -> list[list[float | None]]:
 def _number(value: float) -> float | None:
     """A number to six digits; a loss that became infinite or no number at all is None, and the page says so."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def _asset(name: str) -> str:
-    return (resources.files("regard.viz") / "page" / name).read_text(encoding="utf-8")
-
-
-def _policy_hash(content: str) -> str:
-    """How a content security policy names the one inline program, or style, that may be used."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")

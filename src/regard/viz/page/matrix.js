@@ -97,3 +97,18 @@ function named(element, title) {
   element.append(draw("title", {}, title));
   return element;
 }
+
+// "cat" looks at: 猫 0.81, 喜欢 0.12 …
+function readOut(sheet, row, column) {
+  const width = sheet.columns.length;
+  const pair = (piece, value, strong) => make("span", { class: strong ? "weight strong" : "weight" },
+    make("bdi", {}, label(piece)), ` ${weight(value)}`);
+  if (row === null && column === null) return [make("span", { class: "soft" }, say("hint"))];
+  const list = row !== null
+    ? sheet.columns.map((piece, c) => [piece, sheet.values[row * width + c], c === column])
+    : sheet.rows.map((piece, r) => [piece, sheet.values[r * width + column], false]);
+  const best = [...list].sort((a, b) => b[2] - a[2] || b[1] - a[1]).slice(0, 5)
+    .filter((each) => each[2] || each[1] >= 0.005);
+  return [make("bdi", { class: "who" }, label(row !== null ? sheet.rows[row] : sheet.columns[column])),
+    make("span", { class: "soft" }, say(row !== null ? "looks_at" : "seen_by")), ...best.map((each) => pair(...each))];
+}

@@ -14,9 +14,7 @@ function drawPage() {
   }
   document.getElementById("facts").replaceChildren(...DATA.facts.map(([key, value]) =>
     make("div", {}, make("dt", {}, called(key)), make("dd", { dir: "auto" }, value))));
-  drawLearning(document.getElementById("learning"));
-  drawAttention(document.getElementById("attention"));
-  drawExamples(document.getElementById("examples"));
+  for (const [id, drawPart] of Object.entries(PARTS)) drawPart(document.getElementById(id));
   document.getElementById("footer").textContent = say("footer");
 }
 
@@ -31,7 +29,6 @@ let drawnWidth = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === drawnWidth) return; // a phone's address bar changes the height alone
   drawnWidth = window.innerWidth;
-  drawCurves();
-  drawAttention(document.getElementById("attention"));
+  for (const [id, fit] of Object.entries(FITTED)) fit(document.getElementById(id));
 });
 drawPage();

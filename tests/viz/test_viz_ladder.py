@@ -1,0 +1,127 @@
+"""The ladder as text and as a page: means and spreads, the best marked, harmless, in two languages."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.viz.test_viz_report import HOSTILE, Page, distribution, unpack
+
+from regard.viz.ladder import (
+    COLUMNS,
+    Gallery,
+    LadderPage,
+    Picture,
+    Row,
+    ladder_data,
+    ladder_markdown,
+    ladder_table,
+    render_ladder,
+    write_ladder,
+)
+
+WEIGHTS = distribution(3, 4)
+
+
+def page(**changes: Any) -> LadderPage:
+    shared = {"parameters": [1e6, 1e6], "tokens": [2.5e6, 2.5e6]}
+    plain = {"bleu": [10.0, 14.0], "perplexity": [9.0, 9.0], **shared}
+    additive = {"bleu": [30.0, 30.0], "perplexity": [3.0, 4.0], "aer": [0.25], **shared}
+    parts: dict[str, Any] = {
+        "title": "numbers",
+        "rows": [
+            Row("Plain", "无注意力", "Sutskever et al. 2014", plain),
+            Row("Additive", "加性", "Bahdanau et al. 2014", additive),
+        ],
+        "facts": {"corpus": "numbers (train)"},
+        "galleries": [
+            Gallery(
+                "forty two",
+                "zweiundvierzig",
+                [
+                    Picture("Plain", "无注意力", "zwei", blind=True),
+                    Picture("Additive", "加性", "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)),
+                ],
+            )
+        ],
+        "failures": [("hard, seed 1", "out of memory")],
+    }
+    return LadderPage(**(parts | changes))
+
+
+def test_a_row_is_a_mean_and_its_spread() -> None:
+    names, rows = ladder_table(page())
+    assert names == ["rung", "BLEU", "perplexity", "AER", "parameters (M)", "tokens seen (M)"]
+    assert rows[0] == ["Plain", "12.0 ± 2.8", "9.00 ± 0.00", "–", "1.00 ± 0.00", "2.50 ± 0.00"]
+    assert rows[1] == ["Additive", "30.0 ± 0.0", "3.50 ± 0.71", "0.250", "1.00 ± 0.00", "2.50 ± 0.00"]
+
+
+def test_the_best_of_a_column_is_marked_where_it_can_be_told() -> None:
+    cells = [row["cells"] for row in ladder_data(page())["rows"]]
+    assert [row["bleu"]["best"] for row in cells] == [False, True]
+    assert [row["perplexity"]["best"] for row in cells] == [False, True]
+    assert cells[1]["aer"]["best"] is False, "the only one"
+    assert not any(row["parameters"]["best"] for row in cells)
+    assert [row["bleu"]["share"] for row in cells] == [0.4, 1.0] and cells[0]["perplexity"]["share"] is None
+    equal = page(rows=[Row("a", "a", "", {"bleu": [0.0]}), Row("b", "b", "", {"bleu": [0.0]})])
+    assert not any(row["cells"]["bleu"]["best"] for row in ladder_data(equal)["rows"])
+
+
+def test_markdown_is_one_table_that_text_cannot_break() -> None:
+    text = ladder_markdown(page(rows=[Row("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows == ["| rung | paper | BLEU |", "| --- | --- | ---: |", "| a\\|b &lt;i> | c | 1.0 |"]
+    assert "- hard, seed 1 failed: out of memory" in text and text.startswith("# numbers\n")
+
+
+def test_pictures_come_back_and_blind_models_say_so() -> None:
+    shown = Page(render_ladder(page())).block("data")["sentences"][0]
+    blind, seen = shown["pictures"]
+    assert blind["map"] is None and blind["blind"] and seen["plane"] == [2, 0]
+    assert np.abs(unpack(seen["map"])[0, 0] - WEIGHTS).max() < 1 / 255
+
+
+def test_the_page_reaches_for_nothing_and_runs_one_program() -> None:
+    text = render_ladder(page())
+    assert not re.search(r"https?:|\bsrc\s*=|@import|url\(|<link|<iframe|fetch\(|XMLHttpRequest|import\(", text)
+    policy = next(a["content"] for _, a in Page(text).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_hostile_text_is_only_text() -> None:
+    row = Row(HOSTILE, HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
+    gallery = Gallery(HOSTILE, HOSTILE, [Picture(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
+    text = render_ladder(page(title=HOSTILE, rows=[row], galleries=[gallery], failures=[(HOSTILE, HOSTILE)]))
+    assert [tag for tag, _ in Page(text).elements] == [tag for tag, _ in Page(render_ladder(page())).elements]
+    shown = Page(text).block("data")
+    assert shown["rows"][0]["en"] == shown["sentences"][0]["pictures"][0]["output"] == HOSTILE
+
+
+def test_both_languages_say_everything_the_program_asks_for() -> None:
+    drawn = Page(render_ladder(page()))
+    words = drawn.block("words")
+    english, chinese = words["en"], words["zh"]
+    assert english.keys() == chinese.keys() and all(value.strip() for value in (*english.values(), *chinese.values()))
+    slots = [{key: set(re.findall(r"\{\w+\}", text)) for key, text in each.items()} for each in (english, chinese)]
+    assert slots[0] == slots[1]
+    program = "".join(text for tag, attributes, text in drawn.raw if tag == "script" and not attributes)
+    asked = set(re.findall(r'say\("(\w+)"[,)]', program)) | {
+        f"{kind}_{column.key}" for column in COLUMNS for kind in ("column", "about")
+    }
+    assert asked <= english.keys()
+    unused = [key for key in english.keys() - asked if not re.search(rf'"{key}"', program)]
+    assert all(key.startswith("name_") for key in unused), unused
+
+
+def test_weights_of_another_shape_are_refused() -> None:
+    wrong = Picture("Additive", "加性", "x", ["a"], ["b"], WEIGHTS)
+    with pytest.raises(ValueError, match="Additive attention has the shape"):
+        render_ladder(page(galleries=[Gallery("s", "t", [wrong])]))
+
+
+def test_the_same_ladder_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_ladder(tmp_path / "ladder.html", page())
+    assert (tmp_path / "ladder.html").read_bytes() == render_ladder(page()).encode()
+    assert json.dumps(ladder_data(LadderPage("nothing", [])))
