@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.attend import attend
 from regard.attention.layouts import PaddedSight
+from regard.attention.weighing import Weigh, by_scaled_dot
 from regard.data.batching import Padding
 from regard.data.collate import Batch
 from regard.data.packing import PackedBatch, Packing
@@ -61,9 +61,9 @@ class Cost:
 class WrittenOut(PaddedSight):
     """A padded sight that computes softmax(q k^T / sqrt(K)) v as it is written, all (B, H, T, S) weights at once."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        return attend(q, k, v, self.mask, dropout)[0].transpose(1, 2)
+        return (weigh or by_scaled_dot)(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
 
 
 def measure(point: Point, device: str, threads: int, repeats: int) -> Cost | None:

@@ -180,6 +180,12 @@ def test_what_contradicts_itself_is_refused_with_a_remedy(wrong: dict[str, Any],
         TransformerSettings.model_validate(wrong)
 
 
+def test_a_summary_names_what_is_unusual() -> None:
+    assert TransformerSettings().summary == "Transformer, 6 + 6 layers of 8 heads, width 512"
+    varied = TransformerSettings(window=3, positions="alibi", score="additive")
+    assert varied.summary.endswith("width 512, score = additive, window = 3, positions = alibi")
+
+
 def test_a_width_that_heads_do_not_divide_is_fine_where_theirs_is_given() -> None:
     model = build(dict(d_model=30, num_heads=4, head_dim=5))
     src, src_lengths, tgt, tgt_lengths = batch()

@@ -6,14 +6,17 @@ from regard.attention.glance import Glance, Look, Memory, build_glance
 from regard.attention.hard import Choices, HardGumbel, HardReinforce
 from regard.attention.kinds import Global, LocalM, LocalP
 from regard.attention.layouts import Layout, Packed, Padded, Sight, Tokens, Watched
-from regard.attention.masks import causal_mask, padding_mask
+from regard.attention.masks import causal_mask, padding_mask, window_mask
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scores import additive, concat, cosine, dot, general, scaled_dot
 from regard.attention.scoring import SCORINGS, Additive, Concat, Cosine, Dot, General, ScaledDot, Scoring
+from regard.attention.weighing import Between, Weighing
+from regard.attention.windowed import attend_near
 
 __all__ = [
     "SCORINGS",
     "Additive",
+    "Between",
     "Choices",
     "Concat",
     "Cosine",
@@ -37,8 +40,10 @@ __all__ = [
     "Sight",
     "Tokens",
     "Watched",
+    "Weighing",
     "additive",
     "attend",
+    "attend_near",
     "build_glance",
     "causal_mask",
     "concat",
@@ -48,4 +53,5 @@ __all__ = [
     "masked_softmax",
     "padding_mask",
     "scaled_dot",
+    "window_mask",
 ]

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.masks import causal_mask, padding_mask, window_mask
-from regard.attention.weighing import Weigh, as_ever
+from regard.attention.weighing import Weigh, by_scaled_dot
 from regard.attention.windowed import attend_near
 
 
@@ -122,7 +122,7 @@ class NearSight(PaddedSight):
     """Attention of tokens to their neighbours, in time and memory linear in the length."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
-        return attend_near(q, k, v, self.keys.real, self.window, self.causal, dropout, weigh or as_ever)
+        return attend_near(q, k, v, self.keys.real, self.window, self.causal, dropout, weigh or by_scaled_dot)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class PackedSight:
         mask = (self.lo[:, None] <= places) & (places < self.hi[:, None])  # (N, M)
         distances = self.keys.positions - self.queries.positions[:, None]
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
-        return (weigh or as_ever)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
+        return (weigh or by_scaled_dot)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
 
 
 def attend_intervals(
@@ -205,6 +205,6 @@ class Watched(PaddedSight):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        out, weights = (weigh or as_ever)(q, k, v, self.distances, self.mask, dropout)
+        out, weights = (weigh or by_scaled_dot)(q, k, v, self.distances, self.mask, dropout)
         self.weights.append(weights)
         return out.transpose(1, 2)

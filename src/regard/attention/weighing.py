@@ -33,10 +33,10 @@ class Weigh(Protocol):
     ) -> tuple[Tensor, Tensor]: ...
 
 
-def as_ever(
+def by_scaled_dot(
     q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    """Scaled dot products, which do not ask for distances."""
+    """As ever: `attend`, which does not ask for distances."""
     return attend(q, k, v, mask, dropout)
 
 

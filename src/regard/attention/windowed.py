@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.weighing import Weigh, as_ever
+from regard.attention.weighing import Weigh, by_scaled_dot
 
 SMALLEST = 16
 """Queries of a block at the least: many tiny products take longer than a few with some scores too many."""
@@ -43,7 +43,7 @@ def attend_near(
     window: int,
     causal: bool = False,
     dropout: float = 0.0,
-    weigh: Weigh = as_ever,
+    weigh: Weigh = by_scaled_dot,
 ) -> Tensor:
     """q, k, v (B, T, H, K); real (B, T), where there is a token and no padding -> (B, T, H, K)."""
     size, after = max(window, SMALLEST), 0 if causal else window

@@ -76,6 +76,13 @@ class LayerSettings(ModelSettings):
         return self.head_dim or self.d_model // self.num_heads
 
     @property
+    def variations(self) -> list[str]:
+        """The parts that are not the usual ones, as they are set."""
+        parts = ("head_dim", "score", "window", "positions", "combine")
+        usual = type(self).model_fields
+        return [f"{part} = {getattr(self, part)}" for part in parts if getattr(self, part) != usual[part].default]
+
+    @property
     def longest(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
 
@@ -116,4 +123,4 @@ class TransformerSettings(LayerSettings):
     @property
     def summary(self) -> str:
         layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {self.num_heads} heads"
-        return f"Transformer, {layers}, width {self.d_model}"
+        return ", ".join([f"Transformer, {layers}, width {self.d_model}", *self.variations])
