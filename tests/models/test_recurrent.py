@@ -119,8 +119,10 @@ def test_half_precision_changes_little_and_trains(variant: dict[str, Any]) -> No
     exact = model(Padded.of(src, src_lengths), whole(tgt))
     with torch.autocast("cpu", torch.float16):  # as bf16, which some CPUs cannot compute in
         rough = model(Padded.of(src, src_lengths), whole(tgt))
-        logits, _ = model.step(tgt[:, :1], model.start(Padded.of(src, src_lengths)))
+        logits, state = model.step(tgt[:, :1], model.start(Padded.of(src, src_lengths)))
         rough.float().square().mean().backward()
+    if variant.get("cell") != "rnn":  # which keeps nothing but what it has just computed
+        assert all(part.dtype == torch.float32 for layer in state.hidden for part in layer)
     if not variant.get("attention", "").startswith("hard"):  # which would look elsewhere for the last bit
         torch.testing.assert_close(rough.float(), exact, atol=0.1, rtol=0.1)
         torch.testing.assert_close(logits[:, 0].float(), exact[:, 0], atol=0.1, rtol=0.1)

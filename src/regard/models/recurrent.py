@@ -94,7 +94,8 @@ class RecurrentModel(nn.Module):
         assert isinstance(src.layout, Padded)
         lengths = src.layout.lengths
         memory, kept = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)
-        hidden = [tuple(part[:, None] for part in layer) for layer in self.bridge(kept)]
+        # In the memory's precision under autocast too: a state is added to at every word and must not lose the small.
+        hidden = [tuple(part[:, None].to(memory.dtype) for part in layer) for layer in self.bridge(kept)]
         return self.decoder.begin(hidden, memory, lengths)
 
     def step(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
