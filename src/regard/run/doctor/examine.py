@@ -12,9 +12,10 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.models import MaskedSettings
-from regard.recipe import TranslationRecipe, load_recipe
+from regard.recipe import LanguageRecipe, TranslationRecipe, load_recipe
 from regard.run.doctor import costs, learning, stored, texts
 from regard.run.doctor.check import Check, guarded
+from regard.run.doctor.language import examine_language
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.survey import Progress, Survey, survey, write_sample
 from regard.run.folder import STORES
@@ -44,10 +45,10 @@ def examine(
         name = "device"
         world = open_world(recipe.runtime)
         yield costs.check_device(recipe, world)
-        if not isinstance(recipe, TranslationRecipe):
-            yield Check("the rest", "skip", f"only translators are examined further, not task = {recipe.task!r}")
-            return
         name = "files"
+        if isinstance(recipe, LanguageRecipe):
+            yield from examine_language(recipe, world, quick)
+            return
         found = survey(recipe.data, recipe.runtime.seed, quick, progress)
         yield texts.check_files(recipe.data, found)
         yield texts.show_pairs(found)
