@@ -41,13 +41,7 @@ class Ladder:
     @property
     def base(self) -> TranslationRecipe:
         """The recipe of the Transformer that the others are compared with."""
-        recipe = build_recipe(self.values, self.source)
-        if not isinstance(recipe, TranslationRecipe) or recipe.model.kind != "transformer":
-            raise UserError(
-                f"{self.source} is no recipe of a translating Transformer, which the rungs of a ladder change",
-                "begin with one, such as numbers or dates",
-            )
-        return recipe
+        return build(TranslationRecipe, self.values, self.source)
 
     def recipe(self, rung: Rung, seed: int) -> TranslationRecipe:
         """The recipe of one rung."""
@@ -101,7 +95,20 @@ def open_ladder(
         values = apply_overrides(values, [f"training.max_steps={steps}", *shorter(values, steps)])
     if minutes is not None:
         values = apply_overrides(values, [f"training.max_minutes={minutes}"])
-    return Ladder(folder, values, str(path), own, measuring)
+    found = Ladder(folder, values, str(path), own, measuring)
+    find_rungs(list(own))
+    refuse_other_than_transformer(found)
+    return found
+
+
+def refuse_other_than_transformer(ladder: Ladder) -> None:
+    """The rungs are changes to a translating Transformer."""
+    recipe = build_recipe(ladder.values, ladder.source)
+    if not isinstance(recipe, TranslationRecipe) or recipe.model.kind != "transformer":
+        raise UserError(
+            f"{ladder.source} is no recipe of a translating Transformer, which the rungs of a ladder change",
+            "begin with one, such as numbers or dates",
+        )
 
 
 def shorter(values: Table, steps: int) -> Iterator[str]:
