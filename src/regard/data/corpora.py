@@ -17,7 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from pydantic import model_validator
 
 from regard.config import Field, Settings
-from regard.data import builtin
+from regard.data import builtin, dialogues
 from regard.errors import UserError
 from regard.files import open_binary
 
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 
 class Corpus(Settings):
-    """One parallel corpus: two line-aligned files, or one file with two columns, or one that comes with the toolkit."""
+    """One corpus of pairs: two line-aligned files, one with two columns, one of dialogues, or one the toolkit makes."""
 
     src: str | None = Field(default=None, description="file with one source sentence a line (.gz and .xz are read too)")
     tgt: str | None = Field(default=None, description="file with the translation of each line of src")
@@ -44,18 +44,30 @@ class Corpus(Settings):
     tgt_column: int | str | None = Field(
         default=None, description='target column of file: a number from 0, or a name in its header (.jsonl: key, "tgt")'
     )
+    dialogue: str | None = Field(
+        default=None, description="a file of conversations, one turn a line, a blank line between them: turns -> reply"
+    )
+    context: int | None = Field(
+        default=None, ge=1, description="how many turns of a dialogue are read before each reply; 1 where not said"
+    )
     builtin: Literal["dates", "numbers"] | None = Field(default=None, description="a corpus made by the toolkit")
-    part: Literal["train", "valid", "test"] | None = Field(default=None, description="which part of a builtin corpus")
+    part: Literal["train", "valid", "test"] | None = Field(
+        default=None, description="which part of a builtin corpus, or of the dialogues (all of them where not said)"
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> "Corpus":
-        forms = [self.src is not None or self.tgt is not None, self.file is not None, self.builtin is not None]
-        if sum(forms) != 1:
-            raise ValueError("a corpus is either src and tgt (two files), or file (one file), or builtin and part")
+        aligned = self.src is not None or self.tgt is not None
+        if aligned + sum(form is not None for form in (self.file, self.dialogue, self.builtin)) != 1:
+            raise ValueError(
+                "a corpus is either src and tgt (two files), or file (one file), or dialogue, or builtin and part"
+            )
         if (self.src is None) != (self.tgt is None):
             raise ValueError(f"{'src' if self.src is None else 'tgt'} is missing: src and tgt are two files of a pair")
-        if (self.builtin is None) != (self.part is None):
+        if self.dialogue is None and (self.builtin is None) != (self.part is None):
             raise ValueError('builtin and part go together: builtin = "dates", part = "train"')
+        if self.dialogue is None and self.context is not None:
+            raise ValueError("context counts the turns of a dialogue, which is not given")
         if self.file is None and (self.src_column is not None or self.tgt_column is not None):
             raise ValueError("src_column and tgt_column choose columns of file, which is not given")
         if self.file is not None:
@@ -64,11 +76,17 @@ class Corpus(Settings):
 
     def files(self, root: Path) -> list[Path]:
         """The files it is read from; ~ is the home, ~somebody who is not there is a name as any other."""
-        names = (name for name in (self.src, self.tgt, self.file) if name is not None)
+        names = (name for name in (self.src, self.tgt, self.file, self.dialogue) if name is not None)
         return [root / os.path.expanduser(name) for name in names]  # noqa: PTH111
 
+    @property
+    def turns(self) -> int:
+        """How many turns are read before a reply."""
+        return self.context or 1
+
     def __str__(self) -> str:
-        return self.file or (f"{self.src} + {self.tgt}" if self.src else f"{self.builtin} ({self.part})")
+        name = self.file or (f"{self.src} + {self.tgt}" if self.src else self.dialogue or self.builtin)
+        return f"{name} ({self.part})" if self.part else f"{name}"
 
 
 def read_pairs(corpus: Corpus, root: Path) -> Iterator[Pair]:
@@ -86,6 +104,9 @@ def _open(corpus: Corpus, root: Path) -> Iterator[Pair]:
         return (Pair(src, tgt, number) for number, (src, tgt) in enumerate(made, 1))
     if corpus.file is not None:
         return _reader(corpus)(corpus.files(root)[0], corpus)
+    if corpus.dialogue is not None:
+        (path,) = corpus.files(root)
+        return (Pair(*row) for row in dialogues.pairs(read_lines(path), path, corpus.part, corpus.turns))
     return _read_aligned(*corpus.files(root))
 
 

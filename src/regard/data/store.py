@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import builtin
+from regard.data import builtin, dialogues
 from regard.data.arrays import (
     SEEN,
     Array,
@@ -127,6 +127,8 @@ def _identify(corpus: Corpus, root: Path, digests: Digests) -> str:
         open_binary(path).close()  # a missing or unreadable file is named
     contents = [digests.of(path) for path in corpus.files(root)]
     endings = ["".join(path.suffixes[-2:]) for path in corpus.files(root)]
+    if corpus.dialogue is not None:
+        return repr((contents, endings, dialogues.fingerprint(corpus.part, corpus.turns)))
     return repr((contents, endings, corpus.src_column, corpus.tgt_column))
 
 
