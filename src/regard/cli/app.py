@@ -17,6 +17,7 @@ from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.generate import generate
 from regard.cli.inspect import inspect
+from regard.cli.ladder import ladder
 from regard.cli.options import grouped
 from regard.cli.recipes import recipes
 from regard.cli.split import split
@@ -53,6 +54,7 @@ VERBS: list[Callable[..., None]] = [
     evaluate,
     inspect,
     align,
+    ladder,
     average,
     distill,
     doctor,
