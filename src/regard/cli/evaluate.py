@@ -60,7 +60,7 @@ def evaluate(
     report: Annotated[bool, typer.Option("--report", help="Also write a page of examples and attention.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Translate a test set and score the output, or score how well a language model expects a text.
+    """Score a translator or a language model on a test set.
 
     A translator's scores are BLEU, chrF, TER (sacreBLEU's), exact match and perplexity, each with its signature;
     nothing is left out of the test set. With --against, paired bootstrap resampling says whether the difference to

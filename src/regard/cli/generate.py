@@ -75,9 +75,9 @@ def generate(
     writer: WriterOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Let a language model go on with a prompt, to the end of the line.
+    """Let a language model go on with a prompt.
 
-    The prompt is a line's beginning and may be empty: then the model begins by itself. Without a prompt every line of
+    It goes on to the end of the line. A prompt may be empty: then the model begins by itself. Without one every line of
     stdin is one, and on a terminal it asks for them. Texts are drawn at random unless the run's recipe or an option
     says otherwise; a --seed always draws the same. With --json each prompt gives one object: prompt, and texts with
     their log-probability, whether the line ended (finished), and whether it was cut for repeating itself (looped).
