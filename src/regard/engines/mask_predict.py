@@ -15,7 +15,7 @@ N is predicted before any word. Several likely lengths are tried side by side (s
 The paper takes the mean over the words alone. The length is counted here as what it replaces, the end symbol: without
 it a text of a length the model holds for impossible wins whenever its words are a shade surer.
 
-B sentences, R texts of a length each, S source, T target with its end symbol, V vocabulary, L lengths.
+Shapes: B sentences, R texts of a length each, S source, T target with its end symbol, V vocabulary, L lengths.
 """
 
 from collections.abc import Callable, Sequence
