@@ -107,6 +107,19 @@ def test_a_run_goes_on(run: Path) -> None:
     assert json.loads(done.out)["step"] == 102
 
 
+def test_another_run_starts_from_its_words_vocabulary_and_weights(run: Path) -> None:
+    other, folder = run.parent / "other.txt", run.parent / "further"
+    other.write_text("the king likes zebras .\n" * 40, encoding="utf-8")
+    settings = (f"start_from={run}", 'data.train={file="other.txt"}', "training.max_steps=1", "training.warmup=0")
+    done = regard("train", run.parent / "small.toml", *settings, "-o", folder)
+    assert done.status == 0, done.err
+    for name in ("words.txt", "tokenizer.json"):
+        assert (folder / name).read_bytes() == (run / name).read_bytes()
+    assert "train: 240 tokens" in done.err and "zebras" not in (folder / "words.txt").read_text(encoding="utf-8")
+    averaged = regard("average", run)
+    assert f"regard evaluate {run} --checkpoint averaged" in averaged.out
+
+
 def test_what_does_not_suit_a_language_model_is_refused(run: Path, trained: Path) -> None:
     assert "--beam is for translators" in refused("evaluate", run, "--beam", "3")
     assert "--against is for translators" in refused("evaluate", run, "--against", run)

@@ -43,7 +43,8 @@ def average(
         result_json({"run": run, "checkpoint": saved.name, "averaged": [path.name for path in chosen]})
         return
     result(f"averaged {len(chosen)} checkpoints ({', '.join(path.name for path in chosen)}) into {saved}")
-    result(f"use it: regard translate {shlex.quote(run)} --checkpoint {saved.name}")
+    verb = "evaluate" if opened.recipe.task == "language" else "translate"
+    result(f"use it: regard {verb} {shlex.quote(run)} --checkpoint {saved.name}")
 
 
 def named(run: "Run", names: str) -> list[Path]:

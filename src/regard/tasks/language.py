@@ -42,7 +42,7 @@ SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
 MOST_COLUMNS, COLUMN_TOKENS = 16, 8192
 AT_ONCE = 4096  # tokens scored together
 PROMPTS = 256  # continued together
-QUICK = 40  # tokens of a sample in validation
+BEGINNING, QUICK = 20_000, 40  # tokens in which lines to show are looked for, and tokens of a sample
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class LanguageModelling:
     def _samples(self, model: nn.Module) -> list[Sample]:
         """The beginnings of some validation lines, how they go on, and how the model goes on."""
         assert self.valid is not None
-        lines = np.split(self.valid.ids, np.flatnonzero(self.valid.ids[:-1] == EOS) + 1)
+        beginning = self.valid.ids[:BEGINNING]
+        lines = np.split(beginning, np.flatnonzero(beginning == EOS) + 1)[:-1]
         rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.samples]
         if not rows:
             return []
