@@ -80,17 +80,17 @@ def test_the_scaled_dot_product_handed_in_is_the_one_within() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("score", "between"), CASES)
 def test_every_sight_weighs_alike(score: str, between: str, causal: bool, window: int) -> None:
-    layer, lengths = build(score, between), torch.tensor([37, 1, 20])
-    x, padded = torch.randn(3, 37, D, dtype=torch.float64), Padded(lengths, 37)
+    layer, lengths = build(score, between), torch.tensor([67, 1, 40])
+    x, padded = torch.randn(3, 67, D, dtype=torch.float64), Padded(lengths, 67)
     watched = Watched(padded, padded, causal, window)
     expected = layer(x, x, watched)[padded.real]
     torch.testing.assert_close(layer(x, x, padded.sees(padded, causal, window))[padded.real], expected)
-    packed = Packed.of(padded.positions.expand(3, 37), lengths).layout
+    packed = Packed.of(padded.positions.expand(3, 67), lengths).layout
     assert isinstance(packed, Packed)
     stream = x[padded.real]
     torch.testing.assert_close(layer(stream, stream, packed.sees(packed, causal, window)), expected)
     (weights,) = watched.weights
-    torch.testing.assert_close(weights.sum(-1).transpose(1, 2)[padded.real], torch.ones(58, H, dtype=torch.float64))
+    torch.testing.assert_close(weights.sum(-1).transpose(1, 2)[padded.real], torch.ones(108, H, dtype=torch.float64))
     assert not weights.masked_select(~watched.mask).any()
 
 

@@ -5,9 +5,9 @@
 The scores of all T x T pairs would mostly be masked away. Here T queries are cut into blocks of C, and each block gets
 the C + 2r keys that any of its queries can see, so that only a third of the scores is masked where C = r:
 
-    queries       0 1 2 3      4 5 6 7           C = 4
-    keys      . . 0 1 2 3 4 5                    r = 2, nothing before the beginning
-                  2 3 4 5 6 7 8 9
+    queries              0 1 2 3 | 4 5 6 7        C = 4, r = 2
+    keys of the first    . . 0 1 2 3 4 5          nothing lies before the beginning
+    keys of the second   2 3 4 5 6 7 8 9
 
 Time and memory are T (C + 2r): linear in the length. What it costs is reach: L layers carry a word no farther than
 L r places.
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention.weighing import Weigh, by_scaled_dot
 
-SMALLEST = 16
+SMALLEST = 32
 """Queries of a block at the least: many tiny products take longer than a few with some scores too many."""
 
 
@@ -46,7 +46,7 @@ def attend_near(
     weigh: Weigh = by_scaled_dot,
 ) -> Tensor:
     """q, k, v (B, T, H, K); real (B, T), where there is a token and no padding -> (B, T, H, K)."""
-    size, after = max(window, SMALLEST), 0 if causal else window
+    size, after = min(max(window, SMALLEST), q.size(1)), 0 if causal else window
     queries = blocks(q, size).transpose(2, 3)  # (B, blocks, H, C, K)
     keys, values, seen = (blocks(x, size, window, after) for x in (k, v, real))
     places = torch.arange(-window, size + after, device=q.device)  # of the keys, counted from the block's first query
