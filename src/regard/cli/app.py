@@ -11,6 +11,7 @@ from typer.main import get_command
 from regard import __version__
 from regard.cli.align import align
 from regard.cli.average import average
+from regard.cli.chat import chat
 from regard.cli.demo import demo
 from regard.cli.distill import distill
 from regard.cli.doctor import doctor
@@ -51,6 +52,7 @@ VERBS: list[Callable[..., None]] = [
     train,
     translate,
     generate,
+    chat,
     evaluate,
     inspect,
     align,

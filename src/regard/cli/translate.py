@@ -96,9 +96,9 @@ def lines_of(name: str) -> Iterator[str]:
         yield from decode_lines(stream, name)
 
 
-def asked() -> Iterator[str]:
+def asked(invitation: str = "Type a sentence, then Enter; Ctrl-D ends.") -> Iterator[str]:
     """Sentences a person types."""
-    say("Type a sentence, then Enter; Ctrl-D ends.")
+    say(invitation)
     lines = lines_of(STANDARD)
     while True:
         print("> ", end="", file=sys.stderr, flush=True)
