@@ -29,7 +29,7 @@ def said(stretches: list[Stretch]) -> list[int]:
 
 
 @given(st.integers(2, 300), st.integers(1, 40), st.integers(1, 9), st.integers(0, 3))
-@settings(deadline=None, max_examples=150, derandomize=True, database=None)
+@settings(deadline=None, max_examples=70, derandomize=True, database=None)
 def test_every_token_is_asked_for_once_an_epoch(tokens: int, columns: int, bptt: int, epoch: int) -> None:
     ids = ring(tokens)
     reader = Columns(ids, columns * bptt, bptt, seed=3)
@@ -85,7 +85,7 @@ def test_a_text_too_short_for_its_parts_is_refused() -> None:
 
 
 @given(st.integers(2, 200), st.integers(1, 40), st.integers(1, 5))
-@settings(deadline=None, max_examples=150, derandomize=True, database=None)
+@settings(deadline=None, max_examples=70, derandomize=True, database=None)
 def test_scoring_asks_for_every_token_once(tokens: int, length: int, rows: int) -> None:
     ids = ring(tokens)
     columns = min(rows, tokens)

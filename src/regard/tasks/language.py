@@ -169,7 +169,8 @@ class LanguageModelling:
         rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.samples]
         if not rows:
             return []
-        prompts = [row[: min(QUICK, max(1, len(row) // 4))] for row in rows]
+        room = QUICK if self.longest is None else min(QUICK, self.longest // 2)
+        prompts = [row[: min(room, len(row) // 4)] for row in rows]
         settings = DecodingSettings(search="sample", extra_length=QUICK, seed=self.decoding.seed)
         found = self._continue(engine_of(model), prompts, settings)
         decode = self.vocabulary.decode
