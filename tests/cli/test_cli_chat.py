@@ -75,6 +75,7 @@ def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe.write_text(RECIPE.format(root=folder.as_posix()), encoding="utf-8")
     done = regard("train", recipe, "--folder", folder / "run")
     assert done.status == 0, done.err
+    assert f"regard chat {folder / 'run'}\n" in done.out + done.err
     return folder / "run"
 
 
@@ -167,6 +168,13 @@ def test_commands(talker: Path) -> None:
     assert "there is no command /what" in result.err
     assert result.err.count("nothing was replied yet") == 2
     assert "a new conversation" in result.err
+
+
+def test_a_model_without_attention_says_so(talker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.chat.Conversation.why", lambda self, reply: [])
+    result = regard("chat", talker, "--search", "greedy", stdin="hello\n/why\nbye now\n")
+    assert result.lines == [ANSWERS["hello"], ANSWERS["bye now"]]
+    assert "no attention" in result.err
 
 
 def test_why_as_json_holds_every_head(talker: Path) -> None:

@@ -84,12 +84,14 @@ def values(reply: "Reply") -> dict[str, object]:
 
 def explain(talk: "Conversation", last: "Reply | None", as_json: bool) -> None:
     """Draw the attention of the last reply to what was said, or give all of it as JSON."""
-    maps = talk.why(last) if last is not None else []
     if last is None:
         say("nothing was replied yet")
-    elif as_json:
+        return
+    maps = talk.why(last)
+    cross = next((found for found in maps if found.name == "cross"), None)
+    if as_json:
         print(to_json({"source": last.source, "reply": last.text, "maps": list(map(map_values, maps))}), flush=True)
-    elif not maps:
-        say("this model has no attention to show")
+    elif cross is None:
+        say("this model has no attention to what was said")
     else:
-        print(f"{draw(maps[-1])}\n", flush=True)
+        print(f"{draw(cross)}\n", flush=True)
