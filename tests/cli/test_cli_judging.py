@@ -165,6 +165,15 @@ def test_inspect_draws_in_colour_on_a_terminal(copied: Path, monkeypatch: pytest
     assert "\x1b[48;2;" not in regard("inspect", copied, SENTENCE, terminal=True).out
 
 
+def test_inspect_writes_what_it_draws_as_a_picture(copied: Path, tmp_path: Path) -> None:
+    result = regard("inspect", copied, SENTENCE, "--layer", 1, "--head", 2, "--svg", tmp_path / "a.svg")
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert str(tmp_path / "a.svg") in result.out
+    assert "cross attention, layer 1 of 2, head 2 of 2" in picture
+    assert "⟨/s⟩ → " in picture, "the titles of the cells say what looks at what"
+    assert "cannot be written" in refused("inspect", copied, SENTENCE, "--svg", copied / "recipe.toml" / "a.svg")
+
+
 def test_inspect_as_json(copied: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = json.loads(regard("inspect", copied, SENTENCE, "--json", "--output", page).out)

@@ -11,6 +11,8 @@ from regard.cli.screen import in_colour, result, result_json, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from regard.run import Translator
     from regard.viz import Map
 
@@ -26,6 +28,9 @@ def inspect(
     layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [their mean].")] = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the page goes [RUN/inspect.html].")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what the terminal shows as a picture.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate one sentence and show where each word was read from.
@@ -37,22 +42,37 @@ def inspect(
     Examples:
       regard inspect runs/dates "Sunday, November 15, 2026"
       regard inspect runs/dates "Sunday, November 15, 2026" --layer 1 --head 3
+      regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
     """
+    from regard.files import refuse_unwritable, write_text
     from regard.run.report import sentence_report
-    from regard.viz import write_report
+    from regard.viz import heatmap_svg, write_report
 
+    if svg is not None:
+        refuse_unwritable(svg)
     translator = model.load(run)
     text, score, maps = explain(translator, sentence, target, search.changes())
-    picture = draw(maps[-1], layer, head)
+    if not maps:
+        raise UserError(
+            f"{translator.run.folder} has no attention to show: {translator.run.recipe.model.summary}",
+            "inspect a run whose model looks at its source",
+        )
+    title, matrix = plane(maps[-1], layer, head)
+    if svg is not None:
+        write_text(svg, heatmap_svg(matrix, maps[-1].rows, maps[-1].columns, title))
     page = output or page_of(translator.run.folder)
     if page is not None:
         write_report(page, sentence_report(translator, sentence, text, maps))
     if as_json:
         shown, report = [map_values(found) for found in maps], str(page) if page else None
-        result_json({"source": sentence, "translation": text, "score": score, "maps": shown, "report": report})
+        picture = str(svg) if svg else None
+        found = {"source": sentence, "translation": text, "score": score, "maps": shown}
+        result_json({**found, "report": report, "svg": picture})
         return
-    result(f"{text}\n\n{picture}\n")
+    result(f"{text}\n\n{drawn(maps[-1], title, matrix)}\n")
+    if svg is not None:
+        result(f"the same as a picture: {svg}")
     if page is not None:
         result(f"every layer and head, to open in a browser: {page}")
 
@@ -88,9 +108,19 @@ def explain(
 
 def draw(cross: "Map", layer: int | None = None, head: int | None = None) -> str:
     """The heat map of one head of one layer, or of the mean of its heads, under a line that says which."""
-    import numpy as np
+    return drawn(cross, *plane(cross, layer, head))
 
+
+def drawn(cross: "Map", title: str, matrix: "npt.NDArray[Any]") -> str:
+    """A matrix of the map for the terminal."""
     from regard.viz import heatmap
+
+    return f"{title}\n\n{heatmap(matrix, cross.rows, cross.columns, colour=in_colour())}"
+
+
+def plane(cross: "Map", layer: int | None, head: int | None) -> "tuple[str, npt.NDArray[Any]]":
+    """The weights of one head of one layer, or the mean of its heads, and which they are in words."""
+    import numpy as np
 
     weights = np.asarray(cross.weights)
     layers, heads = weights.shape[:2]
@@ -99,11 +129,10 @@ def draw(cross: "Map", layer: int | None = None, head: int | None = None) -> str
             raise UserError(f"there is no {name} {number}", f"this model's decoder has {name}s 1 to {count}")
     chosen = layer or layers
     of_layer = weights[chosen - 1]
-    matrix = of_layer.mean(axis=0) if head is None else of_layer[head - 1]
-    title = f"cross attention, layer {chosen} of {layers}, " + (
-        f"mean of {heads} heads" if head is None else f"head {head} of {heads}"
-    )
-    return f"{title}\n\n{heatmap(matrix, cross.rows, cross.columns, colour=in_colour())}"
+    title = f"cross attention, layer {chosen} of {layers}, "
+    if head is None:
+        return f"{title}mean of {heads} heads", of_layer.mean(axis=0)
+    return f"{title}head {head} of {heads}", of_layer[head - 1]
 
 
 def map_values(found: "Map") -> dict[str, Any]:

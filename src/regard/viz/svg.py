@@ -1,0 +1,199 @@
+"""Attention weights as one SVG: a picture for a page or a paper that stays sharp at any size.
+
+Nothing in it runs and nothing is fetched: no program, no font, no link, so a text from a stranger's file can do nothing
+but be read. The picture brings its own ground and follows the reader's choice of light or dark; a cell is one colour,
+the more opaque the larger its weight, so that both grounds show the same. The same weights give the same bytes.
+
+Shapes: T rows (the pieces that look), S columns (the pieces looked at).
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.viz.cells import cut, visible, width
+
+STYLE = """\
+text { font: 13px ui-monospace, Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace; fill: #1f2328 }
+.title { font-weight: bold }
+.ground { fill: #ffffff; stroke: #d0d7de }
+.empty { fill: #f3f4f6 }
+.more { fill: #0b5cad }
+.less { fill: #c4500b }
+.line { fill: none; stroke-width: 2 }
+.axis { stroke: #8b949e; fill: none }
+.grid { stroke: #8b949e; stroke-opacity: 0.25; fill: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 }
+.ground { fill: #0d1117; stroke: #30363d }
+.empty { fill: #1b2129 }
+.more { fill: #6cb2ff }
+.less { fill: #ff9b54 }
+}"""
+CELL = 22  # pixels of a side
+LETTER = 7.8  # pixels of a terminal cell in that font
+LINE = 20
+MARGIN = 14
+LONGEST_LABEL = 24
+FAINT = 0.005
+"""What is less than this share of full colour is left out: it could not be seen."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One matrix of a picture; `full` is the weight in full colour, and what is below 0 has a colour of its own."""
+
+    weights: ArrayLike
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str = ""
+    full: float = 1.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A piece of a picture and the room it takes."""
+
+    width: float
+    height: float
+    body: str
+
+
+def heatmap_svg(
+    weights: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", full: float = 1.0
+) -> str:
+    """Draw weights (T, S): what looks down the side, what is looked at across the top, the weight as a hover title."""
+    return panels_svg([Panel(weights, rows, columns, title, full)])
+
+
+def panels_svg(panels: Sequence[Panel], across: int = 3) -> str:
+    """Several matrices in one picture, `across` of them beside each other."""
+    drawn = [matrix(panel) for panel in panels]
+    lines = [beside(drawn[start : start + across]) for start in range(0, len(drawn), across)]
+    return page(above_each_other(lines))
+
+
+def page(drawing: Drawing) -> str:
+    """A drawing on its ground, as a file."""
+    wide, high = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
+    size = f'width="{number(wide)}" height="{number(high)}" viewBox="0 0 {number(wide)} {number(high)}"'
+    ground = f'<rect class="ground" x="0.5" y="0.5" width="{number(wide - 1)}" height="{number(high - 1)}" rx="6"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<style>\n{STYLE}\n</style>\n'
+        f"{ground}\n{moved(drawing, MARGIN, MARGIN)}\n</svg>\n"
+    )
+
+
+def beside(drawings: Sequence[Drawing]) -> Drawing:
+    """From left to right."""
+    body, x = [], 0.0
+    for drawing in drawings:
+        body.append(moved(drawing, x, 0))
+        x += drawing.width + 2 * MARGIN
+    return Drawing(x - 2 * MARGIN, max(each.height for each in drawings), "\n".join(body))
+
+
+def above_each_other(drawings: Sequence[Drawing]) -> Drawing:
+    """From top to bottom."""
+    body, y = [], 0.0
+    for drawing in drawings:
+        body.append(moved(drawing, 0, y))
+        y += drawing.height + MARGIN
+    return Drawing(max(each.width for each in drawings), y - MARGIN, "\n".join(body))
+
+
+def moved(drawing: Drawing, x: float, y: float) -> str:
+    return f'<g transform="translate({number(x)} {number(y)})">\n{drawing.body}\n</g>'
+
+
+def matrix(panel: Panel) -> Drawing:
+    """One matrix with its names, and under it what the colours mean."""
+    weights = checked(panel)
+    rows, columns = ([label(name) for name in names] for names in (panel.rows, panel.columns))
+    side = max((measure(row) for row in rows), default=0.0) + 8
+    lean = max((measure(column) for column in columns), default=0.0) * 0.71 + 10  # names lean by 45 degrees
+    top = lean + (LINE if panel.title else 0)
+    wide, high = CELL * len(columns), CELL * len(rows)
+    parts = [f'<rect class="empty" x="{number(side)}" y="{number(top)}" width="{wide}" height="{high}"/>']
+    if panel.title:
+        parts.append(text(0, 12, words(panel.title), 'class="title"'))
+    parts += [text(side - 6, top + CELL * n + 15, row, 'text-anchor="end"') for n, row in enumerate(rows)]
+    for n, column in enumerate(columns):
+        x, y = side + CELL * n + 14, top - 6
+        parts.append(text(x, y, column, f'transform="rotate(-45 {number(x)} {number(y)})"'))
+    parts += cells(weights, panel, side, top)
+    scale = legend(panel.full, bool((weights < 0).any()), bool((weights > 0).any()))
+    parts.append(moved(scale, side, top + high + 10))
+    reach = max((side + CELL * n + 14 + 0.71 * measure(name) for n, name in enumerate(columns)), default=0.0)
+    width_of_all = max(side + wide, reach + 6, side + scale.width, measure(panel.title))
+    return Drawing(width_of_all, top + high + 10 + scale.height, "\n".join(parts))
+
+
+def cells(weights: NDArray[np.float64], panel: Panel, left: float, top: float) -> list[str]:
+    """A square for every weight that can be seen, which says its row, its column and itself when pointed at."""
+    found = []
+    for (row, column), weight in np.ndenumerate(weights):
+        share = min(1.0, abs(float(weight)) / panel.full)
+        if share >= FAINT:
+            place = f'x="{number(left + CELL * column)}" y="{number(top + CELL * row)}" width="{CELL}" height="{CELL}"'
+            names = " → ".join(name for name in (visible(panel.rows[row]), visible(panel.columns[column])) if name)
+            told = html.escape(f"{names}: {weight:.3f}" if names else f"{weight:.3f}")
+            kind = "more" if weight > 0 else "less"
+            found.append(f'<rect class="{kind}" {place} fill-opacity="{number(share)}"><title>{told}</title></rect>')
+    return found
+
+
+def legend(full: float, below: bool, above: bool) -> Drawing:
+    """The colours from none to full, with the weights they stand for."""
+    shares = [*([-1.0, -0.5] if below else []), 0.0, *([0.5, 1.0] if above else [])]
+    parts, x = [], 0.0
+    for share in shares:
+        value = f"{share * full:g}"
+        kind = "more" if share > 0 else "less"
+        parts.append(f'<rect class="empty" x="{number(x)}" y="0" width="14" height="14"/>')
+        parts.append(
+            f'<rect class="{kind}" x="{number(x)}" y="0" width="14" height="14" fill-opacity="{abs(share):g}"/>'
+        )
+        parts.append(text(x + 19, 12, value))
+        x += 19 + measure(value) + 12
+    return Drawing(x - 12, 14, "\n".join(parts))
+
+
+def checked(panel: Panel) -> NDArray[np.float64]:
+    weights = np.asarray(panel.weights, dtype=np.float64)
+    if weights.shape != (len(panel.rows), len(panel.columns)):
+        raise ValueError(
+            f"weights are {weights.shape}; {len(panel.rows)} rows and {len(panel.columns)} columns have names"
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("weights hold values that are not numbers")
+    if panel.full <= 0:
+        raise ValueError(f"full colour is for a weight above 0, not {panel.full}")
+    return weights
+
+
+def label(name: str) -> str:
+    """A name as it is shown: every character visible, and not too long."""
+    return cut(visible(name), LONGEST_LABEL)
+
+
+def words(line: str) -> str:
+    """A line of prose as it is shown: every character visible, and blanks as blanks."""
+    return visible(line).replace("␣", " ")
+
+
+def text(x: float, y: float, shown: str, attributes: str = "") -> str:
+    return f'<text x="{number(x)}" y="{number(y)}" {attributes}>{html.escape(shown)}</text>'.replace(" >", ">")
+
+
+def measure(shown: str) -> float:
+    """Pixels that text takes, a letter one terminal cell and 注 two."""
+    return LETTER * width(shown)
+
+
+def number(value: float) -> str:
+    """A coordinate in as few characters as it takes."""
+    return f"{round(value, 2):g}"
