@@ -20,7 +20,7 @@ FAILED = 1
 def ladder(
     recipe: Annotated[
         str, typer.Argument(metavar="RECIPE", help="The recipe of a Transformer, whose model the rungs change.")
-    ] = "numbers",
+    ] = "small-numbers",
     settings: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE", help="Settings changed for all rungs; RUNG:NAME=VALUE for one alone."),

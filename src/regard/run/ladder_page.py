@@ -43,7 +43,7 @@ def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
 
 
 def rows_of(ladder: Ladder, rung: Rung, seeds: Sequence[Result]) -> list[Row]:
-    """One row for each way of reading a rung; exact match where it is what the recipe goes by."""
+    """One row for each way of reading a rung; exact match in place of BLEU where it is what the recipe goes by."""
     shared = {key: [float(seed[name]) for seed in seeds] for key, name in FACTS.items()}
     shared["aer"] = [seed["alignment"]["aer"] for seed in seeds if "aer" in (seed["alignment"] or {})]
     rows = []
@@ -51,8 +51,7 @@ def rows_of(ladder: Ladder, rung: Rung, seeds: Sequence[Result]) -> list[Row]:
         readings = [seed["readings"][number] for seed in seeds]
         values = {key: [each["scores"][name] for each in readings] for key, name in SCORES.items()}
         values["decoding_speed"] = [each["sentences_per_second"] for each in readings]
-        if not right_or_wrong(ladder):
-            del values["exact"]
+        del values["bleu" if right_or_wrong(ladder) else "exact"]
         added = f", {reading['title']}" if reading["title"] else ""
         settings = " ".join(seeds[0]["settings"])
         rows.append(Row(rung.title + added, rung.title_zh + added, rung.paper, {**shared, **values}, settings))
