@@ -14,9 +14,11 @@ from regard.run import Run, ladder
 from regard.run.judging import Measuring
 from regard.run.ladder import RESULT, Interrupted, Ladder, climb, open_ladder
 from regard.run.ladder_page import ladder_page, results
-from regard.run.rungs import CLIMBED, RUNGS, find_rungs
+from regard.run.rungs import FLIGHTS, RUNGS, TEXT_RUNGS
 from regard.training import Outcome
 
+FLIGHT = FLIGHTS["translation"]
+find_rungs = FLIGHT.find
 SMALL = [
     "data.workers=1", "text.vocab_size=300", "model.d_model=16", "model.d_ff=32", "model.num_heads=2",
     "training.batch_tokens=256", "decoding.max_length=12", "runtime.device=cpu", "runtime.threads=1",
@@ -59,7 +61,7 @@ def test_names_titles_and_teachers() -> None:
     assert len({rung.name for rung in RUNGS}) == len({rung.title for rung in RUNGS}) == len(RUNGS)
     assert all(rung.title_zh and rung.paper for rung in RUNGS)
     assert [rung.name for rung in find_rungs(["masked-distilled"])] == ["transformer", "masked-distilled"]
-    assert set(CLIMBED) < {rung.name for rung in RUNGS} and "alibi" not in CLIMBED
+    assert [rung.name for rung in find_rungs()] == list(FLIGHT.climbed) and "alibi" not in FLIGHT.climbed
     with pytest.raises(UserError, match="no rung lstm") as refusal:
         find_rungs(["transformer", "lstm"])
     assert "bahdanau" in refusal.value.remedy
@@ -77,7 +79,7 @@ def test_shorter_training_warms_up_and_validates_sooner(tmp_path: Path) -> None:
 
 
 def test_a_recipe_that_is_no_transformers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no recipe of a translating Transformer"):
+    with pytest.raises(UserError, match="kind recurrent; the rungs change one of kind transformer"):
         open_ladder("numbers", ['model={kind="recurrent"}'], tmp_path, 5, None, Measuring())
     with pytest.raises(UserError, match="no rung lstm"):
         small(tmp_path, "lstm:model.d_model=24")
@@ -92,8 +94,9 @@ def test_climbing_measures_everything_once(tmp_path: Path, monkeypatch: pytest.M
     page = ladder_page(found)
     assert [row.title for row in page.rows] == [rung.title for rung in wanted]
     for row in page.rows:
-        assert all(len(values) == 2 for key, values in row.values.items() if key != "aer")
-        assert {"chrf", "exact", "perplexity", "decoding_speed", "training_speed"} <= row.values.keys()
+        measured = {key for key, values in row.values.items() if len(values) == 2} - {"aer"}
+        speeds, sizes = {"decoding_speed", "training_speed"}, {"parameters", "tokens", "seconds"}
+        assert measured == {"chrf", "exact", "perplexity"} | speeds | sizes
         assert "bleu" not in row.values, "numbers are right or wrong"
         assert row.values["tokens"][0] > 4 * 100 and min(row.values["seconds"]) > 0
     assert [len(row.values["aer"]) for row in page.rows] == [0, 2, 2], "no attention, no alignment"
@@ -161,3 +164,21 @@ def test_a_student_learns_what_its_teacher_wrote(tmp_path: Path) -> None:
     result = read_json(tmp_path / "masked-distilled-seed1" / RESULT)
     assert [reading["title"] for reading in result["readings"]] == ["T = 1", "T = 4", "T = 10"]
     assert [row.title[-6:] for row in ladder_page(found).rows[1:]] == [" T = 1", " T = 4", "T = 10"]
+
+
+def test_models_that_only_write_have_a_ladder_of_their_own(tmp_path: Path) -> None:
+    sides = [f'data.{part}={{ builtin = "numbers", part = "{part}", side = "tgt" }}' for part in SIZES]
+    small_text = [
+        "data.unknown_below=0", "data.bptt=16", "data.workers=1", 'text.kind="char"', "text.vocab_size=300",
+        "model.d_model=16", "training.batch_tokens=64", "runtime.device=cpu", "runtime.threads=1",
+    ]  # fmt: skip
+    found = open_ladder("wikitext-2-lstm", [*sides, *small_text], tmp_path, 3, None, Measuring())
+    wanted = found.flight.find()
+    assert wanted == list(TEXT_RUNGS)
+    assert climb(found, wanted, [1], quiet) == []
+    page = ladder_page(found)
+    assert [column.key for column in page.columns][:3] == ["perplexity", "word_perplexity", "bits"]
+    assert all(row.values["perplexity"][0] > 1 and not row.values["bleu"] for row in page.rows)
+    counted, *trained = page.rows
+    assert not counted.values["parameters"] and all(row.values["tokens"] for row in trained)
+    assert len({row.values["perplexity"][0] for row in page.rows}) == len(wanted)

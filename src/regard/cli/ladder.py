@@ -1,4 +1,4 @@
-"""regard ladder: every model from recurrent networks to the Transformer, on one text with one budget, in one table."""
+"""regard ladder: every model from recurrence to the Transformer, on one text with one budget, in one table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ FAILED = 1
 
 def ladder(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="The recipe of a Transformer, whose model the rungs change.")
+        str, typer.Argument(metavar="RECIPE", help="The recipe of a Transformer (or an LSTM that writes) to change.")
     ] = "small-numbers",
     settings: Annotated[
         list[str] | None,
@@ -39,7 +39,7 @@ def ladder(
     ] = "readable",
     as_json: AsJson = False,
 ) -> None:
-    """Train every model from recurrence to the Transformer, and compare.
+    """Train every model of the lineage on one text, and compare.
 
     All learn from the same text with the same budget and are judged alike: scores, perplexity, alignment, speed, and
     their attention on the same sentences. Each is a run in FOLDER/RUNG-seedN; what is finished is not done
@@ -51,17 +51,17 @@ def ladder(
       regard ladder
       regard ladder numbers --rungs bahdanau,luong,transformer --seeds 1,2,3 --steps 300
       regard ladder multi30k-en-de luong:model.d_model=512 --minutes 2 --engine torch
+      regard ladder wikitext-2-lstm --minutes 4          n-grams to the causal Transformer, by perplexity
     """
     from regard.recipe import load_recipe
     from regard.run.judging import Measuring
     from regard.run.ladder import Interrupted, climb, open_ladder
-    from regard.run.rungs import CLIMBED, find_rungs
 
     one_of("--engine", engine, ("readable", "torch"))
-    wanted = find_rungs([name.strip() for name in rungs.split(",")] if rungs else CLIMBED)
     numbers = seeds_of(seeds)
     folder = folder or Path("runs") / f"ladder-{load_recipe(recipe).name}"
     climbed = open_ladder(recipe, settings or [], folder, steps, minutes, Measuring(engine=engine))
+    wanted = climbed.flight.find([name.strip() for name in rungs.split(",")] if rungs else ())
     say(f"{len(wanted)} rungs, {len(numbers)} seed{'s' * (len(numbers) > 1)}, in {folder}")
     try:
         failures = climb(climbed, wanted, numbers, say)

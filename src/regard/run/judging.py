@@ -4,7 +4,7 @@ The same code on the same sentences for every model and device.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,10 +16,13 @@ import torch
 from regard.data.corpora import Corpus, read_pairs
 from regard.run.alignment import Plane, all_planes, gold_of, plane_names, study
 from regard.run.evaluation import evaluate
+from regard.run.folder import Run
 from regard.run.report import read_metrics
 from regard.run.translator import Translator
+from regard.run.writer import Writer
 from regard.text import EOS
 
+Readings = Sequence[tuple[str, dict[str, Any]]]
 MOST_WORDS, MOST_PIECES = 12, 25  # of a sentence whose attention is drawn
 
 
@@ -38,9 +41,50 @@ class Measuring:
     """Sentences whose attention is drawn."""
 
 
+def judge_translator(
+    folder: Path, valid: Sequence[Any], test: Sequence[Any], measuring: Measuring, readings: Readings
+) -> dict[str, Any]:
+    """A model that translates: scores and speed of every search, alignment, and pictures."""
+    device = Run.open(folder).recipe.runtime.device
+    translator = Translator.load(folder, device=device, engine=measuring.engine)
+    return {
+        "device": device_name(translator.world.device),
+        "parameters": sum(weight.numel() for weight in translator.models[0].parameters()),
+        "readings": [judge(translator, test, measuring, *reading) for reading in readings],
+        **look(translator, valid, test, measuring, readings[-1][1]),
+    }
+
+
+def judge_writer(
+    folder: Path, valid: Sequence[Any], test: Sequence[Any], measuring: Measuring, readings: Readings
+) -> dict[str, Any]:
+    """A model that only writes: how well it expects the test text. There is one way to read it, and no alignment."""
+    run = Run.open(folder)
+    writer = Writer(run, device=run.recipe.runtime.device)
+    found = writer.evaluate(test, run.recipe.data.folder)
+    scores = {score.name: score.value for score in found.scores}
+    signatures = {score.name: score.signature for score in found.scores}
+    return {
+        "device": device_name(writer.world.device),
+        "parameters": sum(weight.numel() for weight in writer.model.parameters()) or None,
+        "readings": [{"title": "", "scores": scores, "signatures": signatures, "sentences_per_second": None}],
+        "alignment": None,
+        "pictures": [],
+    }
+
+
+JUDGES: dict[str, Callable[..., dict[str, Any]]] = {"translation": judge_translator, "language": judge_writer}
+"""How the models of each task are judged."""
+
+
 def training_facts(folder: Path) -> dict[str, Any]:
-    """What training took, validations not counted: steps, tokens seen, seconds and tokens a second."""
+    """What training took, validations not counted: steps, tokens seen, seconds and tokens a second.
+
+    What is counted instead of trained, as n-grams are, took none of these.
+    """
     records = [record for record in read_metrics(folder) if record["kind"] == "train"]
+    if not records:
+        return dict.fromkeys(("steps", "tokens", "seconds", "tokens_per_second"))
     seconds, before = 0.0, 0
     for record in records:
         seconds += (record["tokens"] - before) / record["tokens_per_second"]
@@ -130,9 +174,8 @@ def picture(
     return {**told, "rows": rows, "columns": columns, "weights": np.round(chosen, 3).tolist()}
 
 
-def device_name(translator: Translator) -> str:
+def device_name(device: torch.device) -> str:
     """What it was measured on."""
-    device = translator.world.device
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

@@ -10,17 +10,17 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.config import Table, apply_overrides, build, read_toml
-from regard.data.corpora import Corpus
+from regard.config import Table, apply_overrides, read_toml
 from regard.errors import UserError
 from regard.files import held, read_json, write_json, write_text
-from regard.recipe import TranslationRecipe, build_recipe, find_recipe
+from regard.recipe import Recipe, build_recipe, find_recipe
 from regard.run.folder import RECIPE, STORES, Run, Say, with_whole_paths
-from regard.run.judging import Measuring, device_name, judge, look, training_facts
-from regard.run.rungs import Rung, find_rungs
+from regard.run.judging import JUDGES, Measuring, training_facts
+from regard.run.rungs import FLIGHTS, Flight, Rung
 from regard.run.train import train
 from regard.run.translator import Translator
 
@@ -38,22 +38,23 @@ class Ladder:
     own: dict[str, list[str]] = field(default_factory=dict)
     measuring: Measuring = field(default_factory=Measuring)
 
-    @property
-    def base(self) -> TranslationRecipe:
-        """The recipe of the Transformer that the others are compared with."""
-        return build(TranslationRecipe, self.values, self.source)
+    @cached_property
+    def base(self) -> Recipe:
+        """The recipe that the rungs change."""
+        return build_recipe(self.values, self.source)
 
-    def recipe(self, rung: Rung, seed: int) -> TranslationRecipe:
+    @property
+    def flight(self) -> Flight:
+        """The rungs of the recipe's task."""
+        return FLIGHTS[self.base.task]
+
+    def recipe(self, rung: Rung, seed: int) -> Recipe:
         """The recipe of one rung."""
-        model = self.base.model
-        named = {"WIDTH": "d_model", "LAYERS": "encoder_layers", "DROPOUT": "dropout", "TIE": "tie"}
-        settings = list(rung.settings)
-        for word, name in named.items():
-            settings = [setting.replace(word, str(getattr(model, name))) for setting in settings]
+        settings = self.flight.settings(rung, self.base.model)
         if rung.taught_by:
             settings.append(taught(self.distilled(rung, seed)))
         settings += [f"runtime.seed={seed}", f"name={rung.name}-seed{seed}", *self.own.get(rung.name, [])]
-        return build(TranslationRecipe, apply_overrides(self.values, settings), f"the rung {rung.name}")
+        return build_recipe(apply_overrides(self.values, settings), f"the rung {rung.name}")
 
     def run_folder(self, rung: str, seed: int) -> Path:
         return self.folder / f"{rung}-seed{seed}"
@@ -63,7 +64,7 @@ class Ladder:
         return (self.folder / f"distilled-by-{rung.taught_by}-seed{seed}").absolute()
 
     @property
-    def test(self) -> list[Corpus]:
+    def test(self) -> Any:
         """What the rungs are judged on."""
         return self.base.data.test or self.base.data.valid
 
@@ -96,19 +97,14 @@ def open_ladder(
     if minutes is not None:
         values = apply_overrides(values, [f"training.max_minutes={minutes}"])
     found = Ladder(folder, values, str(path), own, measuring)
-    find_rungs(list(own))
-    refuse_other_than_transformer(found)
-    return found
-
-
-def refuse_other_than_transformer(ladder: Ladder) -> None:
-    """The rungs are changes to a translating Transformer."""
-    recipe = build_recipe(ladder.values, ladder.source)
-    if not isinstance(recipe, TranslationRecipe) or recipe.model.kind != "transformer":
+    if found.base.model.kind != found.flight.kind:
         raise UserError(
-            f"{ladder.source} is no recipe of a translating Transformer, which the rungs of a ladder change",
-            "begin with one, such as numbers or dates",
+            f"{path} is the recipe of a model of kind {found.base.model.kind}; the rungs change one of kind "
+            f"{found.flight.kind}",
+            "begin with such a recipe, for example numbers (or wikitext-2-lstm, for models that only write)",
         )
+    found.flight.find(list(own))
+    return found
 
 
 def shorter(values: Table, steps: int) -> Iterator[str]:
@@ -180,22 +176,18 @@ def climb_one(ladder: Ladder, rung: Rung, seed: int, say: Say) -> dict[str, Any]
     trained = train(recipe, folder, resume=(folder / RECIPE).exists(), say=lambda _: None)
     if trained.outcome.reason == "interrupted":
         raise Interrupted
-    translator = Translator.load(folder, device=recipe.runtime.device, engine=ladder.measuring.engine)
     return {
         "made_of": made_of(ladder, rung, seed),
         "rung": rung.name,
         "seed": seed,
         "model": recipe.model.summary,
         "settings": list(rung.settings) + ladder.own.get(rung.name, []),
-        "device": device_name(translator),
-        "parameters": sum(weight.numel() for weight in translator.models[0].parameters()),
         **training_facts(folder),
-        "readings": [judge(translator, ladder.test, ladder.measuring, *reading) for reading in rung.readings],
-        **look(translator, ladder.base.data.valid, ladder.test, ladder.measuring, rung.readings[-1][1]),
+        **JUDGES[recipe.task](folder, ladder.base.data.valid, ladder.test, ladder.measuring, rung.readings),
     }
 
 
-def share_preparation(ladder: Ladder, recipe: TranslationRecipe, folder: Path) -> None:
+def share_preparation(ladder: Ladder, recipe: Recipe, folder: Path) -> None:
     """Take vocabulary and tokenised text from a rung that learns from the same; what is opened is checked."""
     if (folder / RECIPE).exists():
         return
@@ -215,7 +207,7 @@ def teach(ladder: Ladder, rung: Rung, seed: int, say: Say) -> None:
     from regard.run.distill import distill
 
     teacher = ladder.run_folder(rung.taught_by, seed)
-    if not finished(ladder, find_rungs([rung.taught_by])[0], seed):
+    if not finished(ladder, ladder.flight.find([rung.taught_by])[0], seed):
         raise UserError(f"{rung.name} learns from {teacher}, which is not finished", f"climb {rung.taught_by} first")
     say(f"\n{teacher} translates the training text for {rung.name}")
     distill(Translator.load(teacher, device=ladder.base.runtime.device), ladder.distilled(rung, seed), search="greedy")

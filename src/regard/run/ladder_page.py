@@ -1,16 +1,23 @@
 """From what was measured of the rungs to one page: a row for each way of reading each of them, in means over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from regard.files import read_json
 from regard.run.ladder import RESULT, Failure, Ladder
-from regard.run.rungs import RUNGS, Rung
+from regard.run.rungs import Rung
 from regard.training.console import duration
 from regard.viz.ladder import Gallery, LadderPage, Picture, Row
 
 Result = dict[str, Any]
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "perplexity": "perplexity", "exact": "exact match"}
+SCORES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "exact": "exact match",
+    "perplexity": "perplexity",
+    "word_perplexity": "word perplexity",
+    "bits": "bits per character",
+}
 FACTS = {
     "parameters": "parameters",
     "tokens": "tokens",
@@ -22,7 +29,7 @@ FACTS = {
 def results(ladder: Ladder) -> list[Result]:
     """Everything in the folder that was measured as this ladder measures, whoever did it, in the order of the rungs."""
     found: list[Result] = [read_json(path) for path in sorted(ladder.folder.glob(f"*/{RESULT}"))]
-    order = {rung.name: place for place, rung in enumerate(RUNGS)}
+    order = {rung.name: place for place, rung in enumerate(ladder.flight.rungs)}
     ours = [result for result in found if result["made_of"]["ladder"] == ladder.mark and result["rung"] in order]
     return sorted(ours, key=lambda result: (order[result["rung"]], result["seed"]))
 
@@ -30,7 +37,7 @@ def results(ladder: Ladder) -> list[Result]:
 def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
     """The page of all that is finished in a ladder's folder."""
     found = results(ladder)
-    by_rung = [(rung, [each for each in found if each["rung"] == rung.name]) for rung in RUNGS]
+    by_rung = [(rung, [each for each in found if each["rung"] == rung.name]) for rung in ladder.flight.rungs]
     by_rung = [(rung, seeds) for rung, seeds in by_rung if seeds]
     return LadderPage(
         title=ladder.base.name,
@@ -44,18 +51,23 @@ def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
 
 def rows_of(ladder: Ladder, rung: Rung, seeds: Sequence[Result]) -> list[Row]:
     """One row for each way of reading a rung; exact match in place of BLEU where it is what the recipe goes by."""
-    shared = {key: [float(seed[name]) for seed in seeds] for key, name in FACTS.items()}
+    shared = {key: known(seed[name] for seed in seeds) for key, name in FACTS.items()}
     shared["aer"] = [seed["alignment"]["aer"] for seed in seeds if "aer" in (seed["alignment"] or {})]
     rows = []
     for number, reading in enumerate(seeds[0]["readings"]):
         readings = [seed["readings"][number] for seed in seeds]
-        values = {key: [each["scores"][name] for each in readings] for key, name in SCORES.items()}
-        values["decoding_speed"] = [each["sentences_per_second"] for each in readings]
+        values = {key: known(each["scores"].get(name) for each in readings) for key, name in SCORES.items()}
+        values["decoding_speed"] = known(each["sentences_per_second"] for each in readings)
         del values["bleu" if right_or_wrong(ladder) else "exact"]
         added = f", {reading['title']}" if reading["title"] else ""
         settings = " ".join(seeds[0]["settings"])
         rows.append(Row(rung.title + added, rung.title_zh + added, rung.paper, {**shared, **values}, settings))
     return rows
+
+
+def known(values: Iterable[float | None]) -> list[float]:
+    """The numbers among them: not every model has every measure."""
+    return [float(value) for value in values if value is not None]
 
 
 def right_or_wrong(ladder: Ladder) -> bool:
@@ -76,7 +88,9 @@ def facts(ladder: Ladder, found: Sequence[Result]) -> dict[str, str]:
         "budget": budget,
         "seeds": ", ".join(str(seed) for seed in sorted({result["seed"] for result in found})),
         "device": ", ".join(sorted({result["device"] for result in found})),
-        "decoding": f"greedy, engine {measuring.engine}, {measuring.batch_tokens:,} source tokens together",
+        "decoding": f"greedy, engine {measuring.engine}, {measuring.batch_tokens:,} source tokens together"
+        if any(result["readings"][0]["sentences_per_second"] for result in found)
+        else "",
         "lowest AER": f"{min(lowest):.3f}" if lowest else "",
     }
     return {name: fact for name, fact in told.items() if fact}

@@ -1,8 +1,8 @@
 """The rungs of the ladder from recurrent networks to the Transformer and beyond: what each is, and who invented it.
 
-A rung is a change to one recipe, that of a Transformer: everything else, the text, the vocabulary, the number of tokens
-it learns from and its schedule, stays the same, so that what differs between two rows is the model. In a setting
-WIDTH, LAYERS, DROPOUT and TIE stand for those of the recipe's Transformer.
+A rung is a change to one recipe, that of a Transformer (of an LSTM, where models only write): everything else, the
+text, the vocabulary, the number of tokens it learns from and its schedule, stays the same, so that what differs between
+two rows is the model. In a setting WIDTH, LAYERS, DROPOUT and TIE stand for those of the recipe's own model.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,8 @@ from typing import Any
 
 from regard.errors import UserError
 
+WORDS = {"WIDTH": "d_model", "LAYERS": "encoder_layers", "DROPOUT": "dropout", "TIE": "tie"}
+TEXT_WORDS = {"WIDTH": "d_model", "LAYERS": "layers", "DROPOUT": "output_dropout"}
 GREEDY: dict[str, Any] = {"search": "greedy"}
 SAME = 'd_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT, tie = "TIE"'
 MASKED = ("model.kind=masked", 'decoding={ search = "mask_predict" }')
@@ -98,15 +100,54 @@ RUNGS: tuple[Rung, ...] = (
     Rung("additive-heads", "Transformer, additive scores", "Transformer，加性打分", "Bahdanau et al. 2014",
          ("model.score=additive",)),
 )  # fmt: skip
-CLIMBED = tuple(rung.name for rung in RUNGS[: [rung.name for rung in RUNGS].index("masked-distilled") + 1])
-"""The rungs of a ladder unless others are asked for; the rest are variants of the Transformer."""
+
+LAST = "masked-distilled"  # what follows are variants of the Transformer, for those who ask for them
+TEXT_TRANSFORMER = 'kind = "transformer", d_model = WIDTH, num_heads = 4, head_dim = 32, layers = LAYERS'
+
+TEXT_RUNGS: tuple[Rung, ...] = (
+    Rung("ngram", "5-grams, Kneser-Ney smoothing", "5 元语法，Kneser-Ney 平滑", "Chen and Goodman 1998",
+         ('model={ kind = "ngram", order = 5 }',)),
+    Rung("markov", "Feed-forward network over the last words", "前馈网络（最近若干词）", "Bengio et al. 2003",
+         ('model={ kind = "markov", d_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT }',)),
+    Rung("rnn", "Recurrent network", "循环网络", "Mikolov et al. 2010", ("model.kind=rnn",)),
+    Rung("gru", "Gated recurrent unit", "门控循环单元", "Cho et al. 2014", ("model.kind=gru",)),
+    Rung("lstm", "Long short-term memory", "长短期记忆网络", "Hochreiter and Schmidhuber 1997"),
+    Rung("transformer", "Causal Transformer", "因果 Transformer", "Vaswani et al. 2017; Radford et al. 2018",
+         (f"model={{ {TEXT_TRANSFORMER}, dropout = DROPOUT }}",)),
+)  # fmt: skip
 
 
-def find_rungs(names: Sequence[str]) -> list[Rung]:
-    """Rungs by their names, in the order of the ladder, a teacher before whom it teaches."""
-    known = {rung.name: rung for rung in RUNGS}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UserError(f"the ladder has no rung {', '.join(unknown)}", f"write some of {','.join(known)}")
-    wanted = {*names, *(known[name].taught_by for name in names)}
-    return [rung for rung in RUNGS if rung.name in wanted]
+@dataclass(frozen=True)
+class Flight:
+    """The rungs of one task: changes to the recipe of one `kind` of model, whose settings the words stand for."""
+
+    kind: str
+    rungs: tuple[Rung, ...]
+    climbed: tuple[str, ...]
+    """Those that are climbed unless others are asked for."""
+    words: dict[str, str]
+
+    def find(self, names: Sequence[str] = ()) -> list[Rung]:
+        """Rungs by their names, or the usual ones, in the order of the ladder, a teacher before whom it teaches."""
+        known = {rung.name: rung for rung in self.rungs}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise UserError(f"the ladder has no rung {', '.join(unknown)}", f"write some of {','.join(known)}")
+        asked = names or self.climbed
+        wanted = {*asked, *(known[name].taught_by for name in asked)}
+        return [rung for rung in self.rungs if rung.name in wanted]
+
+    def settings(self, rung: Rung, model: Any) -> list[str]:
+        """A rung's settings, with the words replaced by what they stand for in the recipe's own model."""
+        settings = list(rung.settings)
+        for word, name in self.words.items():
+            settings = [setting.replace(word, str(getattr(model, name))) for setting in settings]
+        return settings
+
+
+_NAMES = [rung.name for rung in RUNGS]
+FLIGHTS: dict[str, Flight] = {
+    "translation": Flight("transformer", RUNGS, tuple(_NAMES[: _NAMES.index(LAST) + 1]), WORDS),
+    "language": Flight("lstm", TEXT_RUNGS, tuple(rung.name for rung in TEXT_RUNGS), TEXT_WORDS),
+}
+"""The flight of each task."""

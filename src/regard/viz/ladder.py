@@ -44,6 +44,8 @@ COLUMNS = (
     Column("chrf", "chrF", ".1f", 1, barred=True),
     Column("exact", "exact match", ".1f", 1, barred=True),
     Column("perplexity", "perplexity", ",.2f", -1),
+    Column("word_perplexity", "word perplexity", ",.2f", -1),
+    Column("bits", "bits per character", ".3f", -1),
     Column("aer", "AER", ".3f", -1),
     Column("parameters", "parameters (M)", ".2f", unit=1e6),
     Column("tokens", "tokens seen (M)", ".2f", unit=1e6),
