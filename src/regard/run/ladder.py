@@ -23,6 +23,7 @@ from regard.run.judging import JUDGES, Measuring, training_facts
 from regard.run.rungs import FLIGHTS, Flight, Rung
 from regard.run.train import train
 from regard.run.translator import Translator
+from regard.training import TrainingSettings
 
 RESULT, FORMAT = "ladder.json", 1
 SHARED = ("data", "text")  # rungs with the same of these read the same tokens
@@ -111,7 +112,7 @@ def shorter(values: Table, steps: int) -> Iterator[str]:
     """What must be shorter when training is."""
     training = values.get("training", {})
     for name, share in (("warmup", 5), ("validate_every", 1), ("log_every", 5)):
-        if training.get(name, 0) > steps // share:
+        if training.get(name, TrainingSettings.model_fields[name].default) > steps // share:
             yield f"training.{name}={max(1, steps // share)}"
 
 
