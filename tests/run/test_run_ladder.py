@@ -166,8 +166,10 @@ def test_a_student_learns_what_its_teacher_wrote(tmp_path: Path) -> None:
     taught = Run.open(tmp_path / "masked-distilled-seed1").recipe.data.train[0]
     assert len(Path(taught.tgt).read_text(encoding="utf-8").splitlines()) == SIZES["train"]
     result = read_json(tmp_path / "masked-distilled-seed1" / RESULT)
-    assert [reading["title"] for reading in result["readings"]] == ["T = 1", "T = 4", "T = 10"]
-    assert [row.title[-6:] for row in ladder_page(found).rows[1:]] == [" T = 1", " T = 4", "T = 10"]
+    assert [reading["title"] for reading in result["readings"]] == [f"T\u00a0=\u00a0{passes}" for passes in (1, 4, 10)]
+    assert [row.title.split(", ")[-1] for row in ladder_page(found).rows[1:]] == [
+        reading["title"] for reading in result["readings"]
+    ]
 
 
 def test_models_that_only_write_have_a_ladder_of_their_own(tmp_path: Path) -> None:

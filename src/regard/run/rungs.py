@@ -37,7 +37,7 @@ class Rung:
 
 def mask_predict(*iterations: int) -> tuple[tuple[str, dict[str, Any]], ...]:
     """One reading for each number of passes over a translation."""
-    return tuple((f"T = {number}", {"search": "mask_predict", "iterations": number}) for number in iterations)
+    return tuple((f"T\u00a0=\u00a0{number}", {"search": "mask_predict", "iterations": number}) for number in iterations)
 
 
 RUNGS: tuple[Rung, ...] = (
