@@ -11,7 +11,19 @@ from tests.cli.command import regard
 
 import regard as package
 
-VERBS = ("demo", "train", "translate", "evaluate", "inspect", "average", "doctor", "split", "recipes")
+VERBS = (
+    "demo",
+    "train",
+    "translate",
+    "evaluate",
+    "inspect",
+    "align",
+    "ladder",
+    "average",
+    "doctor",
+    "split",
+    "recipes",
+)
 HEAVY = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
 
 
