@@ -89,7 +89,10 @@ def chart_svg(
 
 
 def bars_svg(bars: Mapping[str, Mapping[str, float]], title: str = "", log: bool = False) -> str:
-    """Bars from left to right: for each name one of every series it has a value of, with the value at its end."""
+    """Bars from left to right: for each name one of every series it has a value of, with the value at its end.
+
+    Several series are named below; of one alone the title says what it is.
+    """
     values = [value for group in bars.values() for value in group.values()]
     axis = Axis.over(values if log else [0.0, *values], LONGEST_BAR, log)
     series = list(dict.fromkeys(name for group in bars.values() for name in group))
@@ -108,7 +111,7 @@ def bars_svg(bars: Mapping[str, Mapping[str, float]], title: str = "", log: bool
         top += 8
     reach = max(axis.place(value) + measure(plain(value)) for value in values)
     field = Drawing(side + reach + 12, top - 8, "\n".join(parts))
-    return page(above_each_other([*heading(title), field, names(series, boxes=True)]))
+    return page(above_each_other([*heading(title), field, *([names(series, boxes=True)] if len(series) > 1 else [])]))
 
 
 def places(axis: Axis, values: set[float]) -> list[float]:
