@@ -76,6 +76,18 @@ def test_every_picture_is_shown_and_every_page_is_listed() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_mathematics_is_written_as_github_reads_it(path: Path) -> None:
+    """A dollar beside a blank, or one that a letter touches from outside, is a dollar; \\, is a comma."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    equations = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)
+    inline = re.findall(r"(.)?\$([^$]+)\$(.)?", re.sub(r"^\$\$\n.*?\n\$\$$", "", text, flags=re.DOTALL | re.MULTILINE))
+    assert not any(re.search(r"\\[^A-Za-z]", each) for each in [*equations, *(inner for _, inner, _ in inline)])
+    for before, inner, after in inline:
+        assert inner == inner.strip() and "\n\n" not in inner, inner
+        assert not re.match(r"\w", before) and not re.match(r"\w", after), inner
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_quoted_lines_stand_in_a_file_the_page_names(path: Path) -> None:
     sources = [
         [line.strip() for line in (path.parent / link).read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,34 @@
+"""Every picture of docs/ideas has a function that draws it."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from benchmarks.pictures import LANGUAGE, Studio, drawings, language_recipe, main
+from benchmarks.pictures_computed import DRAWINGS
+
+PICTURES = Path(__file__).parents[2] / "docs" / "ideas" / "pictures"
+
+
+def test_every_picture_has_its_maker() -> None:
+    assert set(drawings(Studio(Path("runs/pictures")))) == {path.stem for path in PICTURES.glob("*.svg")}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_what_needs_no_training_is_drawn_on_the_spot(name: str, tmp_path: Path) -> None:
+    main(["--only", name, "--output", str(tmp_path)])
+    drawn, shown = ((folder / f"{name}.svg").read_text(encoding="utf-8") for folder in (tmp_path, PICTURES))
+    assert [element.tag for element in ET.fromstring(drawn).iter()]
+    if name in ("masks", "chat"):  # nothing is rounded in these
+        assert drawn == shown
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_the_language_models_are_of_the_kind_they_are_called(name: str) -> None:
+    assert language_recipe(name).model.kind == LANGUAGE[name]["kind"]
+
+
+def test_a_picture_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--only", "sunset"])
+    assert "there is no picture sunset" in capsys.readouterr().err
