@@ -103,7 +103,13 @@ def _explain(settings: type[Settings], problem: Any) -> str:
     key, holder = _written(settings, problem["loc"])
     kind, given = problem["type"], problem.get("input")
     if kind == "extra_forbidden":
-        group, _, _ = key.rpartition(".")
+        group, _, name = key.rpartition(".")
+        if kinds := _kinds_with(settings, group, name):
+            chosen = problem["loc"][1]
+            return (
+                f"{key}: is for kind = {' or '.join(kinds)}, not {chosen}; leave it out "
+                f'({group}={{kind="{chosen}"}} on the command line replaces the whole group)'
+            )
         own = [f"{group}.{name}".lstrip(".") for name, _ in describe(holder)]
         names = [*own, *(name for name in setting_names(settings) if not group or not name.startswith(f"{group}."))]
         groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
@@ -178,6 +184,12 @@ def members(field: FieldInfo) -> list[type[Settings]]:
         forms = [get_args(form)[0] if get_origin(form) is Annotated else form for form in get_args(field.annotation)]
     found = [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
     return list(dict.fromkeys(found))
+
+
+def _kinds_with(settings: type[Settings], group: str, name: str) -> list[str]:
+    """The kinds of a group that have a setting of this name; none where the group has but one form."""
+    forms = members(settings.model_fields[group]) if group in settings.model_fields else []
+    return [kind for form in forms if len(forms) > 1 and name in form.model_fields for kind in _kinds(form)]
 
 
 def _kinds(form: type[Settings]) -> tuple[str, ...]:

@@ -144,14 +144,16 @@ def test_attention_weights_are_distributions_over_what_may_be_seen() -> None:
     model = build()
     src, src_lengths, tgt, tgt_lengths = batch()
     weights = model.attentions(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
-    assert weights.encoder.shape == (4, 2, 4, 9, 9)
-    assert weights.decoder.shape == (4, 2, 4, 7, 7)
-    assert weights.cross.shape == (4, 2, 4, 7, 9)
-    for each in (weights.encoder, weights.decoder, weights.cross):
+    encoder, decoder, cross = weights.encoder, weights.decoder, weights.cross
+    assert encoder is not None and decoder is not None and cross is not None
+    assert encoder.shape == (4, 2, 4, 9, 9)
+    assert decoder.shape == (4, 2, 4, 7, 7)
+    assert cross.shape == (4, 2, 4, 7, 9)
+    for each in (encoder, decoder, cross):
         torch.testing.assert_close(each.sum(-1), torch.ones(each.shape[:-1]))
-    assert (weights.decoder.triu(1) == 0).all()
+    assert (decoder.triu(1) == 0).all()
     hidden = torch.arange(9) >= src_lengths[:, None]
-    assert (weights.cross.transpose(1, 3)[:, :, :, :, :].masked_select(hidden[:, None, None, None, :]) == 0).all()
+    assert (cross.transpose(1, 3)[:, :, :, :, :].masked_select(hidden[:, None, None, None, :]) == 0).all()
 
 
 def test_three_way_tied_embeddings_are_one_matrix() -> None:

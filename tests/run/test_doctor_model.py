@@ -66,7 +66,7 @@ def test_labels_that_are_not_one_word_ahead_fail(patient: Patient, monkeypatch: 
 def attend_without(what: str) -> Any:
     """The attention of a padded batch with one mask forgotten."""
 
-    def attend(sight: PaddedSight, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    def attend(sight: PaddedSight, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Any = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         causal = sight.causal and what != "later words"
         mask = None if sight.causal or what == "padding" else sight.mask

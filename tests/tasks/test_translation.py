@@ -163,7 +163,7 @@ def test_attention_names_every_piece(task: Translation, model: Transformer) -> N
     target = task.tgt_vocabulary.encode("eins zwei")
     source_pieces, target_pieces, weights = task.attentions(model, "one two", target)
     assert source_pieces[-1] == "⟨/s⟩" and target_pieces[-1] == "⟨/s⟩"
-    assert weights.cross.shape == (1, 2, 2, len(target_pieces), len(source_pieces))
+    assert weights.cross is not None and weights.cross.shape == (1, 2, 2, len(target_pieces), len(source_pieces))
 
 
 class Counted:

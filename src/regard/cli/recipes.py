@@ -42,7 +42,7 @@ def recipes(
 
 
 def list_recipes(as_json: bool) -> None:
-    """Name, purpose, size and data of each."""
+    """Name, task, kind of model and purpose of each; as JSON with all that is asked for most."""
     from regard.recipe import load_recipe, shipped_recipes
 
     found = [(path, load_recipe(path)) for path in shipped_recipes()]
@@ -50,6 +50,8 @@ def list_recipes(as_json: bool) -> None:
         {
             "name": path.stem,
             "about": recipe.about,
+            "task": recipe.task,
+            "kind": recipe.model.kind,
             "model": recipe.model.summary,
             "data": ", ".join(map(str, recipe.data.train)),
             "steps": recipe.training.max_steps,
@@ -60,8 +62,8 @@ def list_recipes(as_json: bool) -> None:
         result_json(rows)
         return
     table(
-        ("name", "about", "model", "data"),
-        [[str(row[key]) for key in ("name", "about", "model", "data")] for row in rows],
+        ("name", "task", "model", "about"),
+        [[str(row[key]) for key in ("name", "task", "kind", "about")] for row in rows],
     )
     result("regard train NAME trains one; regard recipes NAME prints its file.")
 
@@ -98,16 +100,21 @@ def setting_rows() -> Iterator[dict[str, str]]:
 
     owners: dict[tuple[str, ...], list[str]] = {}
     for task, recipe in RECIPES.items():
-        for setting, owner, field in all_settings(recipe, task):
-            row = (setting, kind_text(field.annotation), default_text(field), field.description or "")
+        for setting, owner, field, meaning in all_settings(recipe, task):
+            row = (setting, kind_text(field.annotation), default_text(field), meaning)
             owners.setdefault(row, []).append(owner)
     for (setting, kind, default, meaning), among in owners.items():
         of = "" if set(among) >= set(RECIPES) else ", ".join(dict.fromkeys(among))
         yield {"setting": setting, "of": of, "type": kind, "default": default, "meaning": meaning}
 
 
-def all_settings(settings: "type[Settings]", owner: str, prefix: str = "") -> "Iterator[tuple[str, str, FieldInfo]]":
-    """Every setting with its full name and the task, or the kind of model, that it belongs to."""
+def all_settings(
+    settings: "type[Settings]", owner: str, prefix: str = ""
+) -> "Iterator[tuple[str, str, FieldInfo, str]]":
+    """Every setting with its full name, the task or the kind of model that it belongs to, and what it means.
+
+    The kind itself means what its settings say of themselves.
+    """
     from regard.config import Settings, members
 
     for name, field in settings.model_fields.items():
@@ -116,7 +123,7 @@ def all_settings(settings: "type[Settings]", owner: str, prefix: str = "") -> "I
             kinds = " | ".join(get_args(form.model_fields["kind"].annotation)) if len(forms) > 1 else owner
             yield from all_settings(form, kinds, f"{prefix}{name}.")
         if not forms:
-            yield f"{prefix}{name}", owner, field
+            yield f"{prefix}{name}", owner, field, field.description or (settings.__doc__ or "").splitlines()[0]
         for part in get_args(field.annotation):  # a list of corpora
             if isinstance(part, type) and issubclass(part, Settings) and name == "train":
                 yield from all_settings(part, owner, f"{prefix}{name}.")

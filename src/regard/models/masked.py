@@ -53,6 +53,10 @@ class MaskedSettings(TransformerSettings):
         return self.max_length if self.positions != "learned" else min(self.max_length, self.max_positions - 1)
 
     @property
+    def bounded_by(self) -> str:
+        return "max_length" if self.longest == self.max_length else "max_positions"
+
+    @property
     def summary(self) -> str:
         return f"masked {super().summary}"
 

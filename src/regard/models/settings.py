@@ -17,6 +17,11 @@ class ModelSettings(Settings):
         return None
 
     @property
+    def bounded_by(self) -> str:
+        """The setting that `longest` follows from."""
+        return "max_positions"
+
+    @property
     def joint(self) -> bool:
         """Whether source and target must share one vocabulary."""
         return False

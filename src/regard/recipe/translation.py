@@ -33,15 +33,17 @@ class TranslationRecipe(Recipe):
         """Refuse what contradicts itself across groups, before anything is computed."""
         if self.model.joint and not self.text.joint:
             raise ValueError('model.tie = "all" needs text.joint = true; else write model.tie = "output"')
-        if isinstance(self.model, MaskedSettings) != (self.decoding.search == "mask_predict"):
+        masked = isinstance(self.model, MaskedSettings)
+        if masked != (self.decoding.search == "mask_predict"):
             raise ValueError(
-                f'decoding.search = "{self.decoding.search}" does not suit model.kind = "{self.model.kind}": '
-                "mask_predict is for masked models, and the other searches are for all others"
+                f'decoding.search = "{self.decoding.search}" does not suit model.kind = "{self.model.kind}"; '
+                + ('write decoding = { search = "mask_predict" }' if masked else "mask_predict is for kind = masked alone")
             )
         if self.model.longest is not None and self.model.longest < self.data.max_length:
             raise ValueError(
-                f"model.max_positions = {self.model.longest} is shorter than data.max_length = "
-                f"{self.data.max_length}; write a larger model.max_positions or a smaller data.max_length"
+                f"model.{self.model.bounded_by} bounds sentences to {self.model.longest} tokens, fewer than "
+                f"data.max_length = {self.data.max_length}; write a larger model.{self.model.bounded_by} or a smaller "
+                "data.max_length"
             )
         if self.data.max_length > self.training.batch_tokens:
             raise ValueError(

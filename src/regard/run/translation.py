@@ -96,13 +96,13 @@ class TranslationRun(Run, task="translation"):
 
     def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
         """Learned positions end somewhere; what goes beyond them has no likelihood."""
-        bound = self.recipe.model.longest
+        bound, name = self.recipe.model.longest, self.recipe.model.bounded_by
         longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
         if bound is not None and longest > bound:
             raise UserError(
-                f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.max_positions is "
-                f"{bound}",
-                'shorten or remove it, or train with model.positions = "sinusoidal"',
+                f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.{name} is {bound}",
+                f"shorten or remove it, train with a larger model.{name}"
+                + (' or with model.positions = "sinusoidal"' if name == "max_positions" else ""),
             )
 
     def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
