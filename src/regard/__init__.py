@@ -12,45 +12,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.attention import MultiHeadAttention, attend
+    from regard.attention import Glance, MultiHeadAttention, attend
     from regard.config import Settings
     from regard.decoding import DecodingSettings, Hypothesis, beam_search, greedy_search, sample
     from regard.errors import UserError
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
-    from regard.models import Transformer, TransformerSettings
+    from regard.models import Convolutional, MaskedTransformer, RecurrentModel, Transformer, TransformerSettings
     from regard.recipe import Recipe, load_recipe
     from regard.run import Evaluation, Run, Translator, Writer, evaluate, train
     from regard.tasks import Prediction, Translation
     from regard.text import TextSettings, Vocabulary, train_vocabulary
     from regard.training import Checkpoints, TrainingSettings, average_checkpoints, fit
-    from regard.viz import curve, heatmap, write_report
+    from regard.viz import curve, heatmap, heatmap_svg, write_report
 
 __version__ = "0.1.0"
 
 HOMES = {
-    "regard.attention": ("MultiHeadAttention", "attend"),
+    "regard.attention": ("Glance", "MultiHeadAttention", "attend"),
     "regard.config": ("Settings",),
     "regard.decoding": ("DecodingSettings", "Hypothesis", "beam_search", "greedy_search", "sample"),
     "regard.errors": ("UserError",),
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
-    "regard.models": ("Transformer", "TransformerSettings"),
+    "regard.models": ("Convolutional", "MaskedTransformer", "RecurrentModel", "Transformer", "TransformerSettings"),
     "regard.recipe": ("Recipe", "load_recipe"),
     "regard.run": ("Evaluation", "Run", "Translator", "Writer", "evaluate", "train"),
     "regard.tasks": ("Prediction", "Translation"),
     "regard.text": ("TextSettings", "Vocabulary", "train_vocabulary"),
     "regard.training": ("Checkpoints", "TrainingSettings", "average_checkpoints", "fit"),
-    "regard.viz": ("curve", "heatmap", "write_report"),
+    "regard.viz": ("curve", "heatmap", "heatmap_svg", "write_report"),
 }
 """Where each public name lives."""
 
 __all__ = [
     "Checkpoints",
+    "Convolutional",
     "DecodingSettings",
     "Evaluation",
+    "Glance",
     "Hypothesis",
+    "MaskedTransformer",
     "MultiHeadAttention",
     "Prediction",
     "Recipe",
+    "RecurrentModel",
     "Run",
     "Score",
     "Settings",
@@ -76,6 +80,7 @@ __all__ = [
     "fit",
     "greedy_search",
     "heatmap",
+    "heatmap_svg",
     "load_recipe",
     "sample",
     "ter",

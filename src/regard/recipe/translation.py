@@ -37,7 +37,11 @@ class TranslationRecipe(Recipe):
         if masked != (self.decoding.search == "mask_predict"):
             raise ValueError(
                 f'decoding.search = "{self.decoding.search}" does not suit model.kind = "{self.model.kind}"; '
-                + ('write decoding = { search = "mask_predict" }' if masked else "mask_predict is for kind = masked alone")
+                + (
+                    'write decoding = { search = "mask_predict" }'
+                    if masked
+                    else "mask_predict is for kind = masked alone"
+                )
             )
         if self.model.longest is not None and self.model.longest < self.data.max_length:
             raise ValueError(
