@@ -76,6 +76,20 @@ def test_attention_that_knows_makes_no_error_and_is_found(knowing: Any) -> None:
     assert len(others) == LAYERS * HEADS - 1 and min(others) > 0.3
 
 
+def test_what_a_model_puts_before_the_source_is_no_word(knowing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = study(knowing, gold("numbers", "test"), 5)
+    words = next(align(knowing, [next(builtin.pairs("numbers", "test"))], Plane(2, 1)))
+    bare = knowing.task.attentions
+
+    def headed(*given: Any) -> Any:
+        columns, rows, weights = bare(*given)
+        return columns, rows, Attentions(cross=torch.nn.functional.pad(weights.cross, (1, 0)))
+
+    monkeypatch.setattr(knowing.task, "attentions", headed)
+    assert study(knowing, gold("numbers", "test"), 5) == plain
+    assert next(align(knowing, [next(builtin.pairs("numbers", "test"))], Plane(2, 1))) == words
+
+
 def test_a_head_that_looks_at_the_end_links_nothing(knowing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def only_the_end(pair: AlignedPair, src: list[int], tgt: list[int]) -> np.ndarray:
         weights = np.zeros((len(tgt) + 1, len(src) + 1))

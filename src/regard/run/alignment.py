@@ -188,7 +188,10 @@ def judge(translator: Translator, pair: AlignedPair, src: list[int], tgt: list[i
 
 
 def cross_attention(translator: Translator, source: str, target: str) -> tuple[tuple[list[int], list[int]], Array]:
-    """The pieces of both sides, as many as the model takes, and (L, H, T or T + 1, S + 1): the ends come last."""
+    """The pieces of both sides, as many as the model takes, and (L, H, T or T + 1, S + 1): the ends come last.
+
+    What a model puts before the source, as masked ones do the LENGTH token, is no word and is left out.
+    """
     task, room = translator.task, translator.task.max_source - 1
     src, tgt = task.src_vocabulary.encode(source)[:room], task.tgt_vocabulary.encode(target)[:room]
     weights = task.attentions(translator.models[0], source, tgt)[2].cross
@@ -197,7 +200,7 @@ def cross_attention(translator: Translator, source: str, target: str) -> tuple[t
             f"{translator.run.folder} has no attention from target to source: {translator.run.recipe.model.summary}",
             "align with a run whose model has one",
         )
-    return (src, tgt), weights[0].double().cpu().numpy()
+    return (src, tgt), weights[0, ..., -(len(src) + 1) :].double().cpu().numpy()
 
 
 def all_planes(weights: Array) -> Array:

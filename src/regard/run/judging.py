@@ -170,7 +170,6 @@ def picture(
         return told
     cross = weights.cross[0].double().cpu().numpy()
     chosen = all_planes(cross)[plane_names(cross).index(plane)]
-    columns = columns[-chosen.shape[1] :]  # a masked model's source begins with its length, which nobody looks at
     return {**told, "rows": rows, "columns": columns, "weights": np.round(chosen, 3).tolist()}
 
 

@@ -25,7 +25,7 @@ from regard.run.train import train
 from regard.run.translator import Translator
 from regard.training import TrainingSettings
 
-RESULT, FORMAT = "ladder.json", 1
+RESULT, FORMAT = "ladder.json", 2
 SHARED = ("data", "text")  # rungs with the same of these read the same tokens
 
 
@@ -182,7 +182,7 @@ def climb_one(ladder: Ladder, rung: Rung, seed: int, say: Say) -> dict[str, Any]
         "rung": rung.name,
         "seed": seed,
         "model": recipe.model.summary,
-        "settings": list(rung.settings) + ladder.own.get(rung.name, []),
+        "settings": ladder.flight.settings(rung, ladder.base.model) + ladder.own.get(rung.name, []),
         **training_facts(folder),
         **JUDGES[recipe.task](folder, ladder.base.data.valid, ladder.test, ladder.measuring, rung.readings),
     }
