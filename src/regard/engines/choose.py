@@ -27,7 +27,7 @@ def is_plain(settings: ModelSettings) -> bool:
 
 def readable(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
     """Our searches over a model, or over several that vote; a model that fills in masked words has its own."""
-    if isinstance(steppers[0], MaskedTransformer):
+    if any(isinstance(stepper, MaskedTransformer) for stepper in steppers):
         if len(steppers) > 1:
             raise UserError("masked models write all words at once and cannot vote", "give one run")
         return MaskPredict(steppers[0], symbols, device)

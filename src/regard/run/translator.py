@@ -5,6 +5,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -48,7 +49,7 @@ class Translator:
                     f"{other.folder} and {self.run.folder} have different vocabularies and cannot vote on one text",
                     "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
                 )
-        self.task: Translation = self.run.task()
+        self.task: Translation = task_for_all(runs)
         self.engine: Engine = self._engine(engine, quantization or "int8")
 
     @classmethod
@@ -115,6 +116,13 @@ class Translator:
             None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
         return attention_maps(rows, columns, encoder, decoder, cross, start=self.task.start)
+
+
+def task_for_all(runs: Sequence[TranslationRun]) -> Translation:
+    """The task of the first run, with sentences no longer than every one of them has room for."""
+    tasks = [run.task() for run in runs]
+    bounds = [task.max_target for task in tasks if task.max_target is not None]
+    return replace(tasks[0], max_source=min(task.max_source for task in tasks), max_target=min(bounds, default=None))
 
 
 def refuse_disagreeing(runs: int, precision: str, engine: str, quantization: str | None) -> None:
