@@ -120,9 +120,19 @@ def test_another_run_starts_from_its_words_vocabulary_and_weights(run: Path) -> 
     assert f"regard evaluate {run} --checkpoint averaged" in averaged.out
 
 
+def test_a_run_that_read_its_text_otherwise_or_learnt_another_task_is_nothing_to_start_from(
+    run: Path, trained: Path
+) -> None:
+    recipe, folder = run.parent / "small.toml", run.parent / "otherwise"
+    said = refused("train", recipe, f"start_from={run}", "data.unknown_below=0", "-o", folder)
+    assert "was trained with data.unknown_below=2" in said
+    assert "learnt another task: translation" in refused("train", recipe, f"start_from={trained}", "-o", folder)
+
+
 def test_what_does_not_suit_a_language_model_is_refused(run: Path, trained: Path) -> None:
     assert "--beam is for translators" in refused("evaluate", run, "--beam", "3")
     assert "--against is for translators" in refused("evaluate", run, "--against", run)
+    assert "--engine is for translators" in refused("evaluate", run, "--engine", "readable")
     assert "is no language model: its task is translation" in refused("generate", trained, "a")
     assert "its task is language" in refused("translate", run, stdin="a\n")
     assert "no such file" in refused("evaluate", run, "--file", "nowhere.txt")
@@ -130,6 +140,9 @@ def test_what_does_not_suit_a_language_model_is_refused(run: Path, trained: Path
     assert "data.bptt = 12" in refused("train", recipe, "training.batch_tokens=8", "-o", run.parent / "new")
     assert "training.r_drop is for translators" in refused(
         "train", recipe, "training.r_drop=1.0", "-o", run.parent / "new"
+    )
+    assert 'write decoding.search = "sample"' in refused(
+        "train", recipe, "decoding.search=mask_predict", "-o", run.parent / "new"
     )
     assert "write a larger model.max_positions" in refused(
         "train", recipe, 'model={kind="transformer",positions="learned",max_positions=8}', "-o", run.parent / "new"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.config import build
+from regard.config import apply_overrides, build
 from regard.errors import UserError
 from regard.recipe import TranslationRecipe
 from regard.run import Run, train
@@ -55,6 +55,16 @@ def test_what_does_not_fit_is_named(first: Run, tmp_path: Path) -> None:
     model = dict(size="tiny", d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1, tie="output")
     with pytest.raises(UserError, match=r"write text\.joint=true model\.tie=all$"):
         train(recipe(tmp_path, start_from=str(first.folder), text=apart, model=model), tmp_path / "z", say=print)
+
+
+def test_a_model_of_another_kind_is_named_as_it_can_be_written(first: Run, tmp_path: Path) -> None:
+    recurrent = dict(kind="recurrent", d_model=8, d_embedding=8)
+    begun = recipe(tmp_path, start_from=str(first.folder), model=recurrent)
+    with pytest.raises(UserError, match="to start from, is another") as refusal:
+        train(begun, tmp_path / "x", say=lambda text: None)
+    written = refusal.value.remedy.removeprefix("write ").strip("'")
+    again = apply_overrides(begun.model_dump(exclude_none=True), [written])
+    assert train(build(TranslationRecipe, again, "test"), tmp_path / "x", say=lambda text: None).outcome.step == 3
 
 
 def test_moved_data_is_no_other_data(first: Run, tmp_path: Path) -> None:

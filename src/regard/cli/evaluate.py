@@ -79,6 +79,7 @@ def evaluate(
 
     if isinstance(opened := Run.open(run), LanguageRun):
         refuse_translators_options(against=against, src=text.src, tgt=text.tgt, report=report, **search.changes())
+        refuse_translators_options(engine=model.engine != "torch", quantization=model.quantization)
         evaluate_text(opened, text.on, text.file, asdict(model), output, as_json)
         return
     evaluate_translation(run, text, search, model, against, tokenize, output, report, as_json)

@@ -35,6 +35,8 @@ class LanguageRecipe(Recipe):
         """Refuse what contradicts itself across groups, before anything is computed."""
         if self.text.dropout:
             raise ValueError("text.dropout is for translators; write text.dropout = 0.0")
+        if self.decoding.search == "mask_predict":
+            raise ValueError('mask_predict is for translators of kind masked; write decoding.search = "sample"')
         if self.training.r_drop:
             raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
         if self.model.longest is not None and self.model.longest < self.data.bptt:

@@ -65,6 +65,16 @@ class LanguageRun(Run, task="language"):
             (self.folder / WORDS).unlink(missing_ok=True)
         return super().begun_anew(recipe)
 
+    def refuse_other_start(self) -> None:
+        """Also, rare words are replaced in both runs or in neither: the other's words are the ones that are known."""
+        super().refuse_other_start()
+        theirs = self.start.recipe.data.unknown_below if self.start is not None else self.recipe.data.unknown_below
+        if bool(theirs) != bool(self.recipe.data.unknown_below):
+            raise UserError(
+                f"{self.recipe.start_from}, to start from, was trained with data.unknown_below={theirs}",
+                f"write data.unknown_below={theirs}",
+            )
+
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         self.refuse_other_start()
         data = self.recipe.data
@@ -86,7 +96,7 @@ class LanguageRun(Run, task="language"):
         if not data.unknown_below or (path.exists() and self.start is None):
             return
         if self.start is not None:
-            known = self.start.reading.known or frozenset()  # type: ignore[attr-defined]
+            known = self.start.reading.known  # type: ignore[attr-defined]
         else:
             known = count_known(data.train, data.folder, data.unknown_below)
             say(f"{len(known):,} words are seen {data.unknown_below} times or more")

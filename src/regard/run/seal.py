@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.files import digest, read_json, write_json
-from regard.recipe import Recipe
+from regard.recipe import Recipe, to_toml
 
 SEAL = "seal.json"
 SEALED_GROUPS = ("text", "model")
@@ -53,13 +53,24 @@ def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
 
     Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
     """
-    there, here = theirs.model.model_dump(), ours.model.model_dump()
+    if theirs.task != ours.task:
+        raise UserError(
+            f"{folder}, to start from, learnt another task: {theirs.task}", f"start from a run of task {ours.task}"
+        )
+    there, here = theirs.model.model_dump(exclude_none=True), ours.model.model_dump()
     fixed = [name for name in there if name != "size" and not name.endswith("dropout")]
-    differing = [f"model.{name}={there[name]}" for name in fixed if here.get(name) != there[name]]
+    differing = [f"model.{name}={_written(there[name])}" for name in fixed if here.get(name) != there[name]]
+    if there["kind"] != here["kind"]:  # the settings of another kind go with it
+        differing = ["'model={" + ", ".join(to_toml({name: there[name]}) for name in fixed) + "}'"]
     if theirs.text.joint != ours.text.joint:
         differing.insert(0, f"text.joint={str(theirs.text.joint).lower()}")
     if differing:
         raise UserError(f"the model of {folder}, to start from, is another", f"write {' '.join(differing)}")
+
+
+def _written(value: Any) -> str:
+    """A setting as it is written behind its name on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _sealed(content: Any) -> tuple[dict[str, Any], dict[str, str]]:
