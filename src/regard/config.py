@@ -115,6 +115,8 @@ def _explain(settings: type[Settings], problem: Any) -> str:
         groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
         close = nearest(key, [*sorted(groups), *names])
         return f"{key}: there is no such setting; " + (f"did you mean {close}?" if close else LISTED)
+    if kind == "too_short":
+        return f"{key}: must name at least one"
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "union_tag_not_found":

@@ -95,6 +95,15 @@ def test_an_unknown_setting_is_answered_with_the_nearest(recipe: Path) -> None:
     assert "regard recipes --settings lists them all" in refused("train", recipe, "qqq=1")
 
 
+def test_a_setting_of_another_kind_of_model_says_whose_it_is(recipe: Path) -> None:
+    said = refused("train", recipe, 'model={kind="recurrent", size="tiny", sise="tiny"}')
+    assert "model.size: is for kind = transformer or masked, not recurrent; leave it out" in said
+    assert "model.sise: there is no such setting" in said
+    said = refused("train", recipe, 'model={kind="masked", size="tiny"}', "decoding.search=greedy")
+    assert 'write decoding = { search = "mask_predict" }' in said
+    assert "data.valid: must name at least one" in refused("train", recipe, "data.valid=[]")
+
+
 def test_a_setting_of_the_wrong_type(recipe: Path) -> None:
     said = refused("train", recipe, "model.num_heads=many", "training.clip=-1")
     assert "2 settings cannot be used" in said

@@ -121,6 +121,7 @@ def test_every_setting_is_explained() -> None:
     assert rows["decoding.max_length"]["default"] == "not set"
     assert rows["training.tensorboard"] | {"meaning": ""} == {
         "setting": "training.tensorboard",
+        "of": "",
         "type": "true | false",
         "default": "false",
         "meaning": "",

@@ -22,9 +22,9 @@ def align(
     model: ModelOptions,
     sentences: Annotated[int, typer.Option(metavar="N", min=1, help="How many sentences are measured.")] = 200,
     layer: Annotated[
-        int | None, typer.Option(metavar="N", help="Read links off this layer, from 1 [the best].")
+        int | None, typer.Option(metavar="N", min=1, help="Read links off this layer, from 1 [the best].")
     ] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="And this head, from 1 [their mean].")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", min=1, help="And this head, from 1 [their mean].")] = None,
     by: Annotated[str, typer.Option(metavar="words|pieces", help="What --output links.")] = "words",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the links of all sentences, a line each: 0-0 1-2.")

@@ -61,7 +61,7 @@ def ladder(
     numbers = seeds_of(seeds)
     folder = folder or Path("runs") / f"ladder-{load_recipe(recipe).name}"
     climbed = open_ladder(recipe, settings or [], folder, steps, minutes, Measuring(engine=engine))
-    wanted = climbed.flight.find([name.strip() for name in rungs.split(",")] if rungs else ())
+    wanted = climbed.flight.find([name.strip() for name in rungs.split(",") if name.strip()] if rungs else ())
     say(f"{len(wanted)} rungs, {len(numbers)} seed{'s' * (len(numbers) > 1)}, in {folder}")
     try:
         failures = climb(climbed, wanted, numbers, say)

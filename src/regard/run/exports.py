@@ -31,7 +31,7 @@ def ctranslate2_engine(
     if not is_plain(run.recipe.model):
         raise UserError(
             f"CTranslate2 cannot run this model: {run.recipe.model.summary}",
-            "choose the engine torch; it runs Transformers whose parts are the usual ones",
+            "choose the engine torch, which runs every model; CTranslate2 has Transformers of the usual parts alone",
         )
     path = run.checkpoints.resolve(checkpoint)  # which finds the weights to be as their sum says
     made_of = {

@@ -40,6 +40,7 @@ from regard.training import (
 from regard.training.log import METRICS
 
 RECIPE, STORES = "recipe.toml", "store"
+MOST_NAMED = 8  # runs, to somebody who mistook one
 
 # Groups of settings that a run's weights and data depend on: these may not change when it goes on.
 FIXED = ("task", "start_from", "text", "model", "data")
@@ -81,7 +82,7 @@ class Run:
             near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
             raise UserError(
                 f"{folder}: {what}",
-                f"runs near it: {', '.join(map(str, near))}" if near else "regard train RECIPE makes one",
+                f"runs near it: {', '.join(map(str, near[:MOST_NAMED]))}" if near else "regard train RECIPE makes one",
             )
         recipe = build_recipe(read_toml(folder / RECIPE), str(folder / RECIPE))
         return cls.kinds[recipe.task](folder, recipe)
