@@ -105,6 +105,7 @@ def test_climbing_measures_everything_once(tmp_path: Path, monkeypatch: pytest.M
         assert row.values["tokens"][0] > 4 * 100 and min(row.values["seconds"]) > 0
     assert [len(row.values["aer"]) for row in page.rows] == [0, 2, 2], "no attention, no alignment"
     assert page.rows[2].values["tokens"] == page.rows[1].values["tokens"], "one budget"
+    assert "d_model = 16" in page.rows[0].settings and "WIDTH" not in page.rows[0].settings
     assert [len(gallery.pictures) for gallery in page.galleries] == [3, 3]
     assert page.galleries[0].pictures[0].blind and page.galleries[0].pictures[1].weights is not None
     assert page.judged and page.facts["seeds"] == "1, 2"
