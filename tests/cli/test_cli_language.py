@@ -126,6 +126,8 @@ def test_a_run_that_read_its_text_otherwise_or_learnt_another_task_is_nothing_to
     recipe, folder = run.parent / "small.toml", run.parent / "otherwise"
     said = refused("train", recipe, f"start_from={run}", "data.unknown_below=0", "-o", folder)
     assert "was trained with data.unknown_below=2" in said
+    said = refused("train", recipe, f"start_from={run}", 'model={kind="ngram"}', "-o", folder)
+    assert "an n-gram is counted, and begins with nothing" in said
     assert "learnt another task: translation" in refused("train", recipe, f"start_from={trained}", "-o", folder)
 
 
@@ -133,6 +135,7 @@ def test_what_does_not_suit_a_language_model_is_refused(run: Path, trained: Path
     assert "--beam is for translators" in refused("evaluate", run, "--beam", "3")
     assert "--against is for translators" in refused("evaluate", run, "--against", run)
     assert "--engine is for translators" in refused("evaluate", run, "--engine", "readable")
+    assert "its task is language" in refused("evaluate", trained, "--against", run)
     assert "is no language model: its task is translation" in refused("generate", trained, "a")
     assert "its task is language" in refused("translate", run, stdin="a\n")
     assert "no such file" in refused("evaluate", run, "--file", "nowhere.txt")

@@ -25,6 +25,14 @@ def test_a_trained_run_says_what_to_type_next_and_it_works(trained: Path) -> Non
     assert f"regard evaluate {trained}\n" in again.out
 
 
+def test_attention_is_offered_where_there_is_some(recipe: Path, tmp_path: Path) -> None:
+    model = 'model={kind="recurrent", decoder="plain", d_model=8, d_embedding=8, layers=1}'
+    few = ("training.max_steps=2", "training.warmup=1", "training.monitor=loss")
+    assert "regard inspect" not in regard("train", recipe, model, *few, "-o", tmp_path / "plain").out
+    refusal = refused("inspect", tmp_path / "plain", "one two")
+    assert "has no attention to show" in refusal
+
+
 def test_it_has_learnt_what_it_was_shown(trained: Path) -> None:
     lines = sentences()[:TRAIN_SHARE]
     result = regard("translate", trained, stdin="\n".join(lines))

@@ -76,6 +76,7 @@ def test_a_setting_may_be_for_one_rung_alone(tmp_path: Path) -> None:
 def test_shorter_training_warms_up_and_validates_sooner(tmp_path: Path) -> None:
     training = small(tmp_path, steps=10).base.training
     assert (training.max_steps, training.warmup, training.validate_every, training.log_every) == (10, 2, 10, 2)
+    assert small(tmp_path, steps=1).base.training.warmup == 0
     values = {"training": {"validate_every": 5}}
     assert set(ladder.shorter(values, 100)) == {"training.warmup=20", "training.log_every=20"}, (
         "the defaults are longer"

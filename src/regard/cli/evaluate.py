@@ -98,8 +98,11 @@ def evaluate_translation(
 ) -> None:
     """Translate, score, and compare or draw if that is asked for."""
     from regard.files import refuse_unwritable
+    from regard.run.translation import open_translation
     from regard.viz import write_report
 
+    if against is not None:
+        open_translation(against)  # what cannot be compared with is said before the work, not after it
     translator = model.load(run)
     name, corpora, root = text.corpora(translator.run)
     changes = search.changes()

@@ -128,8 +128,9 @@ def what_next(run: "Run") -> str:
         "next:",
         f"  echo {example} | regard translate {folder}",
         f"  regard evaluate {folder}{'' if run.recipe.data.test else ' --on valid'}",
-        f"  regard inspect {folder} {example}",
     ]
+    if run.recipe.model.attends:
+        lines.append(f"  regard inspect {folder} {example}")
     if any(corpus.dialogue for corpus in run.recipe.data.train):
         lines.insert(1, f"  regard chat {folder}")
     return "\n".join(lines)

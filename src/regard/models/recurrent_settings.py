@@ -71,6 +71,10 @@ class RecurrentSettings(ModelSettings):
         return self
 
     @property
+    def attends(self) -> bool:
+        return self.attention != "none"
+
+    @property
     def joint(self) -> bool:
         return self.tie == "all"
 

@@ -22,6 +22,11 @@ class ModelSettings(Settings):
         return "max_positions"
 
     @property
+    def attends(self) -> bool:
+        """Whether anything looks at anything: otherwise there is no attention to show."""
+        return True
+
+    @property
     def joint(self) -> bool:
         """Whether source and target must share one vocabulary."""
         return False

@@ -9,6 +9,7 @@ from regard.data.texts import TextDataSettings
 from regard.decoding import DecodingSettings
 from regard.models.language import LanguageModelSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
+from regard.models.ngram import NGramSettings
 from regard.recipe.base import Recipe
 from regard.training import TrainingSettings
 
@@ -33,6 +34,8 @@ class LanguageRecipe(Recipe):
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
+        if self.start_from and isinstance(self.model, NGramSettings):
+            raise ValueError('an n-gram is counted, and begins with nothing; write start_from = ""')
         if self.text.dropout:
             raise ValueError("text.dropout is for translators; write text.dropout = 0.0")
         if self.decoding.search == "mask_predict":

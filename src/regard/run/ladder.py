@@ -111,9 +111,9 @@ def open_ladder(
 def shorter(values: Table, steps: int) -> Iterator[str]:
     """What must be shorter when training is."""
     training = values.get("training", {})
-    for name, share in (("warmup", 5), ("validate_every", 1), ("log_every", 5)):
+    for name, share, least in (("warmup", 5, 0), ("validate_every", 1, 1), ("log_every", 5, 1)):
         if training.get(name, TrainingSettings.model_fields[name].default) > steps // share:
-            yield f"training.{name}={max(1, steps // share)}"
+            yield f"training.{name}={max(least, steps // share)}"
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class TranslationRun(Run, task="translation"):
             raise UserError(
                 f"{', '.join(map(str, corpora))} holds a sentence of {longest:,} tokens, and model.{name} is {bound}",
                 f"shorten or remove it, train with a larger model.{name}"
-                + (' or with model.positions = "sinusoidal"' if name == "max_positions" else ""),
+                + (' or with model.positions = "sinusoidal"' if hasattr(self.recipe.model, "positions") else ""),
             )
 
     def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
