@@ -136,6 +136,15 @@ def test_more_steps_go_on_where_it_stopped_and_are_another_ladder(tmp_path: Path
     assert steps == sorted(steps) and min(steps) <= 4, "the first steps were not trained again"
 
 
+def test_what_was_trained_longer_is_not_judged_as_if_it_were_not(tmp_path: Path) -> None:
+    wanted = find_rungs(["bahdanau"])
+    longer, shorter = small(tmp_path, steps=6), small(tmp_path, steps=4)
+    assert climb(longer, wanted, [1], quiet) == []
+    (failure,) = climb(shorter, wanted, [1], quiet)
+    assert "was trained 6 steps already, more than 4" in failure.reason
+    assert results(shorter) == [] and results(longer)[0]["steps"] == 6
+
+
 def test_a_rung_that_fails_stops_nobody(tmp_path: Path) -> None:
     found = small(tmp_path, "bahdanau:model.nonsense=1")
     failures = climb(found, find_rungs(["bahdanau", "convolutional"]), [1], quiet)

@@ -65,7 +65,7 @@ def ladder(
     say(f"{len(wanted)} rungs, {len(numbers)} seed{'s' * (len(numbers) > 1)}, in {folder}")
     try:
         failures = climb(climbed, wanted, numbers, say)
-    except Interrupted as stop:
+    except (Interrupted, KeyboardInterrupt) as stop:
         say(f"stopped; the same command goes on with {folder}")
         raise typer.Exit(INTERRUPTED) from stop
     leave(climbed, failures, as_json)

@@ -177,6 +177,11 @@ def climb_one(ladder: Ladder, rung: Rung, seed: int, say: Say) -> dict[str, Any]
     trained = train(recipe, folder, resume=(folder / RECIPE).exists(), say=lambda _: None)
     if trained.outcome.reason == "interrupted":
         raise Interrupted
+    if trained.outcome.step > recipe.training.max_steps:
+        raise UserError(
+            f"{folder} was trained {trained.outcome.step:,} steps already, more than {recipe.training.max_steps:,}",
+            "write as many --steps, or climb in another --folder",
+        )
     return {
         "made_of": made_of(ladder, rung, seed),
         "rung": rung.name,
