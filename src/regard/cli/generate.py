@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, RunFolder
+from regard.cli.options import AsJson, RunFolder, WeightOptions
 from regard.cli.screen import result, to_json
 from regard.cli.translate import STANDARD, asked, lines_of
 
@@ -17,18 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class WriterOptions:
-    """Which weights, and where they compute."""
-
-    checkpoint: Annotated[
-        str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
-    ] = "best"
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto (a GPU if there is one), cpu, cuda, cuda:1.")] = (
-        "auto"
-    )
-    precision: Annotated[
-        str, typer.Option(metavar="fp32|bf16|auto", help="bf16 is faster on a GPU and a little less exact.")
-    ] = "fp32"
+class WriterOptions(WeightOptions):
+    """The same for a language model."""
 
     def load(self, run: str) -> "Writer":
         """Open the run."""

@@ -63,7 +63,7 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class WeightOptions:
     """Which weights, and where they compute."""
 
     checkpoint: Annotated[
@@ -75,6 +75,12 @@ class ModelOptions:
     precision: Annotated[
         str, typer.Option(metavar="fp32|bf16|auto", help="bf16 is faster on a GPU and a little less exact.")
     ] = "fp32"
+
+
+@dataclass(frozen=True)
+class ModelOptions(WeightOptions):
+    """The same for a translator, which several engines execute."""
+
     engine: Annotated[
         str,
         typer.Option(
