@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 3
     "engines": {"config", "attention", "layers", "models", "decoding"},
     "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training", "engines"},
+    "exchange": {"text", "models"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5
