@@ -156,6 +156,11 @@ def test_what_was_trained_here_is_read_there(tmp_path: Path) -> None:
     write_bert(tmp_path / "bert", model.settings, model.state_dict(), vocabulary)
     other = transformers.BertForPreTraining.from_pretrained(tmp_path / "bert").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
+    with pytest.raises(ValueError, match=r"bert\.words\.weight is no weight of a BERT of these settings"):
+        write_bert(tmp_path / "other", BertSettings(), model.state_dict())
+    with pytest.raises(ValueError, match="the model has 40 words, the vocabulary 39"):
+        write_bert(tmp_path / "other", model.settings, model.state_dict(), BertVocabulary(vocabulary.entries[:-1]))
+    assert not (tmp_path / "other").exists()
     given = tokenizer("a B c", "d é", return_tensors="pt")
     read = vocabulary.input(vocabulary.cut("a B c"), vocabulary.cut("d é"))
     assert given.input_ids[0].tolist() == read.ids and given.token_type_ids[0].tolist() == read.segments

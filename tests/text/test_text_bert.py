@@ -187,6 +187,9 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match=r"vocab\.txt is damaged"):
         BertVocabulary.load_entries(path)
+    (tmp_path / "vocab.txt.xz").write_bytes(b"no archive")
+    with pytest.raises(UserError, match=r"vocab\.txt\.xz cannot be read"):
+        BertVocabulary.load_entries(tmp_path / "vocab.txt.xz")
     other = json.loads(vocabulary().to_json())
     for content in ("{", "[]", json.dumps(other | {"normalizer": {"type": "NFC"}}), json.dumps({"model": 3})):
         path.write_text(content)

@@ -91,8 +91,8 @@ def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
     path = folder / WEIGHTS
     found = with_modern_names(read_weights(path))
     refuse_untied(found, path)
-    weights = {}
-    for name, shape in shapes(settings, vocabulary).items():
+    weights, expected = {}, shapes(settings, vocabulary)
+    for name, shape in expected.items():
         key = their_name(name)
         tensor = found.pop(key, None)
         if tensor is not None and tensor.shape != shape:
@@ -102,7 +102,7 @@ def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
             )
         if tensor is not None:
             weights[name] = tensor.float()
-    refuse_incomplete(weights, shapes(settings, vocabulary), path)
+    refuse_incomplete(weights, expected, path)
     if unknown := [key for key in found if key not in IMPLIED]:
         raise UserError(
             f"{path} holds {len(unknown)} weights that BERT has not, the first is {unknown[0]}",
@@ -118,6 +118,9 @@ def write_bert(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already", "name a folder that does not exist yet")
     words = len(weights["bert.words.weight"])
+    expected = shapes(settings, words)
+    if strange := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
+        raise ValueError(f"{strange[0]} is no weight of a BERT of these settings, or has another shape there")
     if vocabulary is not None and len(vocabulary) != words:
         raise ValueError(f"the model has {words} words, the vocabulary {len(vocabulary)}")
     theirs = {their_name(name): tensor.detach().cpu().contiguous() for name, tensor in weights.items()}

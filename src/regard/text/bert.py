@@ -13,6 +13,8 @@ piece remembers where in the text it stood. The names of the special symbols, wr
 """
 
 import json
+import lzma
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Any, Literal
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
-from regard.files import nearest_file, open_binary, write_text
+from regard.files import open_binary, write_text
 from regard.text.vocabulary import refuse_surrogates
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -225,8 +227,8 @@ def reading(path: Path, make: Callable[[str], BertVocabulary]) -> BertVocabulary
     try:
         with open_binary(path) as stream:
             return make(stream.read().decode("utf-8"))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}", nearest_file(path)) from error
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "fetch it again") from error
     except (ValueError, AttributeError, TypeError) as error:  # a UnicodeDecodeError and bad JSON are ValueErrors too
         raise UserError(
             f"{path} is damaged or is no vocabulary of BERT: {error}",
