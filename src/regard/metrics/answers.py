@@ -1,4 +1,4 @@
-"""Exact match and F1 of short answers, as SQuAD counts them (Rajpurkar et al. 2016, section 6.1; 2018, section 4).
+"""Exact match and F1 of short answers, as SQuAD counts them (Rajpurkar et al. 2016, section 6.1; and 2018).
 
     exact match   100 if the answer is one of the gold answers, word for word, else 0
     F1            the best over the gold answers of  2 same / (words of the answer + words of the gold answer)
@@ -10,8 +10,8 @@ nothing is left, "The", is as empty as none.
 
 These are the numbers of the official evaluate-v2.0.py, and of evaluate-v1.1.py where every question has an answer. They
 are made for English: other languages keep their articles, and a text without blanks is one word, so that F1 is exact
-match there. The official script of MLQA (Lewis et al. 2020, section 5), which knows the articles of seven languages and
-cuts Chinese into characters, gives other numbers, and so does any that drops more than the 32 signs of ASCII.
+match there. The official script of MLQA (Lewis et al. 2020), which knows the articles of other languages, drops the
+punctuation of all scripts and not only of ASCII, and cuts Chinese into characters, gives other numbers.
 """
 
 import re

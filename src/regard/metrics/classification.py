@@ -4,17 +4,17 @@
     recall       R = right / gold                    of what is of a class, the share that was found
     F1           2 P R / (P + R) = 2 right / (found + gold)              (van Rijsbergen 1979, chapter 7)
     micro        right, found and gold summed over the classes, then P, R and F1
-    macro        P, R and F1 of each class, then their means             (Sokolova and Lapalme 2009, table 3)
+    macro        P, R and F1 of each class, then their means
 
     Matthews     (n c - sum_k p_k t_k) / sqrt((n^2 - sum_k p_k^2) (n^2 - sum_k t_k^2))
                  n examples, c of them right; p_k were said to be of class k, t_k are. For two classes it is the
-                 correlation of Matthews 1975; for more, the R_K of Gorodkin 2004, equation 8, in counts.
+                 correlation of Matthews 1975; for more, the R_K of Gorodkin 2004, in counts.
     Pearson      r = sum_i (x_i - mean x) (y_i - mean y) / sqrt(sum_i (x_i - mean x)^2 sum_i (y_i - mean y)^2)
     Spearman     Pearson's r of the ranks; equal values share the mean of the ranks they take up
 
-Macro F1 is the mean of the classes' F1, not the F1 of the means, which is higher and rewards guessing (Opitz and Burst
-2019). All values are percentages, correlations too, as the tables of GLUE show them. What divides by nothing is 0: no
-class was found, there is none, or a constant correlates with anything.
+Macro F1 is the mean of the classes' F1, not the F1 of the mean P and R, which is never lower and goes by the same name
+(Opitz and Burst 2019). All values are percentages, correlations too, as the tables of GLUE show them. What divides by
+nothing is 0: the precision of a class never found, the recall of one that is not there, the correlation of a constant.
 """
 
 import math

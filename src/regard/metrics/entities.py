@@ -3,12 +3,12 @@
     Ada    Lovelace  met  Babbage  in  London
     B-PER  I-PER     O    B-PER    O   B-LOC        ->   (PER, 0, 2), (PER, 3, 4), (LOC, 5, 6)
 
-BIO, or IOB2 (Tjong Kim Sang and Veenstra 1999, section 2): B-x begins an entity of type x, I-x goes on with it, O is
-outside. An entity counts as right when type, first and last word all are, and not at all otherwise (CoNLL-2003, Tjong
-Kim Sang and De Meulder 2003, section 2.3).
+BIO, or IOB2 (Tjong Kim Sang and Veenstra 1999): B-x begins an entity of type x, I-x goes on with it, O is outside. An
+entity counts as right when type, first and last word all are, and not at all otherwise (CoNLL-2003, Tjong Kim Sang and
+De Meulder 2003, section 2).
 
-A tagger that decides word by word also writes an I-x that goes on with nothing. Two readings of it are in use, those of
-the package seqeval and the same numbers as its own:
+A tagger that decides word by word also writes an I-x that goes on with nothing. Two readings of it are in use,
+and the scores by either are those of the package seqeval:
 
     entities          it begins an entity, as conlleval has it and seqeval does unless told otherwise
     strict_entities   it belongs to none: seqeval's mode="strict", scheme=IOB2
