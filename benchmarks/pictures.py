@@ -126,7 +126,7 @@ class Studio:
 
     def masked(self) -> str:
         """How often a model that writes all words at once is right after a few passes."""
-        rows = [row for row in self.ladder["rows"] if "T = " in row["title"]]
+        rows = [row for row in self.ladder["rows"] if "T\u00a0=" in row["title"]]
         bars = {row["title"]: {"exact match, %": row["exact"][0]} for row in rows}
         return bars_svg(bars, "Numbers written without a fault after T passes, %")
 
@@ -152,7 +152,9 @@ class Studio:
 
     def errors(self) -> str:
         """The alignment error rate of every rung that has attention."""
-        bars = {row["title"].split(", T = ")[0]: {"AER": row["aer"][0]} for row in self.ladder["rows"] if row["aer"]}
+        bars = {
+            row["title"].split(", T\u00a0=")[0]: {"AER": row["aer"][0]} for row in self.ladder["rows"] if row["aer"]
+        }
         return bars_svg(bars, "Alignment error rate, on 200 numbers of the test")
 
     def rungs(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from regard.files import read_json
-from regard.run.ladder import RESULT, Failure, Ladder
+from regard.run.ladder import FORMAT, RESULT, Failure, Ladder
 from regard.run.rungs import Rung
 from regard.training.console import duration
 from regard.viz.ladder import Gallery, LadderPage, Picture, Row
@@ -30,7 +30,8 @@ def results(ladder: Ladder) -> list[Result]:
     """Everything in the folder that was measured as this ladder measures, whoever did it, in the order of the rungs."""
     found: list[Result] = [read_json(path) for path in sorted(ladder.folder.glob(f"*/{RESULT}"))]
     order = {rung.name: place for place, rung in enumerate(ladder.flight.rungs)}
-    ours = [result for result in found if result["made_of"]["ladder"] == ladder.mark and result["rung"] in order]
+    alike = {"format": str(FORMAT), "ladder": ladder.mark}
+    ours = [result for result in found if alike.items() <= result["made_of"].items() and result["rung"] in order]
     return sorted(ours, key=lambda result: (order[result["rung"]], result["seed"]))
 
 
