@@ -11,11 +11,10 @@ The first term is cross-entropy as ever. In the second a place is made likelier 
 expected. Words before t cannot depend on s_t, and b_t may be anything that does not: leaving those out and taking this
 away change no expectation, only how much a single draw strays from it. The sum minimised has that gradient:
 
-    cross-entropy + sum_t [ -rho (R_t - b_t) log p(s_t)  -  eta H(s_t)  +  mu/2 (R_t - b_t)^2 ]
+    cross-entropy + sum_t [ -rho (R_t - b_t) log p(s_t)  -  eta H(s_t)  +  1/2 (R_t - b_t)^2 ]
 
 with R_t - b_t a plain number in the first and b_t learning in the last. The entropy H keeps attention from settling on
-one place before it knows better. mu scales the gradient of the baseline and of nothing else: small, so that it does not
-rule the length of the whole gradient, by which all of it is clipped.
+one place before it knows better.
 
 rho and eta are lambda_r and lambda_e of the paper, which does not give them; the values are those of the authors'
 program. gamma = 1 is the equation above. A place matters most to the word it was drawn for, and the words after it are
@@ -35,7 +34,7 @@ from torch import Tensor
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import AT_ONCE
 
-STRENGTH, ENTROPY, DISCOUNT, REGRESSION = 0.1, 0.002, 0.5, 0.01  # rho, eta, gamma, mu
+STRENGTH, ENTROPY, DISCOUNT = 0.1, 0.002, 0.5  # rho, eta, gamma
 
 
 class Choices(Protocol):
@@ -61,7 +60,6 @@ def reinforced(
     strength: float = STRENGTH,
     entropy: float = ENTROPY,
     discount: float = DISCOUNT,
-    regression: float = REGRESSION,
     ignore: int = 0,
 ) -> Loss:
     """`loss` of hidden (B, T, D) and weight (V, D), and where places were drawn, what teaches those who drew them.
@@ -75,8 +73,7 @@ def reinforced(
     labels = labels.repeat(passes, 1)
     rewards = log_likelihoods(hidden, weight, labels, ignore)
     surprise = returns(rewards, discount) - choices.baseline
-    each = -strength * surprise.detach() * choices.log_p - entropy * choices.entropy
-    each = each + regression / 2 * surprise.square()
+    each = surprise.square() / 2 - strength * surprise.detach() * choices.log_p - entropy * choices.entropy
     return Loss(found.sum + (each * (labels != ignore)).sum() / passes, found.count, found.nll)
 
 
