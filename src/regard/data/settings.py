@@ -9,17 +9,29 @@ from regard.config import Field, Settings
 from regard.data.corpora import Corpus
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, (dict, Corpus)) else value
+def as_list(value: Any) -> Any:
+    """One table stands for a list of one."""
+    return [value] if isinstance(value, (dict, Settings)) else value
 
 
-Corpora = Annotated[list[Corpus], BeforeValidator(_as_list)]
+Corpora = Annotated[list[Corpus], BeforeValidator(as_list)]
 
 
-class DataSettings(Settings):
-    """The corpora to train, validate and test on, and the filters for training pairs."""
+class SourceSettings(Settings):
+    """What the data of every task has: a place, and processes that tokenise it."""
 
     root: str = Field(default=".", description="relative paths below are relative to this folder")
+    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0 means one for each core")
+
+    @property
+    def folder(self) -> Path:
+        """`root` as a path."""
+        return Path(self.root).expanduser()
+
+
+class DataSettings(SourceSettings):
+    """The corpora to train, validate and test on, and the filters for training pairs."""
+
     train: Corpora = Field(min_length=1, description="corpora to learn from; one table or a list of them")
     valid: Corpora = Field(min_length=1, description="corpora to choose the best checkpoint by; nothing is left out")
     test: Corpora = Field(default=[], description="corpora for the final score; nothing is left out")
@@ -40,11 +52,5 @@ class DataSettings(Settings):
         description="leave out training pairs whose sides are equal; off, since names and numbers are rightly copied, "
         "but crawled text is full of untranslated sentences that teach a model to copy",
     )
-    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0 means one for each core")
     src_lang: str = Field(default="", description="the source language's name, for display only")
     tgt_lang: str = Field(default="", description="the target language's name, for display only")
-
-    @property
-    def folder(self) -> Path:
-        """`root` as a path."""
-        return Path(self.root).expanduser()

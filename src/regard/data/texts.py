@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, model_validator
 
@@ -18,6 +18,7 @@ from regard.config import Field, Settings
 from regard.data import builtin
 from regard.data.corpora import read_lines
 from regard.data.digests import Digests
+from regard.data.settings import SourceSettings, as_list
 from regard.files import open_binary
 
 UNKNOWN = "<unk>"
@@ -47,17 +48,12 @@ class Text(Settings):
         return self.file or f"{self.builtin} ({self.part}, {self.side})"
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, (dict, Text)) else value
+Texts = Annotated[list[Text], BeforeValidator(as_list)]
 
 
-Texts = Annotated[list[Text], BeforeValidator(_as_list)]
-
-
-class TextDataSettings(Settings):
+class TextDataSettings(SourceSettings):
     """The texts to train, validate and test on, how they are read and how far a gradient looks back."""
 
-    root: str = Field(default=".", description="relative paths below are relative to this folder")
     train: Texts = Field(min_length=1, description="texts to learn from; one table or a list of them")
     valid: Texts = Field(min_length=1, description="texts to choose the best checkpoint by")
     test: Texts = Field(default=[], description="texts for the final score")
@@ -73,12 +69,6 @@ class TextDataSettings(Settings):
         description=f"words (what stands between blanks) seen fewer times than this in the training text become the "
         f"word {UNKNOWN} everywhere; 0 keeps them",
     )
-    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0 means one for each core")
-
-    @property
-    def folder(self) -> Path:
-        """`root` as a path."""
-        return Path(self.root).expanduser()
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import Padded, Tokens
 from regard.decoding import DecodingSettings, Hypothesis, Symbols
 from regard.decoding.grouping import groups_by_length
 from regard.decoding.hypothesis import DEAD, refuse_nan
+from regard.engines.searching import lined_up
 from regard.errors import UserError
 from regard.models.masked import MaskedTransformer
 
@@ -115,7 +115,7 @@ class MaskPredict:
         settings: DecodingSettings,
     ) -> list[list[Hypothesis]]:
         """A text of every length tried for each sentence; texts of like length are filled in together."""
-        src, given = Padded.of(*self._lined_up(sources)), Padded.of(*self._lined_up(prefixes))
+        src, given = (Padded.of(*lined_up(rows, self.symbols.pad, self.device)) for rows in (sources, prefixes))
         memory, length = self.model.encode(src)
         least = torch.tensor([len(prefix) for prefix in prefixes], device=self.device)
         most = least + torch.tensor(limits, device=self.device) - 1  # a limit counts the end symbol
@@ -145,12 +145,6 @@ class MaskPredict:
             return self.model.predict(Tokens(target, layout), memory, src)
 
         return mask_predict(predict, words, free, iterations, self.symbols)
-
-    def _lined_up(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """The ids (B, S), filled up with padding, and their lengths (B,)."""
-        ids = [torch.tensor(row, dtype=torch.long) for row in rows]
-        padded = pad_sequence(ids, batch_first=True, padding_value=self.symbols.pad)
-        return padded.to(self.device), torch.tensor([len(row) for row in rows], device=self.device)
 
 
 def likeliest_lengths(log_p: Tensor, least: Tensor, most: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

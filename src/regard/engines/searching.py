@@ -38,7 +38,7 @@ class Searching:
             with torch.inference_mode():
                 answers = decode(
                     self.stepper,
-                    Padded.of(*self._lined_up([sources[i] for i in group])),
+                    Padded.of(*lined_up([sources[i] for i in group], self.symbols.pad, self.device)),
                     torch.tensor([limits[i] for i in group], device=self.device),
                     self.symbols,
                     settings,
@@ -49,8 +49,8 @@ class Searching:
                 found[index] = hypotheses
         return found
 
-    def _lined_up(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """The ids (B, S), filled up with padding, and their lengths (B,)."""
-        rows = [torch.tensor(source, dtype=torch.long) for source in sources]
-        ids = pad_sequence(rows, batch_first=True, padding_value=self.symbols.pad)
-        return ids.to(self.device), torch.tensor([len(row) for row in rows], device=self.device)
+
+def lined_up(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows of ids as one rectangle (B, S), filled up with padding, and their lengths (B,)."""
+    ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=pad)
+    return ids.to(device), torch.tensor([len(row) for row in rows], device=device)

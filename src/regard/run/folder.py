@@ -10,6 +10,7 @@ evaluations/*.json, *.html       what was measured and drawn afterwards
 exports/                         the model in the format of other programs (see run/exports.py)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.config import read_toml
+from regard.data.arrays import made_from
 from regard.errors import UserError
 from regard.files import write_text, writing
 from regard.recipe import Recipe, build_recipe
@@ -51,7 +53,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(ABC):
     """One folder and its recipe. What only a task knows is in its subclass, which names the task it is for."""
 
     folder: Path
@@ -125,21 +127,33 @@ class Run:
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder / "checkpoints", keep=self.recipe.training.keep)
 
+    @abstractmethod
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         """Vocabularies and stores, made once and by one process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def steps(self, world: World) -> Steps[Any]:
         """The batches of training from any step on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def training_task(self, world: World) -> Task[Any]:
         """What is learnt, with the data it is validated on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def new_model(self) -> Any:
         """A model with fresh weights, whatever run it starts from."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def store(self, part: str, progress: Progress | None = None) -> Any:
+        """The tokenised text of "train", "valid" or "test"."""
+
+    def prepared(self, part: str, say: Say, progress: Progress | None = None) -> Any:
+        """The same, and a word if it is not what this run was trained with so far."""
+        before = made_from(self.folder / STORES / part)
+        store = self.store(part, progress)
+        if before not in (None, store.fingerprint) and self.checkpoints.all():
+            say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")
+        return store
 
     def suited(self, world: World) -> World:
         """The world as this model uses it."""

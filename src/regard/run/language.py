@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from regard.data.arrays import made_from
 from regard.data.columns import Columns, Stretch, StretchStep
 from regard.data.prefetch import prefetch
 from regard.data.streams import Stream, open_or_build_stream
@@ -83,10 +82,7 @@ class LanguageRun(Run, task="language"):
         self.make_vocabulary(VOCABULARY, self.recipe.text, lines, say)
         self.seal(VOCABULARY, *([WORDS] if data.unknown_below else []))
         for part in ("train", "valid"):
-            before = made_from(self.folder / STORES / part)
-            text = self.store(part, progress)
-            if before not in (None, text.fingerprint) and self.checkpoints.all():
-                say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")
+            text: Stream = self.prepared(part, say, progress)
             say(f"{part}: {len(text):,} tokens, {text.words:,} words, {text.lines:,} lines")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 

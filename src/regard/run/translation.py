@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from regard.data.arrays import made_from
 from regard.data.batching import Batches, Padding, Step
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.dropout import DroppingStore, open_or_build_dropout
@@ -54,10 +53,7 @@ class TranslationRun(Run, task="translation"):
         src, tgt = self.vocabularies
         pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
         for part in ("train", "valid"):
-            before = made_from(self.folder / STORES / part)
-            store = self.store(part, progress)
-            if before not in (None, store.fingerprint) and self.checkpoints.all():
-                say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")
+            store: Store = self.prepared(part, say, progress)
             if part == "train":
                 say(store.report.table())
             say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
