@@ -1,0 +1,130 @@
+"""Pooling: one vector s for an input, from the vectors h_1 .. h_L of its tokens.
+
+    first       s = h_1                               [CLS], which every layer before let look at the others
+    mean        s = 1 / L sum_i h_i
+    max         s_d = max_i h_id                      for each component d the token that shows it most
+    attention   u_i = tanh(W h_i + b)                 Yang et al. 2016, equations 5 to 7
+                a_i = softmax_i(u_i^T u)
+                s   = sum_i a_i h_i
+
+Attention is what it is in a translator, with one difference: nobody asks. The query u is a weight, "what is the
+informative word?" asked of every input alike, and learnt. Tokens are pooled within their own input, in 32 bits at
+least; padding has no part in it.
+
+B inputs, T tokens, N packed tokens, D model; `*` is (B, T) padded or (N,) packed, with room for B inputs.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Layout, Packed, Padded
+from regard.models.bert import firsts
+
+Pooling = Literal["first", "mean", "max", "attention"]
+
+
+class Pooler(nn.Module):
+    """h (*, D) -> s (B, D)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        raise NotImplementedError
+
+
+class First(Pooler):
+    """s = h_1."""
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return firsts(h, layout)
+
+
+class Mean(Pooler):
+    """s = 1 / L sum_i h_i."""
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return (totals(exact(h), layout) / lengths(layout)[:, None].clamp(min=1)).to(h.dtype)
+
+
+class Max(Pooler):
+    """s_d = max_i h_id."""
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return largest(h, layout)
+
+
+class AttentivePooler(Pooler):
+    """a_i = softmax_i(tanh(W h_i + b)^T u), s = sum_i a_i h_i."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, d_model))[0])
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return totals(self.weights(h, layout)[..., None] * exact(h), layout).to(h.dtype)
+
+    def weights(self, h: Tensor, layout: Layout) -> Tensor:
+        """a: h (*, D) -> (*), which add up to one over each input."""
+        return softmax_within(torch.tanh(self.key(h)) @ self.query, layout)
+
+
+POOLERS: dict[str, type[Pooler]] = {"first": First, "mean": Mean, "max": Max, "attention": AttentivePooler}
+
+
+def softmax_within(scores: Tensor, layout: Layout) -> Tensor:
+    """exp(e_i) / sum_j exp(e_j) over the tokens j of i's input: (*) -> (*), 0 where there is no token."""
+    e = exact(scores).masked_fill(~real(layout), -torch.inf)[..., None]
+    grown = (e - spread(largest(e.detach(), layout), layout)).exp()  # the largest of an input is 1: a sum is no less
+    return (grown / spread(totals(grown, layout).clamp(min=1), layout))[..., 0]
+
+
+def totals(x: Tensor, layout: Layout) -> Tensor:
+    """The sum over each input: (*, D) -> (B, D), 0 for one without tokens.
+
+    A stream is added up from beginning to end by whoever owns the input, so the same every time; adding as tokens
+    happen to arrive would be as fast on a GPU, and different in the last digit.
+    """
+    if isinstance(layout, Packed):
+        return torch.segment_reduce(x, "sum", offsets=layout.offsets, axis=0, unsafe=True, initial=0)
+    return x.masked_fill(~real(layout)[..., None], 0).sum(dim=1)
+
+
+def largest(x: Tensor, layout: Layout) -> Tensor:
+    """The largest over each input, component by component: (*, D) -> (B, D), 0 for one without tokens."""
+    x = x.masked_fill(~real(layout)[..., None], -torch.inf)
+    if isinstance(layout, Packed):
+        nothing = x.new_full((len(layout.offsets) - 1, x.size(1)), -torch.inf)
+        found = nothing.scatter_reduce(0, layout.rows[:, None].expand_as(x), x, "amax")
+    else:
+        found = x.amax(dim=1)
+    return found.masked_fill(found == -torch.inf, 0)
+
+
+def spread(y: Tensor, layout: Layout) -> Tensor:
+    """To each token what belongs to its input: (B, D) -> broadcastable to (*, D)."""
+    return y[layout.rows] if isinstance(layout, Packed) else y[:, None]
+
+
+def lengths(layout: Layout) -> Tensor:
+    """(B,) tokens of each input."""
+    if isinstance(layout, Packed):
+        return layout.offsets.diff()
+    assert isinstance(layout, Padded)
+    return layout.lengths
+
+
+def real(layout: Layout) -> Tensor:
+    """(*): False where a rectangle or a stream is filled up."""
+    if isinstance(layout, Packed):
+        return torch.arange(len(layout.rows), device=layout.rows.device) < layout.offsets[-1]
+    assert isinstance(layout, Padded)
+    return layout.real
+
+
+def exact(x: Tensor) -> Tensor:
+    """In 32 bits at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
