@@ -10,7 +10,7 @@ from tests.training.toy import toy_settings
 from regard.config import build
 from regard.errors import UserError
 from regard.training import TrainingSettings, build_schedule
-from regard.training.schedule import constant, cosine, inverse_sqrt, paper
+from regard.training.schedule import constant, cosine, inverse_sqrt, linear, paper
 from regard.training.settings import improves
 
 modest = settings(deadline=None, max_examples=50, derandomize=True, database=None)
@@ -33,7 +33,8 @@ def test_paper_base_model_peaks_where_it_should() -> None:
 @modest
 @given(step, st.integers(0, 8000))
 def test_no_schedule_exceeds_its_peak(step: int, warmup: int) -> None:
-    for rate in (inverse_sqrt(step, 3e-4, warmup), cosine(step, 3e-4, warmup, 50_000), constant(step, 3e-4, warmup)):
+    bounded = (cosine(step, 3e-4, warmup, 50_000), linear(step, 3e-4, warmup, 50_000))
+    for rate in (inverse_sqrt(step, 3e-4, warmup), constant(step, 3e-4, warmup), *bounded):
         assert 0 <= rate <= 3e-4
 
 
@@ -44,11 +45,14 @@ def test_shapes() -> None:
     assert cosine(100, 1e-3, 100, 1100) == 1e-3
     assert math.isclose(cosine(600, 1e-3, 100, 1100), 5e-4)
     assert cosine(1100, 1e-3, 100, 1100) == cosine(5000, 1e-3, 100, 1100) == 0
+    assert linear(100, 1e-3, 100, 1100) == linear(0, 1e-3, 0, 1000) == 1e-3
+    assert math.isclose(linear(50, 1e-3, 100, 1100), 5e-4) and math.isclose(linear(850, 1e-3, 100, 1100), 2.5e-4)
+    assert linear(1100, 1e-3, 100, 1100) == linear(5000, 1e-3, 100, 1100) == 0
     assert constant(1, 1e-3, 0) == constant(10, 1e-3, 10) == 1e-3
     assert math.isclose(constant(5, 1e-3, 10), 5e-4)
 
 
-@pytest.mark.parametrize("name", ["paper", "inverse_sqrt", "cosine", "constant"])
+@pytest.mark.parametrize("name", ["paper", "inverse_sqrt", "cosine", "constant", "linear"])
 @pytest.mark.parametrize("warmup", [0, 1, 30])
 def test_every_schedule_can_be_built(name: str, warmup: int) -> None:
     schedule = build_schedule(toy_settings(schedule=name, warmup=warmup), d_model=64)
@@ -60,6 +64,7 @@ def test_every_schedule_can_be_built(name: str, warmup: int) -> None:
     [
         ({"schedule": "cosine"}, "learning_rate = 0.0005"),
         ({"schedule": "cosine", "learning_rate": 1e-3, "max_steps": 100}, "warmup"),
+        ({"schedule": "linear", "learning_rate": 1e-3, "max_steps": 100}, "'linear'; write a smaller warmup"),
         ({"max_steps": 0}, "max_steps"),
         ({"max_stepz": 5}, "did you mean max_steps"),
         ({"keep": 0}, "keep"),

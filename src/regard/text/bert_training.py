@@ -1,7 +1,7 @@
 """Learning the pieces of a BERT: WordPiece (Schuster and Nakajima 2012), as far as it is known how the authors did it.
 
     count the words      cleaned and cut as `BertVocabulary` will clean and cut them
-    begin with           the special symbols, [PAD] first, and every character, as it begins a word and as it goes on: ##so
+    begin with           the special symbols, [PAD] first, and every character, as it begins a word and as it ##goes on
     again and again      make one piece of the two neighbours that are met most often, until there are enough
 
 The authors published their vocabularies but not the program that learnt them. This is the one everybody learns BERT's

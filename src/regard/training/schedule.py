@@ -28,6 +28,13 @@ def cosine(step: int, peak: float, warmup: int, max_steps: int) -> float:
     return peak * (1 + math.cos(math.pi * progress)) / 2
 
 
+def linear(step: int, peak: float, warmup: int, max_steps: int) -> float:
+    """A linear rise to `peak`, then a linear fall to zero at `max_steps` (Devlin et al. 2018, section A.2)."""
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0.0, (max_steps - step) / max(1, max_steps - warmup))
+
+
 def constant(step: int, peak: float, warmup: int) -> float:
     """peak · min(1, step / warmup)."""
     return peak * min(1.0, step / max(warmup, 1))
@@ -43,5 +50,7 @@ def build_schedule(settings: TrainingSettings, d_model: int) -> Schedule:
             return partial(inverse_sqrt, peak=rate, warmup=warmup)
         case "cosine":
             return partial(cosine, peak=rate, warmup=warmup, max_steps=settings.max_steps)
+        case "linear":
+            return partial(linear, peak=rate, warmup=warmup, max_steps=settings.max_steps)
         case "constant":
             return partial(constant, peak=rate, warmup=warmup)

@@ -7,7 +7,7 @@ from pydantic import model_validator
 from regard.config import Field, Settings
 
 # Metrics that improve by falling; every other metric improves by rising.
-LOWER_IS_BETTER = frozenset({"loss", "nll", "perplexity", "word_perplexity", "bits_per_character", "ter"})
+LOWER_IS_BETTER = frozenset({"loss", "nll", "perplexity", "word_perplexity", "bits_per_character", "ter", "masked_perplexity"})
 
 
 class TrainingSettings(Settings):
@@ -22,7 +22,7 @@ class TrainingSettings(Settings):
     batch_tokens: int = Field(4096, gt=0, description="tokens of one optimizer step, over all processes together")
     accumulation: int = Field(1, gt=0, description="parts a process computes one after another to save memory")
 
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] = Field(
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
         "paper", description="how the learning rate moves; paper is equation 3 of Vaswani et al. 2017"
     )
     learning_rate: float = Field(
@@ -59,10 +59,10 @@ class TrainingSettings(Settings):
                 f"learning_rate is the highest rate of schedule = {self.schedule!r} and {self.learning_rate} would "
                 "diverge; write one like learning_rate = 0.0005"
             )
-        if self.schedule == "cosine" and self.warmup >= self.max_steps:
+        if self.schedule in ("cosine", "linear") and self.warmup >= self.max_steps:
             raise ValueError(
-                f"warmup = {self.warmup} leaves nothing of max_steps = {self.max_steps} for schedule = 'cosine'; "
-                "write a smaller warmup"
+                f"warmup = {self.warmup} leaves nothing of max_steps = {self.max_steps} for schedule = "
+                f"{self.schedule!r}; write a smaller warmup"
             )
         return self
 
