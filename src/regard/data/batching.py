@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.data.arrays import Array, Rows
 from regard.data.collate import Batch, collate_rows
-from regard.data.packing import PackedBatch, Packing
+from regard.data.packing import Packing
 from regard.errors import UserError
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
@@ -37,11 +37,10 @@ class Epochs(Protocol):
     def at_epoch(self, epoch: int) -> Examples: ...
 
 
-class Form(Protocol):
-    """How sentences become batches."""
+class FormOf(Protocol):
+    """What becomes a form once it knows the lengths and how many parts share a step."""
 
-    def plan(self, src_lengths: Array, tgt_lengths: Array, seed: int, epoch: int) -> list[Array]: ...
-    def collate(self, sources: Rows, targets: Rows) -> Any: ...
+    def of(self, src_lengths: Array, tgt_lengths: Array, batch_tokens: int, parts: int) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _cut(order: Array, longest: Array, batch_tokens: int) -> list[Array]:
 class Step:
     """One rank's share of a step, and the size of the whole step over all ranks."""
 
-    micro: Sequence[Batch | PackedBatch]
+    micro: Sequence[Any]
     """A batch for each accumulation."""
     count: int
     """Target tokens of the step, by which its loss is divided."""
@@ -132,7 +131,7 @@ class Batches:
         rank: int = 0,
         world_size: int = 1,
         accumulation: int = 1,
-        form: type[Padding] | type[Packing] = Padding,
+        form: "type[Padding] | type[Packing] | FormOf" = Padding,
     ) -> None:
         """`batch_tokens` bounds a global batch, which is split into `world_size * accumulation` parts."""
         if batch_tokens < 1:
@@ -142,7 +141,7 @@ class Batches:
         self._mine = range(rank * accumulation, (rank + 1) * accumulation)
         self._starts = [0]
         first = epochs.at_epoch(0)
-        self._form: Form = form.of(first.src_lengths, first.tgt_lengths, batch_tokens, self._parts)
+        self._form: Any = form.of(first.src_lengths, first.tgt_lengths, batch_tokens, self._parts)
         self._current = self._plan(0, first)
 
     def batch(self, step: int) -> Step:
@@ -151,8 +150,7 @@ class Batches:
         _, examples, plan = self._current
         indices = plan[step - self._starts[epoch]]
         micro = [self._part(examples, indices, part) for part in self._mine]
-        count = int(examples.tgt_lengths[indices].sum())
-        return Step(micro, count, count + int(examples.src_lengths[indices].sum()), epoch)
+        return Step(micro, *self.measure(examples, indices), epoch)
 
     def epoch(self, step: int) -> int:
         """The epoch a step belongs to.
@@ -187,8 +185,14 @@ class Batches:
         """Every so-many-th example of the batch; where there are fewer than parts, one that asks for nothing."""
         share = indices[part :: self._parts]
         if len(share) == 0:
-            return self._collate(examples, indices[:1]).silenced()
-        return self._collate(examples, share)
+            return self.collate(examples, indices[:1]).silenced()
+        return self.collate(examples, share)
 
-    def _collate(self, examples: Examples, indices: Array) -> Any:
+    def measure(self, examples: Examples, indices: Array) -> tuple[int, int]:
+        """How much is asked in a step, and how many tokens it has."""
+        count = int(examples.tgt_lengths[indices].sum())
+        return count, count + int(examples.src_lengths[indices].sum())
+
+    def collate(self, examples: Examples, indices: Array) -> Any:
+        """One part's examples as the form has them."""
         return self._form.collate(examples.sources(indices), examples.targets(indices))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from regard.config import Field, Settings, nearest
-from regard.decoding import DecodingSettings
 from regard.models import ModelSettings
 from regard.runtime import RuntimeSettings
 from regard.text import TextSettings
@@ -36,7 +35,6 @@ class Recipe(Settings):
     text: TextSettings = TextSettings()
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
-    decoding: DecodingSettings = DecodingSettings()
     runtime: RuntimeSettings = RuntimeSettings()
 
     @model_validator(mode="after")

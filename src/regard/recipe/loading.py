@@ -8,9 +8,16 @@ from regard.config import Table, apply_overrides, build, nearest, read_toml
 from regard.errors import UserError
 from regard.recipe.base import Recipe
 from regard.recipe.language import LanguageRecipe
+from regard.recipe.parsing import ParsingRecipe
 from regard.recipe.translation import TranslationRecipe
+from regard.recipe.understanding import UNDERSTANDING
 
-RECIPES: dict[str, type[Recipe]] = {"translation": TranslationRecipe, "language": LanguageRecipe}
+RECIPES: dict[str, type[Recipe]] = {
+    "translation": TranslationRecipe,
+    "language": LanguageRecipe,
+    "parsing": ParsingRecipe,
+    **{recipe.model_fields["task"].default: recipe for recipe in UNDERSTANDING},
+}
 """The recipe of each task."""
 
 
@@ -23,7 +30,23 @@ def build_recipe(values: Table, source: str) -> Recipe:
         raise UserError(
             f"{source}: task = {task!r} is none of {known}", f"did you mean {close}?" if close else "write one of them"
         )
-    return build(RECIPES[task], values, source)
+    return build(RECIPES[task], with_start(values), source)
+
+
+def with_start(values: Table) -> Table:
+    """The settings of the run to start from stand under one's own: the same model reads the same pieces.
+
+    Whoever wants another model names another kind; a run that is not there is complained of when it is opened.
+    """
+    path = Path(str(values.get("start_from", ""))).expanduser() / "recipe.toml"
+    if not values.get("start_from") or not path.is_file():
+        return values
+    theirs, merged = read_toml(path), dict(values)
+    for group in ("text", "model"):
+        there, here = theirs.get(group, {}), values.get(group, {})
+        if isinstance(here, dict) and here.get("kind", there.get("kind")) == there.get("kind"):
+            merged[group] = there | here
+    return merged
 
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Any:

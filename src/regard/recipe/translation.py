@@ -6,6 +6,7 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.settings import DataSettings
+from regard.decoding import DecodingSettings
 from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
 from regard.recipe.base import Recipe
 
@@ -18,6 +19,7 @@ class TranslationRecipe(Recipe):
     task: Literal["translation"] = Field("translation", description="what is learnt")
     data: DataSettings
     model: TranslationModelSettings = TransformerSettings()
+    decoding: DecodingSettings = DecodingSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -3,9 +3,12 @@
 from regard.run.evaluation import Evaluation, evaluate
 from regard.run.folder import Run
 from regard.run.language import LanguageRun
+from regard.run.parser import Parser
+from regard.run.parsing import ParsingRun
 from regard.run.train import train
 from regard.run.translation import TranslationRun
 from regard.run.translator import Translator
+from regard.run.understanding import UnderstandingRun
 from regard.run.writer import Writer
 
-__all__ = ["Evaluation", "LanguageRun", "Run", "TranslationRun", "Translator", "Writer", "evaluate", "train"]
+__all__ = ["Evaluation", "LanguageRun", "Parser", "ParsingRun", "Run", "TranslationRun", "Translator", "UnderstandingRun", "Writer", "evaluate", "train"]

@@ -32,6 +32,7 @@ from regard.training import (
     Outcome,
     Steps,
     Task,
+    TrainingSettings,
     build_log,
     build_schedule,
     fit,
@@ -62,9 +63,10 @@ class Run(ABC):
     kinds: ClassVar[dict[str, type["Run"]]] = {}
     """The runs of each task."""
 
-    def __init_subclass__(cls, task: str, **kwargs: Any) -> None:
+    def __init_subclass__(cls, task: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Run.kinds[task] = cls
+        if task:
+            Run.kinds[task] = cls
 
     @classmethod
     def create(cls, folder: Path, recipe: Recipe) -> Any:
@@ -159,9 +161,14 @@ class Run(ABC):
         """The world as this model uses it."""
         return world
 
+    def training_settings(self, world: World) -> TrainingSettings:
+        """How the run is trained, with all that only its data can say."""
+        settings: TrainingSettings = self.recipe.training
+        return settings
+
     def fit(self, world: World, log: Log | None = None) -> Outcome:
         """Train the run, which is prepared, from where it stopped."""
-        training, steps = self.recipe.training, self.steps(world)
+        training, steps = self.training_settings(world), self.steps(world)
         seed_everything(self.recipe.runtime.seed, "weights")
         model = place(self.first_model(), world)
         log = log or build_log(training, self.folder, world)

@@ -48,12 +48,12 @@ def refuse_changed(folder: Path, recipe: Recipe) -> None:
             )
 
 
-def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
+def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe, any_task: bool = False) -> None:
     """A run that starts from another's weights computes with them as they were trained; every other setting is named.
 
     Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
     """
-    if theirs.task != ours.task:
+    if theirs.task != ours.task and not any_task:
         raise UserError(
             f"{folder}, to start from, learnt another task: {theirs.task}", f"start from a run of task {ours.task}"
         )
@@ -62,7 +62,7 @@ def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
     differing = [f"model.{name}={_written(there[name])}" for name in fixed if here.get(name) != there[name]]
     if there["kind"] != here["kind"]:  # the settings of another kind go with it
         differing = ["'model={" + ", ".join(to_toml({name: there[name]}) for name in fixed) + "}'"]
-    if theirs.text.joint != ours.text.joint:
+    if getattr(theirs.text, "joint", None) != getattr(ours.text, "joint", None):
         differing.insert(0, f"text.joint={str(theirs.text.joint).lower()}")
     if differing:
         raise UserError(f"the model of {folder}, to start from, is another", f"write {' '.join(differing)}")

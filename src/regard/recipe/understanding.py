@@ -1,0 +1,127 @@
+"""The recipes of understanding: classes, numbers, tags, answers and choices, each from scratch or from a pretrained run."""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from regard.config import Field
+from regard.data.labelled.settings import AnsweringDataSettings, LabelledDataSettings
+from regard.models.reader_transformer import TransformerReaderSettings
+from regard.models.understanding import ReaderSettings
+from regard.recipe.base import Recipe
+from regard.text.bert_settings import BertTextSettings
+from regard.training import TrainingSettings
+
+
+class UnderstandingTrainingSettings(TrainingSettings):
+    """How a model of understanding is trained; the defaults are those of fine-tuning (Devlin et al. 2018, A.3)."""
+
+    max_epochs: float | None = Field(3.0, gt=0, description="stop after this many passes over the data, if sooner")
+    batch_examples: int = Field(32, gt=0, description="examples of one optimizer step, over all processes together")
+    batch_tokens: int = Field(
+        16_384, gt=0, description="a step of long examples has fewer of them: at most so many tokens"
+    )
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
+        "linear", description="how the learning rate moves; linear rises, then falls to zero at the end"
+    )
+    learning_rate: float = Field(5e-5, gt=0, description="the highest rate")
+    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises; 0 = by warmup_share")
+    warmup_share: float = Field(0.1, ge=0, lt=1, description="share of all steps over which the learning rate rises")
+    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Adam: decay of the mean of squared gradients")
+    adam_epsilon: float = Field(1e-8, gt=0, description="Adam: what keeps a division by zero away")
+    weight_decay: float = Field(
+        0.01, ge=0, description="0 is Adam; above it AdamW, on matrices only, never on norms and biases"
+    )
+    clip: float = Field(1.0, ge=0, description="longest gradient (global norm); longer ones are shortened; 0 = off")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability given away to wrong classes")
+    validate_every: int = Field(0, ge=0, description="steps between two validations; 0 = at the end of every epoch")
+    keep: int = Field(1, gt=0, description="newest checkpoints kept, beside the best one")
+
+    def settled(self, steps_in_epoch: int) -> Self:
+        """The same with everything counted in steps, now that the length of an epoch is known."""
+        steps = self.max_steps
+        if self.max_epochs is not None:
+            steps = max(1, min(steps, round(self.max_epochs * steps_in_epoch)))
+        return self.model_copy(
+            update={
+                "max_steps": steps,
+                "max_epochs": None,
+                "warmup": self.warmup or round(self.warmup_share * steps),
+                "validate_every": self.validate_every or steps_in_epoch,
+            }
+        )
+
+
+class UnderstandingRecipe(Recipe):
+    """A text in, something about it out."""
+
+    data: LabelledDataSettings
+    text: BertTextSettings = BertTextSettings()
+    model: ReaderSettings = TransformerReaderSettings()
+    training: UnderstandingTrainingSettings = UnderstandingTrainingSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def judge_by_the_usual(cls, values: Any) -> Any:
+        """The best checkpoint is chosen by the measure of the task, unless another is named."""
+        if not isinstance(values, dict) or not isinstance(values.get("training", {}), dict):
+            return values
+        return values | {"training": {"monitor": cls.monitors[-1]} | values.get("training", {})}
+
+    @model_validator(mode="after")
+    def agree(self) -> Self:
+        """Refuse what contradicts itself across groups, before anything is computed."""
+        if self.training.r_drop:
+            raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
+        if self.model.longest is not None and self.model.longest < self.data.max_length:
+            raise ValueError(
+                f"model.max_positions = {self.model.longest} is shorter than data.max_length = {self.data.max_length}; "
+                "write a smaller data.max_length"
+            )
+        if self.training.batch_tokens < self.data.max_length:
+            raise ValueError(
+                f"training.batch_tokens = {self.training.batch_tokens} is less than one text of data.max_length = "
+                f"{self.data.max_length} tokens; write a larger batch"
+            )
+        return self
+
+
+class ClassificationRecipe(UnderstandingRecipe):
+    """Of which class is a text, or a pair of texts?"""
+
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "f1", "matthews", "accuracy")
+    task: Literal["classification"] = Field("classification", description="what is learnt")
+
+
+class RegressionRecipe(UnderstandingRecipe):
+    """Which number belongs to a text, or a pair of texts?"""
+
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "pearson", "spearman")
+    task: Literal["regression"] = Field("regression", description="what is learnt")
+
+
+class TaggingRecipe(UnderstandingRecipe):
+    """Which tag belongs to each word?"""
+
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
+    task: Literal["tagging"] = Field("tagging", description="what is learnt")
+
+
+class AnsweringRecipe(UnderstandingRecipe):
+    """Which words of a passage answer a question?"""
+
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "exact", "f1")
+    task: Literal["answering"] = Field("answering", description="what is learnt")
+    data: AnsweringDataSettings
+
+
+class ChoiceRecipe(UnderstandingRecipe):
+    """Which of several continuations or answers is the right one?"""
+
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    task: Literal["choice"] = Field("choice", description="what is learnt")
+
+
+UNDERSTANDING: tuple[type[UnderstandingRecipe], ...] = (
+    ClassificationRecipe, RegressionRecipe, TaggingRecipe, AnsweringRecipe, ChoiceRecipe,
+)  # fmt: skip

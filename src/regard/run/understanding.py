@@ -1,0 +1,256 @@
+"""A run whose task is understanding: labelled examples, a reader of text, and what it says of it.
+
+tokenizer.json                   the vocabulary
+labels.json                      what can be said, in the order of the model's outputs
+store/train, store/valid         tokenised examples
+
+The reader begins with fresh weights, or with those of a run of any task of this family (`start_from`): one that was
+pretrained, imported, or fine-tuned to something else. The head begins anew unless the other run's says the same.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.data.batching import Step
+from regard.data.input_batching import InputBatches, InputPacking, InputPadding
+from regard.data.inputs import InputBatch, Inputs, open_or_build_inputs
+from regard.data.labelled import Parts, load_parts
+from regard.data.prefetch import prefetch
+from regard.errors import UserError
+from regard.files import read_json, write_json
+from regard.kernels import kernels_available
+from regard.models.understanding import Understander, build_reader
+from regard.recipe.understanding import UnderstandingRecipe, UnderstandingTrainingSettings
+from regard.run.folder import RECIPE, STORES, Progress, Run, Say
+from regard.run.seal import refuse_changed, refuse_other_model
+from regard.runtime import World
+from regard.tasks.classification import Classification, Regression
+from regard.tasks.understanding import Example, Understanding
+from regard.text.bert import BertVocabulary
+from regard.text.bert_training import learn_bert_vocabulary
+from regard.training import Steps, load_weights, read_weights
+
+VOCABULARY, LABELS = "tokenizer.json", "labels.json"
+READERS = ("reader.", "bert.")
+"""What the reader's weights are called in the runs one can start from."""
+
+
+@dataclass(frozen=True)
+class UnderstandingRun(Run):
+    """A folder with a model that says something about texts."""
+
+    recipe: UnderstandingRecipe
+    kind: ClassVar[type[Understanding]]
+
+    @cached_property
+    def vocabulary(self) -> BertVocabulary:
+        refuse_changed(self.folder, self.recipe)
+        return BertVocabulary.load(self.folder / VOCABULARY)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What can be said; nothing where it is no name."""
+        path = self.folder / LABELS
+        return tuple(read_json(path)) if path.exists() else ()
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The labelled examples of the recipe."""
+        return load_parts(self.recipe.task, self.recipe.data)
+
+    def begun_anew(self, recipe: Any) -> Any:
+        if self.changed_group(recipe):
+            (self.folder / LABELS).unlink(missing_ok=True)
+        return super().begun_anew(recipe)
+
+    def prepare(self, say: Say, progress: Progress | None = None) -> None:
+        self.refuse_other_start()
+        say(str(self.parts.report))
+        self.make_pieces(say)
+        self.make_labels(say)
+        self.seal(VOCABULARY, *([LABELS] if (self.folder / LABELS).exists() else []))
+        for part in ("train", "valid"):
+            found: Inputs = self.prepared(part, say, progress)
+            cut = int((found.offsets[1:] - found.offsets[:-1] >= self.recipe.data.max_length).sum())
+            longest = f", {cut:,} of them as long as data.max_length allows" if cut else ""
+            say(f"{part}: {len(found):,} inputs, {len(found.ids):,} tokens{longest}")
+        say(f"vocabulary: {len(self.vocabulary):,} pieces")
+
+    def make_pieces(self, say: Say) -> None:
+        """Learn the vocabulary from the training text alone, or take it from the run this one starts from."""
+        path, text = self.folder / VOCABULARY, self.recipe.text
+        if self.start is not None:
+            BertVocabulary.load(self.start.folder / VOCABULARY).save(path)
+        elif not path.exists():
+            say(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} pieces)")
+            learn_bert_vocabulary(texts_of(self.parts.train), text).save(path)
+
+    def make_labels(self, say: Say) -> None:
+        """Write down what the training examples say, once."""
+        found = labels_of(self.parts.train)
+        if found and not (self.folder / LABELS).exists():
+            write_json(self.folder / LABELS, found)
+        if self.labels:
+            say(f"labels: {len(self.labels)} ({', '.join(self.labels[:8])}{', …' if len(self.labels) > 8 else ''})")
+        if unknown := sorted(set(found) - set(self.labels)):
+            raise UserError(
+                f"the training data has labels this run was not begun with: {', '.join(unknown[:8])}",
+                "start another run with --folder FOLDER",
+            )
+
+    def refuse_other_start(self) -> None:
+        """Whoever starts from another run reads as it does; what is said of a text may differ."""
+        if self.start is not None:
+            refuse_other_model(self.start.folder, self.start.recipe, self.recipe, any_task=True)
+
+    def examples(self, part: str) -> list[Example]:
+        """The labelled examples of "train", "valid" or "test"."""
+        found: list[Example] = getattr(self.parts, part)
+        if not found:
+            remedy = f"give it: data.{part}=..." + (", or data.hold_out=0.1" if part == "valid" else "")
+            raise UserError(f"{self.folder / RECIPE} names no {part} data", remedy)
+        return found
+
+    def store(self, part: str, progress: Progress | None = None) -> Inputs:
+        """The tokenised examples of "train", "valid" or "test"."""
+        task, examples = self.task(), self.examples(part)
+        content = json.dumps([self.recipe.task, self.recipe.data.model_dump(exclude={"root", "workers", *PARTS})])
+        content += digest_of(examples) + self.vocabulary.to_json() + json.dumps(self.labels)
+        make = lambda: task.inputs(_told(examples, progress))  # noqa: E731
+        return open_or_build_inputs(self.folder / STORES / part, content, make, task.per_token)
+
+    def task(self) -> Understanding:
+        """The task as it is used after training."""
+        recipe = self.recipe
+        return self.kind(self.vocabulary, self.labels, recipe.data.max_length, recipe.training.label_smoothing)
+
+    def training_task(self, world: World) -> Understanding:
+        return replace(self.task(), valid=self.examples("valid"), samples=self.recipe.training.samples)
+
+    def packs(self, world: World) -> bool:
+        """On a GPU batches are packed, and of one shape; otherwise padded, of like lengths."""
+        return world.device.type == "cuda" and kernels_available() and self.recipe.model.packs
+
+    def suited(self, world: World) -> World:
+        """Compiling takes longer than most fine-tunings: only where it is asked for. Padded steps have many shapes."""
+        compiled = world.compile and self.recipe.runtime.compile == "on"
+        return replace(world, compile=compiled and self.packs(world), capture=world.capture and self.packs(world))
+
+    def batches(self, world: World) -> InputBatches:
+        """Which examples go together in which step."""
+        training = self.recipe.training
+        form = InputPacking if self.packs(world) else InputPadding
+        return InputBatches(
+            self.store("train"),  # type: ignore[arg-type]
+            training.batch_tokens,
+            self.recipe.runtime.seed,
+            world.rank,
+            world.size,
+            training.accumulation,
+            form(training.batch_examples),
+        )
+
+    def steps(self, world: World) -> Steps[InputBatch]:
+        batches, pin = self.batches(world), world.device.type == "cuda"
+
+        def step(number: int) -> Step:
+            found = batches.batch(number)
+            return replace(found, micro=[batch.pin() for batch in found.micro]) if pin else found
+
+        def steps(first: int) -> Iterator[Step]:
+            return prefetch(step(number) for number in count(first))
+
+        return steps
+
+    def training_settings(self, world: World) -> UnderstandingTrainingSettings:
+        """Epochs in steps."""
+        return self.recipe.training.settled(self.batches(world).steps_in_epoch(0))
+
+    def new_model(self) -> Understander:
+        task, settings = self.task(), self.recipe.model
+        reader = build_reader(settings, len(self.vocabulary))
+        return Understander(reader, task.outputs, task.pooled, getattr(settings, "dropout", 0.0))
+
+    def first_model(self) -> Understander:
+        """The reader of the run this one starts from, and its head where it says the same."""
+        model = self.new_model()
+        if self.start is None:
+            return model
+        path = self.start.checkpoints.resolve("best")
+        weights = read_weights(path)
+        load_weights(model.reader, reader_weights(weights), str(path))
+        same = self.start.recipe.task == self.recipe.task and getattr(self.start, "labels", None) == self.labels
+        if same and weights["head.weight"].shape == model.head.weight.shape:
+            load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, str(path))
+        return model
+
+
+class ClassificationRun(UnderstandingRun, task="classification"):
+    """A folder with a classifier."""
+
+    kind = Classification
+
+
+class RegressionRun(UnderstandingRun, task="regression"):
+    """A folder with a model that gives numbers."""
+
+    kind = Regression
+
+
+PARTS = ("train", "valid", "test")
+
+
+def reader_weights(weights: dict[str, Any]) -> dict[str, Any]:
+    """The reader's among a run's weights, as the reader itself calls them."""
+    return {
+        name.removeprefix(prefix): tensor
+        for prefix in READERS
+        for name, tensor in weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def texts_of(examples: Sequence[Example]) -> Iterator[str]:
+    """Everything that is read."""
+    for example in examples:
+        for key in ("text", "pair", "question", "context"):
+            if example.get(key):
+                yield example[key]
+        yield from example.get("choices", ())
+        if "words" in example:
+            yield " ".join(example["words"])
+
+
+def labels_of(examples: Sequence[Example]) -> list[str]:
+    """The names that are given as labels, sorted; numbers are none."""
+    found = {label for example in examples if isinstance(label := example.get("label"), str)}
+    return sorted(found | {tag for example in examples for tag in example.get("tags", ())})
+
+
+def digest_of(examples: Sequence[Example]) -> str:
+    """A hash of what the examples say, in their order."""
+    whole = hashlib.sha256()
+    for example in examples:
+        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
+    return whole.hexdigest()
+
+
+def _told(examples: Sequence[Example], progress: Callable[[int, int | None], None] | None) -> Iterator[Example]:
+    for number, example in enumerate(examples):
+        if progress is not None and number % 1000 == 0:
+            progress(number, len(examples))
+        yield example
+
+
+def open_understanding(folder: str | Path) -> UnderstandingRun:
+    """Open a folder that holds a model of understanding, and no other."""
+    run = Run.open(folder)
+    if not isinstance(run, UnderstandingRun):
+        raise UserError(f"{folder} says nothing about texts: its task is {run.recipe.task}", "regard --help has its verb")
+    return run
