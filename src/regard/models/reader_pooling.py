@@ -85,8 +85,8 @@ def softmax_within(scores: Tensor, layout: Layout) -> Tensor:
 def totals(x: Tensor, layout: Layout) -> Tensor:
     """The sum over each input: (*, D) -> (B, D), 0 for one without tokens.
 
-    A stream is added up from beginning to end by whoever owns the input, so the same every time; adding as tokens
-    happen to arrive would be as fast on a GPU, and different in the last digit.
+    In a stream each input is added up from its first token to its last, so that a GPU too finds the same sum every
+    time; `index_add` adds in the order in which tokens happen to arrive.
     """
     if isinstance(layout, Packed):
         return torch.segment_reduce(x, "sum", offsets=layout.offsets, axis=0, unsafe=True, initial=0)
