@@ -30,7 +30,9 @@ from regard.recipe.understanding import UnderstandingRecipe, UnderstandingTraini
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed, refuse_other_model
 from regard.runtime import World
+from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
+from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Example, Understanding
 from regard.text.bert import BertVocabulary
 from regard.text.bert_training import learn_bert_vocabulary
@@ -201,6 +203,18 @@ class RegressionRun(UnderstandingRun, task="regression"):
     """A folder with a model that gives numbers."""
 
     kind = Regression
+
+
+class TaggingRun(UnderstandingRun, task="tagging"):
+    """A folder with a tagger."""
+
+    kind = Tagging
+
+
+class ChoiceRun(UnderstandingRun, task="choice"):
+    """A folder with a model that chooses."""
+
+    kind = Choice
 
 
 PARTS = ("train", "valid", "test")
