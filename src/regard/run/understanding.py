@@ -26,10 +26,11 @@ from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.kernels import kernels_available
 from regard.models.understanding import Understander, build_reader
-from regard.recipe.understanding import UnderstandingRecipe, UnderstandingTrainingSettings
+from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed, refuse_other_model
 from regard.runtime import World
+from regard.tasks.answering import Answering
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.tagging import Tagging
@@ -177,7 +178,8 @@ class UnderstandingRun(Run):
     def new_model(self) -> Understander:
         task, settings = self.task(), self.recipe.model
         reader = build_reader(settings, len(self.vocabulary))
-        return Understander(reader, task.outputs, task.pooled, getattr(settings, "dropout", 0.0))
+        dropout = getattr(settings, "dropout", 0.0) if task.head_dropout else 0.0
+        return Understander(reader, task.outputs, task.pooled, dropout)
 
     def first_model(self) -> Understander:
         """The reader of the run this one starts from, and its head where it says the same."""
@@ -187,10 +189,13 @@ class UnderstandingRun(Run):
         path = self.start.checkpoints.resolve("best")
         weights = read_weights(path)
         load_weights(model.reader, reader_weights(weights), str(path))
-        same = self.start.recipe.task == self.recipe.task and getattr(self.start, "labels", None) == self.labels
-        if same and weights["head.weight"].shape == model.head.weight.shape:
+        if self.says_as(self.start) and weights["head.weight"].shape == model.head.weight.shape:
             load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, str(path))
         return model
+
+    def says_as(self, start: Run) -> bool:
+        """Whether a head means here what it means in the run this one starts from."""
+        return bool(start.recipe.task == self.recipe.task and getattr(start, "labels", None) == self.labels)
 
 
 class ClassificationRun(UnderstandingRun, task="classification"):
@@ -217,7 +222,31 @@ class ChoiceRun(UnderstandingRun, task="choice"):
     kind = Choice
 
 
+class AnsweringRun(UnderstandingRun, task="answering"):
+    """A folder with a model that finds answers in texts; its labels are whether a question has one."""
+
+    recipe: AnsweringRecipe
+    kind = Answering
+
+    def task(self) -> Answering:
+        data = self.recipe.data
+        return Answering(
+            self.vocabulary,
+            self.labels,
+            data.max_length,
+            self.recipe.training.label_smoothing,
+            max_question=data.max_question,
+            stride=data.stride,
+            max_answer=data.max_answer,
+            no_answer=UNANSWERABLE in self.labels,
+        )
+
+    def says_as(self, start: Run) -> bool:
+        return bool(start.recipe.task == self.recipe.task)
+
+
 PARTS = ("train", "valid", "test")
+ANSWERABLE, UNANSWERABLE = "answerable", "unanswerable"
 
 
 def reader_weights(weights: dict[str, Any]) -> dict[str, Any]:
@@ -242,8 +271,9 @@ def texts_of(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def labels_of(examples: Sequence[Example]) -> list[str]:
-    """The names that are given as labels, sorted; numbers are none."""
+    """The names that are given as labels, sorted; numbers are none. Of a question, whether it has an answer."""
     found = {label for example in examples if isinstance(label := example.get("label"), str)}
+    found |= {ANSWERABLE if example["answers"] else UNANSWERABLE for example in examples if "answers" in example}
     return sorted(found | {tag for example in examples for tag in example.get("tags", ())})
 
 
@@ -266,5 +296,7 @@ def open_understanding(folder: str | Path) -> UnderstandingRun:
     """Open a folder that holds a model of understanding, and no other."""
     run = Run.open(folder)
     if not isinstance(run, UnderstandingRun):
-        raise UserError(f"{folder} says nothing about texts: its task is {run.recipe.task}", "regard --help has its verb")
+        raise UserError(
+            f"{folder} says nothing about texts: its task is {run.recipe.task}", "regard --help has its verb"
+        )
     return run

@@ -61,6 +61,8 @@ class Understanding(ABC):
     """Whether every token has a label."""
     together: ClassVar[bool] = False
     """Whether the inputs of an example are judged against each other, or each for itself."""
+    head_dropout: ClassVar[bool] = True
+    """Whether part of what the head reads is left out while it learns."""
 
     @property
     @abstractmethod
