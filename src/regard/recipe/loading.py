@@ -9,6 +9,7 @@ from regard.errors import UserError
 from regard.recipe.base import Recipe
 from regard.recipe.language import LanguageRecipe
 from regard.recipe.parsing import ParsingRecipe
+from regard.recipe.pretraining import PretrainingRecipe
 from regard.recipe.translation import TranslationRecipe
 from regard.recipe.understanding import UNDERSTANDING
 
@@ -16,6 +17,7 @@ RECIPES: dict[str, type[Recipe]] = {
     "translation": TranslationRecipe,
     "language": LanguageRecipe,
     "parsing": ParsingRecipe,
+    "pretraining": PretrainingRecipe,
     **{recipe.model_fields["task"].default: recipe for recipe in UNDERSTANDING},
 }
 """The recipe of each task."""

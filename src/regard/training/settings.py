@@ -7,7 +7,9 @@ from pydantic import model_validator
 from regard.config import Field, Settings
 
 # Metrics that improve by falling; every other metric improves by rising.
-LOWER_IS_BETTER = frozenset({"loss", "nll", "perplexity", "word_perplexity", "bits_per_character", "ter", "masked_perplexity"})
+LOWER_IS_BETTER = frozenset(
+    {"loss", "nll", "perplexity", "word_perplexity", "masked_perplexity", "bits_per_character", "ter"}
+)
 
 
 class TrainingSettings(Settings):
