@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from regard.attention import Packed, Padded, Tokens
 from regard.errors import UserError
 from regard.exchange import read_bert, read_bert_vocabulary, write_bert
-from regard.exchange.huggingface import SHAPE, read_config, their_name
+from regard.exchange.bert import SHAPE, read_settings, their_name
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.text.bert import SPECIALS, BertVocabulary
 
@@ -196,8 +196,7 @@ def test_a_named_size_is_known_by_its_name(tmp_path: Path) -> None:
     for size in ("minilm", "large"):
         settings = BertSettings.model_validate({"size": size})
         config = {key: getattr(settings, name) for name, key in SHAPE.items()} | {"vocab_size": V}
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        assert read_config(tmp_path / "config.json") == (settings, V)
+        assert read_settings(config, tmp_path / "config.json") == (settings, V)
 
 
 def test_errors_name_file_and_key(tmp_path: Path) -> None:

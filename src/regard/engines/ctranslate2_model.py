@@ -84,6 +84,8 @@ def specification(model: Transformer) -> Any:
     spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)
     spec.decoder.embeddings.weight = _array(model.tgt_embedding.weight)
     spec.decoder.projection.weight = _array(model.output.weight)
+    if model.output.bias is not None:
+        spec.decoder.projection.bias = _array(model.output.bias)
     if s.positions != "rotary":
         table = _array(position_table(model))
         spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = table

@@ -172,6 +172,7 @@ class Prepared:
         crossing = [layer.cross_attention for layer in model.decoder]
         self.remember = Linear(*(linear for each in crossing for linear in (each.key, each.value)))
         self.output = model.output.weight.detach().t().contiguous()
+        self.output_bias = None if model.output.bias is None else model.output.bias.detach()
 
     @torch.no_grad()
     def start(self, src: Tokens) -> PreparedState:
@@ -233,4 +234,6 @@ class Prepared:
             x = layer.attention.join(x, attend(parts.select(0, 0), keys, values, past_mask))
             x = layer.feedforward(crossing(layer.cross_attention, x))
         logits = torch.mm(self.decoder_norm(x), self.output)
+        if self.output_bias is not None:
+            logits += self.output_bias
         return logits.view(*tokens.shape, -1), PreparedState(memory, past, place + 1)

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from regard.attention import Layout, MultiHeadAttention, Packed, Padded, Sight, Tokens, Watched
 from regard.layers.blocks import EncoderLayer
+from regard.layers.embeddings import with_bias
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
@@ -130,15 +131,6 @@ class MaskedWords(nn.Module):
 
     def forward(self, h: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         return with_bias(self.norm(self.activation(self.dense(h))), words, self.bias)
-
-
-def with_bias(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """x W^T + b as a product and nothing else, [x; 1] [W b]^T, since a read-out takes no third part.
-
-    Seven zeros follow the one, so that a row is still a multiple of 8 numbers long, which fast products ask for.
-    """
-    x = F.pad(F.pad(x, (0, 1), value=1.0), (0, 7))
-    return x, F.pad(torch.cat([weight, bias[:, None]], dim=1), (0, 7))
 
 
 def firsts(x: Tensor, layout: Layout) -> Tensor:

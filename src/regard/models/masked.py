@@ -97,7 +97,7 @@ class MaskedTransformer(nn.Module):
         """
         memory, length = self.encode(src)
         x = self.decode(tgt, memory, src)
-        return read_out(x, self.transformer.output.weight), read_length(length, self.lengths.weight)
+        return read_out(*self.transformer.output.factors(x)), read_length(length, self.lengths.weight)
 
     def encode(self, src: Tokens) -> tuple[Tensor, Tensor]:
         """-> memory (*, D), and what became of each LENGTH token (B, D)."""

@@ -63,9 +63,10 @@ class Transformer(nn.Module):
         s = self.settings = settings
         if s.tie == "all" and src_vocabulary != tgt_vocabulary:
             raise ValueError("tie = all needs one joint vocabulary")
-        self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_model)
+        self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias and s.tie != "none")
         self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_model)
-        self.output = TokenEmbedding(tgt_vocabulary, s.d_model) if s.tie == "none" else self.tgt_embedding
+        apart = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias) if s.tie == "none" else None
+        self.output = apart or self.tgt_embedding
         self.positions = positions(s)
         self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
         self.dropout = nn.Dropout(s.dropout)
@@ -93,7 +94,7 @@ class Transformer(nn.Module):
         memory = self.encode(src, src.layout.sees(src.layout, window=window))
         sight = tgt.layout.sees(tgt.layout, causal=True, window=window)
         x = self.decode(tgt, memory, sight, tgt.layout.sees(src.layout))
-        return read_out(x, self.output.weight)
+        return read_out(*self.output.factors(x))
 
     def encode(self, src: Tokens, sight: Sight) -> Tensor:
         """-> memory (*, D)."""

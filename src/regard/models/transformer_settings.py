@@ -99,6 +99,7 @@ class TransformerSettings(LayerSettings):
     tie: Literal["all", "output", "none"] = Field(
         "all", description="one matrix for source, target and output; for target and output; or three"
     )
+    output_bias: bool = Field(False, description="a number of its own for every word of the output, added to its score")
 
     @model_validator(mode="before")
     @classmethod

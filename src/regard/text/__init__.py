@@ -1,8 +1,9 @@
 """From text to numbers and back, exactly: byte-complete vocabularies of five kinds behind one interface."""
 
+from regard.text.sentencepiece import SentencePieceVocabulary
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.training import train_vocabulary
 from regard.text.vocabulary import Vocabulary
 
-__all__ = ["BOS", "EOS", "PAD", "TextSettings", "Vocabulary", "train_vocabulary"]
+__all__ = ["BOS", "EOS", "PAD", "SentencePieceVocabulary", "TextSettings", "Vocabulary", "train_vocabulary"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tokenizers import Tokenizer
 
@@ -25,6 +25,13 @@ READABLE |= {0xDC00 + byte: f"<{byte:02X}>" for byte in range(0x80, 0x100)}
 
 class Vocabulary:
     """The pieces a model reads and writes; 0 is padding, 1 begins and 2 ends a sentence (`PAD`, `BOS`, `EOS`)."""
+
+    kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}
+    """The classes of vocabularies that are not made of bytes, by the kind of model their files hold."""
+
+    def __init_subclass__(cls, model: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Vocabulary.kinds[model] = cls
 
     def __init__(self, tokenizer: Any) -> None:
         """Wrap a `tokenizers.Tokenizer` whose entries are the special symbols, the bytes and pieces made of bytes."""
@@ -44,6 +51,11 @@ class Vocabulary:
     def __len__(self) -> int:
         """The number of pieces."""
         return len(self._pieces)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """How the entries for padding, beginning and end are written."""
+        return tuple(self._pieces[: len(SPECIALS)])
 
     def encode(self, text: str) -> list[int]:
         """The numbers of the pieces of `text`, without beginning and end."""
@@ -119,12 +131,12 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
-        """The inverse of `to_json`; a ValueError says what is wrong with `text`."""
+        """The inverse of `to_json`, whichever class it was of; a ValueError says what is wrong with `text`."""
         try:
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the library raises nothing more specific
             raise ValueError(str(error)) from error
-        return cls(tokenizer)
+        return Vocabulary.kinds.get(type(tokenizer.model).__name__, Vocabulary)(tokenizer)
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":

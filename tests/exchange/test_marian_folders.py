@@ -1,0 +1,280 @@
+"""Translators go to `transformers` and come back: the same logits there, the same translations, the same bits here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from regard.attention import Padded
+from regard.decoding import DecodingSettings
+from regard.errors import UserError
+from regard.exchange.marian import Translator, halves, read_marian, write_marian
+from regard.models import Transformer, TransformerSettings
+from regard.tasks.translation import Translation
+from regard.text import BOS, EOS, TextSettings, Vocabulary, train_vocabulary
+from regard.training.weights import load_weights, weights_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+TEXTS = ["the cat sees a dog", "a dog sees the cat", "two cats see two dogs", "a cat", "Größe ist alles, 大小"]
+SHAPE: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=4, d_ff=24, encoder_layers=2, decoder_layers=3)
+SENTENCES = ["the cat", "two dogs see a cat", "大 is not known", "x"]
+
+
+def vocabularies(joint: bool, **kind: Any) -> tuple[Vocabulary, Vocabulary]:
+    settings = TextSettings.model_validate({"vocab_size": 300, "min_frequency": 1} | kind)
+    src = train_vocabulary(TEXTS, settings)
+    return (src, src) if joint else (src, train_vocabulary([text[::-1] for text in TEXTS], settings))
+
+
+def model(sizes: tuple[int, int], **changes: Any) -> Transformer:
+    """A model with opinions: every weight, norms and biases included, is far from where it began."""
+    torch.manual_seed(3)
+    built = Transformer(TransformerSettings(**(SHAPE | {"dropout": 0.0} | changes)), *sizes).eval()
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return built
+
+
+def written(folder: Path, pair: tuple[Vocabulary, Vocabulary], **changes: Any) -> Transformer:
+    ours = model((len(pair[0]), len(pair[1])), **changes)
+    write_marian(folder, ours.settings, weights_of(ours), pair)
+    return ours
+
+
+def restored(found: Translator) -> Transformer:
+    ours = Transformer(found.settings, *map(len, found.vocabularies)).eval()
+    load_weights(ours, found.weights, "test")
+    return ours
+
+
+VARIANTS: list[dict[str, Any]] = [
+    dict(),
+    dict(activation="gelu", tie="output", output_bias=True),
+    dict(activation="silu", tie="none", output_bias=True),
+    dict(norm="pre"),
+    dict(norm="pre", output_bias=True, activation="gelu"),
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_logits_and_ids_there_are_those_here(variant: dict[str, Any], tmp_path: Path) -> None:
+    import transformers
+
+    pair = vocabularies(joint=variant.get("tie", "all") == "all")
+    ours = written(tmp_path / "model", pair, **variant)
+    name = "PegasusForConditionalGeneration" if variant.get("norm") == "pre" else "MarianMTModel"
+    theirs = getattr(transformers, name).from_pretrained(tmp_path / "model").eval()
+    assert type(transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")) is type(theirs)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    given = tokenizer(SENTENCES, return_tensors="pt", padding=True)
+    lengths = given.attention_mask.sum(1)
+    for row, length, text in zip(given.input_ids.tolist(), lengths.tolist(), SENTENCES, strict=True):
+        assert row[:length] == [*pair[0].encode(text), EOS]
+    tgt = torch.randint(3, len(pair[1]), (len(SENTENCES), 6), generator=torch.Generator().manual_seed(1))
+    expected = theirs(**given, decoder_input_ids=tgt).logits
+    actual = ours(Padded.of(given.input_ids, lengths), Padded.of(tgt, torch.full((len(SENTENCES),), 6)))
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_there_and_back_is_the_same_to_the_bit(variant: dict[str, Any], tmp_path: Path) -> None:
+    pair = vocabularies(joint=variant.get("tie", "all") == "all")
+    ours = written(tmp_path / "model", pair, **variant)
+    found = read_marian(tmp_path / "model")
+    assert found.settings.model_dump(exclude={"size"}) == ours.settings.model_dump(exclude={"size"})
+    assert found.weights.keys() == weights_of(ours).keys()
+    assert all(torch.equal(found.weights[name], tensor) for name, tensor in weights_of(ours).items())
+    assert [each.to_json() for each in found.vocabularies] == [each.to_json() for each in pair]
+
+
+@pytest.mark.parametrize("search", [dict(search="greedy"), dict(search="beam", beam=4, alpha=0.0)], ids=str)
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_their_search_finds_what_ours_finds(search: dict[str, Any], norm: str, tmp_path: Path) -> None:
+    """Without a length penalty the two are defined alike, as is the limit: as many tokens more for every sentence."""
+    import transformers
+
+    pair = vocabularies(joint=True)
+    ours = written(tmp_path / "model", pair, norm=norm, output_bias=True)
+    with torch.no_grad():
+        assert ours.output.bias is not None
+        ours.output.bias[EOS] += 6.0  # or the texts of a random model never end
+    write_marian(tmp_path / "ending", ours.settings, weights_of(ours), pair)
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "ending").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "ending")
+    task = Translation(*pair, decoding=DecodingSettings(max_length=30, extra_length=50, loop_guard=False, **search))
+    sentences = [*SENTENCES, *TEXTS]
+    predictions = list(task.predict(ours, sentences))
+    assert all(hypothesis.finished for each in predictions for hypothesis in each.hypotheses)
+    for sentence, prediction in zip(sentences, predictions, strict=True):
+        ids = theirs.generate(
+            **tokenizer([sentence], return_tensors="pt"), num_beams=search.get("beam", 1), length_penalty=0.0,
+            max_new_tokens=30, do_sample=False,
+        )  # fmt: skip
+        assert ids[0].tolist() == [BOS, *prediction.hypotheses[0].tokens, EOS]
+        assert tokenizer.decode(ids[0], skip_special_tokens=True) == prediction.text
+
+
+def test_a_folder_of_theirs_is_read_and_what_it_writes_is_equal(tmp_path: Path) -> None:
+    """Their own numbering, one matrix for all, a bias, and what stands in older files besides."""
+    theirs = their_marian(tmp_path / "theirs", scale_embedding=True)
+    pair = vocabularies(joint=True)
+    add_tokenizer(tmp_path / "theirs", pair[0])
+    found = read_marian(tmp_path / "theirs")
+    assert found.settings.tie == "all" and found.settings.output_bias
+    compare(theirs, restored(found))
+    tensors = load_file(tmp_path / "theirs" / "model.safetensors")
+    old = tensors | {
+        "lm_head.weight": tensors["model.shared.weight"].clone(),
+        "model.encoder.embed_tokens.weight": tensors["model.shared.weight"].clone(),
+        "model.encoder.embed_positions.weight": theirs.model.encoder.embed_positions.weight.detach().clone(),
+    }
+    save_file(old, tmp_path / "theirs" / "model.safetensors")
+    again = read_marian(tmp_path / "theirs")
+    assert all(torch.equal(again.weights[name], tensor) for name, tensor in found.weights.items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "tie"),
+    [
+        (dict(share_encoder_decoder_embeddings=False), "output"),
+        (dict(share_encoder_decoder_embeddings=False, tie_word_embeddings=False), "none"),
+        (dict(scale_embedding=False), "none"),
+    ],
+    ids=str,
+)
+def test_other_ties_and_scales_are_read(changes: dict[str, Any], tie: str, tmp_path: Path) -> None:
+    theirs = their_marian(tmp_path / "theirs", **({"scale_embedding": True} | changes))
+    add_tokenizer(tmp_path / "theirs", vocabularies(joint=True)[0])
+    found = read_marian(tmp_path / "theirs")
+    assert found.settings.tie == tie
+    compare(theirs, restored(found))
+
+
+def their_marian(folder: Path, **changes: Any) -> Any:
+    import transformers
+
+    torch.manual_seed(5)
+    size = len(vocabularies(joint=True)[0])
+    config = transformers.MarianConfig(
+        vocab_size=size, decoder_vocab_size=size, d_model=16, encoder_layers=2, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20,
+        activation_function="swish", max_position_embeddings=64, pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=1, bos_token_id=1, forced_eos_token_id=2, **changes,
+    )  # fmt: skip
+    model = transformers.MarianMTModel(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name:
+                parameter.normal_(std=0.3)
+        model.final_logits_bias.normal_()
+    model.save_pretrained(folder)
+    return model
+
+
+def add_tokenizer(folder: Path, vocabulary: Vocabulary) -> None:
+    vocabulary.save(folder / "tokenizer.json")
+
+
+@torch.no_grad()
+def compare(theirs: Any, ours: Transformer) -> None:
+    generator = torch.Generator().manual_seed(1)
+    src, tgt = (torch.randint(3, theirs.config.vocab_size, (3, size), generator=generator) for size in (7, 5))
+    lengths = torch.tensor([7, 2, 4])
+    mask = (torch.arange(7) < lengths[:, None]).long()
+    expected = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
+    actual = ours(Padded.of(src, lengths), Padded.of(tgt, torch.tensor([5, 5, 5])))
+    torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "remedy"),
+    [
+        (dict(positions="learned"), r"model\.positions = 'learned'", r"model\.positions = 'sinusoidal'"),
+        (dict(window=3), r"model\.window = 3", r"model\.window = 0"),
+        (dict(head_dim=8), r"model\.head_dim = 8", r"no model\.head_dim"),
+        (dict(combine="concat"), r"model\.combine = 'concat'", r"model\.combine = 'add'"),
+        (dict(norm="pre", tie="output"), r'norm = "pre" is written as Pegasus', r'model\.tie = "all"'),
+    ],
+    ids=str,
+)
+def test_what_they_have_not_is_refused(changes: dict[str, Any], problem: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=problem) as caught:
+        written(tmp_path / "model", vocabularies(joint=changes.get("tie", "all") == "all"), **changes)
+    import re
+
+    assert re.search(remedy, caught.value.remedy)
+    assert not (tmp_path / "model").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="is there already"):
+        written(tmp_path / "model", vocabularies(joint=True))
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine.txt"]
+
+
+def damage_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def drop_a_weight(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.decoder.layers.1.fc2.bias"]
+    save_file(tensors, folder / "model.safetensors")
+
+
+def another_shape(folder: Path) -> None:
+    change_config(folder, encoder_ffn_dim=20, decoder_ffn_dim=20)
+
+
+def one_weight_more(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors | {"model.decoder.extra": torch.zeros(2)}, folder / "model.safetensors")
+
+
+def learned_positions(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    table = {"model.encoder.embed_positions.weight": torch.ones(8, 16)}
+    save_file(tensors | table, folder / "model.safetensors")
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (damage_weights, r"model\.safetensors is damaged"),
+        (drop_a_weight, r"lacks 1 weights, the first is model\.decoder\.layers\.1\.fc2\.bias"),
+        (another_shape, r"fc1\.weight is \(24, 16\), and by config\.json it should be \(20, 16\)"),
+        (one_weight_more, r"holds 1 weights that a translator has not, the first is model\.decoder\.extra"),
+        (learned_positions, "the positions of the encoder are learnt"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "has no vocabulary"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), r"tokenizer\.json is damaged"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "holds no settings"),
+        (lambda folder: (folder / "config.json").unlink(), "no such file"),
+        (lambda folder: change_config(folder, model_type="t5"), "model_type = 't5' is none of marian, pegasus"),
+        (lambda folder: change_config(folder, normalize_before=True), "normalize_before = True is another model"),
+        (lambda folder: change_config(folder, decoder_ffn_dim=4), "encoder_ffn_dim = 24 and decoder_ffn_dim = 4"),
+        (lambda folder: change_config(folder, activation_function="tanh"), "activation_function = 'tanh'"),
+        (lambda folder: change_config(folder, eos_token_id=5), "are other numbers than"),
+        (lambda folder: change_config(folder, vocab_size=7), "and by config.json there are 7"),
+    ],
+)
+def test_damage_is_named(harm: Any, message: str, tmp_path: Path) -> None:
+    written(tmp_path / "model", vocabularies(joint=True))
+    harm(tmp_path / "model")
+    with pytest.raises(UserError, match=message):
+        read_marian(tmp_path / "model")
+
+
+def test_the_order_of_components() -> None:
+    assert halves(6).tolist() == [0, 2, 4, 1, 3, 5]
