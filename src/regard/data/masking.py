@@ -8,7 +8,7 @@
 so that a model, which never meets [MASK] when it is used, must keep a view of every word. "Whole word masking", which
 the same authors published later, chooses words with all their pieces instead of single pieces.
 
-B inputs, N tokens, M chosen ones, L words of the longest input.
+B inputs, N tokens, M chosen ones, L words of the input that has most.
 """
 
 import numpy as np
@@ -28,17 +28,16 @@ def choose(row: Row, share: float, rng: np.random.Generator) -> Array:
 
     Words come up by lot, and each is taken that still has room among the tokens wanted.
     """
-    firsts = np.flatnonzero(np.diff(row.words, prepend=-1) > 0)  # the first token of each word
-    sizes = np.bincount(row.words + 1, minlength=int(row.words.max(initial=0)) + 2)[row.words[firsts] + 1]
-    owners = np.repeat(np.arange(len(row.lengths)), row.lengths)[firsts]
-    order = np.argsort(owners + rng.random(len(owners)))
-    counts = np.bincount(owners, minlength=len(row.lengths))
-    ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    hand = np.full((len(row.lengths), int(counts.max(initial=0))), np.iinfo(np.int64).max)  # (B, L) sizes as they come
-    hand[owners[order], ranks] = sizes[order]
-    taken = greedily(hand, wanted(row.lengths, share))
-    chosen = row.words[firsts[order[taken[owners[order], ranks]]]]
-    return np.flatnonzero(np.isin(row.words, chosen, kind="table")) if len(chosen) else chosen
+    counts = row.counts
+    real = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, L)
+    sizes = np.full(real.shape, len(row.ids))
+    sizes[real] = np.bincount(row.words[row.words >= 0], minlength=counts.sum())
+    order = np.argsort(rng.random(real.shape, np.float32) + ~real, axis=1)
+    taken = np.empty_like(real)
+    in_turn = greedily(np.take_along_axis(sizes, order, axis=1), wanted(row.lengths, share))
+    np.put_along_axis(taken, order, in_turn, axis=1)
+    chosen = np.append(taken[real], False)  # special symbols are of word -1
+    return np.flatnonzero(chosen[row.words])
 
 
 def greedily(sizes: Array, room: Array) -> Array:

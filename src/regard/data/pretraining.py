@@ -23,7 +23,7 @@ from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
 from regard.text.bert import BertVocabulary
 
-LANE = 256
+LANE = 1024
 """Sentences of a long document that are walked through one input at a time; the next so many are another's walk."""
 
 
@@ -98,8 +98,8 @@ def draw_next(
     first = first + (rng.random(len(here)) * (last - first)).astype(np.int64)
     far = filled(store, first, last, np.maximum(wanted - a_lengths, 1))
     b, b_lengths = spans(store, np.where(strange, first, middle), np.where(strange, far, stop))
-    b_room = np.minimum(b_lengths, np.maximum(room // 2, room - a_lengths))
-    a, a_lengths = shortened(a, a_lengths, np.minimum(a_lengths, room - b_room), rng)
+    a_room, b_room = shared(room, a_lengths, b_lengths)
+    a, a_lengths = shortened(a, a_lengths, a_room, rng)
     b, b_lengths = shortened(b, b_lengths, b_room, rng)
     return Drawn(a, a_lengths, b, b_lengths, strange.astype(np.int64)), np.where(strange, middle, stop)
 
@@ -116,6 +116,12 @@ def spans(store: DocumentStore, first: Array, last: Array) -> tuple[Array, Array
     return starts, store.sentences[last] - starts
 
 
+def shared(room: int, a_lengths: Array, b_lengths: Array) -> tuple[Array, Array]:
+    """What two texts keep if the longer one loses pieces until both fit, the second where they are equal."""
+    b = np.minimum(b_lengths, np.maximum(room // 2, room - a_lengths))
+    return np.minimum(a_lengths, room - b), b
+
+
 def shortened(starts: Array, lengths: Array, room: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """As much of each text as there is room for; every piece that goes is taken from either end by lot."""
     excess = np.maximum(lengths - room, 0)
@@ -130,7 +136,9 @@ class Row(NamedTuple):
     segments: Array
     """(N,) which of the two texts a token is of"""
     words: Array
-    """(N,) tokens of one word have the same number, which goes up; -1 for special symbols"""
+    """(N,) the word of each token, counted through all inputs from 0; -1 for special symbols"""
+    counts: Array
+    """(B,) the words of each input"""
     lengths: Array
     """(B,)"""
     next: Array
@@ -158,7 +166,8 @@ class Assembly:
             ids[there], special[there] = self._pieces[positions(starts, sizes)], False
         segments = np.zeros(len(ids), np.int64)
         segments[positions(begins + 2 + drawn.a_lengths, np.where(pair, drawn.b_lengths + 1, 0))] = 1
-        begins_word = ~self._continues[ids]
-        begins_word[1:] |= special[:-1]  # a text may begin inside a word
-        words = np.where(special, -1, np.cumsum(begins_word))
-        return Row(ids, segments, words, lengths, drawn.next)
+        first = ~self._continues[ids]
+        first[1:] |= special[:-1]  # a text may begin inside a word
+        first &= ~special
+        words = np.where(special, -1, np.cumsum(first) - 1)
+        return Row(ids, segments, words, np.add.reduceat(first, begins, dtype=np.int64), lengths, drawn.next)

@@ -59,14 +59,6 @@ class PretrainingRun(Run, task="pretraining"):
             say(f"{part}: {len(store):,} documents, {sentences:,} sentences, {len(store.pieces):,} pieces")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
-    def refuse_nothing_to_read(self) -> None:
-        """A model from elsewhere came without its texts."""
-        if not self.recipe.data.train:
-            raise UserError(
-                f"{self.folder / RECIPE} names no train data: the model was not trained here",
-                f'to go on with it, write start_from = "{self.folder}" and data in a recipe of your own',
-            )
-
     def make_pieces(self, say: Say) -> None:
         """Learn the vocabulary from the training text alone, or take it from the run this one starts from."""
         path, text, data = self.folder / VOCABULARY, self.recipe.text, self.recipe.data
