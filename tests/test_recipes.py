@@ -1,8 +1,10 @@
 """Every recipe that comes with the toolkit is valid, says where its data is, and trains on toy text."""
 
+import json
 import random
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,14 @@ EXPECTED |= {f"wikitext-2-{model}" for model in WRITERS}
 TASKS = {path: load_recipe(path).task for path in RECIPES}
 TRANSLATORS = [path for path in RECIPES if TASKS[path] == "translation"]
 LANGUAGE_MODELS = [path for path in RECIPES if TASKS[path] == "language"]
+TOYS: dict[str, dict[str, Any]] = {
+    "classification": {"label": "x"},
+    "regression": {"label": 0.5},
+    "tagging": {"tags": ["B-x", "O"]},
+    "answering": {"answers": "bc"},
+    "choice": {"choices": ["a", "def"], "label": 1},
+}
+UNDERSTANDERS = [path for path in RECIPES if TASKS[path] in TOYS]
 
 # What makes any recipe small without changing what it is made of.
 SMALL = [
@@ -70,4 +80,22 @@ def test_a_language_model_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: P
     trained = train(build_recipe(values, str(path)), tmp_path / "run", say=lambda text: None)
     assert trained.outcome.step == (1 if values["model"]["kind"] == "ngram" else 2)
     assert trained.outcome.best is not None and trained.outcome.best < 1500
+    assert Run.open(tmp_path / "run").recipe == trained.run.recipe
+
+
+@pytest.mark.parametrize("path", UNDERSTANDERS, ids=lambda path: path.stem)
+def test_a_reader_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    texts = [" ".join(rng.choices(["a", "def", "ghij", "ä"], k=rng.randint(1, 6))) for _ in range(12)]
+    toys = [{"text": text, "words": ["a", "bc"], "question": "a", "context": f"{text} bc"} for text in texts]
+    lines = [json.dumps(toy | TOYS[TASKS[path]]) + "\n" for toy in toys]
+    (tmp_path / "toy.jsonl").write_text("".join(lines), encoding="utf-8")
+    values = read_toml(path)
+    values["model"] = values.get("model", {"kind": "bert"}) | {"layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
+    small = ["start_from=", "training.max_steps=2", "training.max_epochs=9", "runtime.device=cpu", "runtime.threads=1"]
+    values = apply_overrides(values, [*small, f"data.root={tmp_path.as_posix()}", "data.keep_apart=false"])
+    values["data"] |= {part: {"file": "toy.jsonl"} for part in ("train", "valid", "test")}
+    values["data"] |= {"hold_out": 0.0, "hold_out_test": 0.0}
+    trained = train(build_recipe(values, str(path)), tmp_path / "run", say=lambda text: None)
+    assert trained.outcome.step == 2 and trained.outcome.best is not None
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe

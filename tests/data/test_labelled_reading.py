@@ -216,7 +216,8 @@ def test_answers_however_they_are_written(tmp_path: Path) -> None:
     for answers in ("Ada", ["Ada"], {"text": "Ada", "start": 4}, {"text": ["Ada"], "answer_start": [4]}):
         assert as_example("answering", context | {"answers": answers})["answers"] == [{"text": "Ada", "start": 4}]
     assert as_example("answering", context | {"answers": {"text": [], "answer_start": []}})["answers"] == []
-    for wrong in ("Eve", "", [3], {"text": "Ada", "start": "4"}, {"start": 4}):
+    assert as_example("answering", context | {"answers": ""})["answers"] == [], "an empty cell of a table"
+    for wrong in ("Eve", [""], [3], {"text": "Ada", "start": "4"}, {"start": 4}):
         with pytest.raises(UserError, match=r"^the input: "):
             as_example("answering", context | {"answers": wrong})
 
@@ -274,6 +275,11 @@ def test_choices_however_they_are_written(tmp_path: Path) -> None:
     ("task", "content", "problem"),
     [
         ("classification", "sentence,label\na,b\n", "line 2: there is no text, which is looked for under 'text'"),
+        (
+            "classification",
+            "good,yes\nbad,no\n",
+            "it has the columns good, yes; write text = the one that is meant; or header",
+        ),
         ("classification", "text,class\na,b\n", "line 2: there is no label to learn or to score by"),
         ("classification", "text,label\na,\n", "line 2: there is no label to learn or to score by"),
         ("classification", "text,label\n", "holds no example"),

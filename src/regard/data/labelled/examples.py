@@ -114,9 +114,14 @@ def _get(record: Record, source: Labelled, key: str) -> Any:
 def _missing(record: Record, source: Labelled, key: str) -> UserError:
     column = _column(source, key)
     return UserError(
-        f"{record.place}: there is no {key}, which is looked for under {column!r}",
-        f"it has {record.columns()}; write {key} = the one that is meant",
+        f"{record.place}: there is no {key}, which is looked for under {column!r}", found_instead(record, key)
     )
+
+
+def found_instead(record: Record, key: str) -> str:
+    """A remedy for what is not there: what is."""
+    first = "; or header = false, if the first row is an example" if record.header else ""
+    return f"it has {record.columns()}; write {key} = the one that is meant{first}"
 
 
 def _text(record: Record, source: Labelled, key: str, strip: bool = True) -> str:
@@ -175,12 +180,12 @@ def _choices(record: Record, source: Labelled) -> dict[str, str]:
 
 
 def _spans(answers: Any, record: Record) -> list[tuple[str, int | None]]:
-    """Texts and starts, however they are written; a text alone begins wherever it first stands."""
+    """Texts and starts, however they are written; a text alone begins wherever it first stands, and "" is none."""
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
         starts = answers.get("start", answers.get("answer_start"))
         answers = [{"text": text, "start": start} for text, start in zip(answers["text"], starts or [], strict=False)]
     found: list[tuple[str, int | None]] = []
-    for answer in answers if isinstance(answers, list) else [answers]:
+    for answer in answers if isinstance(answers, list) else [answers] if answers else []:
         if isinstance(answer, str):
             found.append((answer, None))
         elif isinstance(answer, dict) and isinstance(answer.get("text"), str):

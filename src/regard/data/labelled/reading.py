@@ -1,12 +1,13 @@
 """Labelled files as examples of a task, in order, as they are asked for."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from regard.data.corpora import read_lines
 from regard.data.labelled import questions, records
-from regard.data.labelled.examples import GOLD, MAKERS, Example
+from regard.data.labelled.examples import GOLD, MAKERS, Example, found_instead
 from regard.data.labelled.records import Record
 from regard.data.labelled.settings import Labelled
 from regard.errors import UserError
@@ -21,7 +22,7 @@ def read_examples(task: str, sources: Sequence[Labelled], root: Path, labelled: 
             if labelled and GOLD[task] not in example:
                 raise UserError(
                     f"{record.place}: there is no {GOLD[task]} to learn or to score by",
-                    f"it has {record.columns()}; write {GOLD[task]} = the one that is meant",
+                    found_instead(record, GOLD[task]),
                 )
             yield example
         if example is None:
@@ -53,9 +54,7 @@ def _labelled(found: Iterator[Record], path: Path) -> Iterator[Record]:
 def _chosen(source: Labelled, root: Path) -> Iterator[Record]:
     """The records that `where` asks for."""
     wanted = {
-        int(column) if column.isdigit() and not source.header else column: {
-            str(value) for value in (values if isinstance(values, list) else [values])
-        }
+        column: {str(value) for value in (values if isinstance(values, list) else [values])}
         for column, values in source.where.items()
     }
     for record in read_records(source, root):
@@ -65,7 +64,7 @@ def _chosen(source: Labelled, root: Path) -> Iterator[Record]:
                 raise UserError(
                     f"{record.place}: where asks for {column!r}, which is not there", f"it has {record.columns()}"
                 )
-            if str(value) not in values:
+            if (value if isinstance(value, str) else json.dumps(value)) not in values:
                 break
         else:
             yield record
