@@ -37,7 +37,6 @@ AT_ONCE = 8192
 """Tokens, padding included, that are scored or predicted together."""
 AHEAD = 1024
 """Texts looked at together for those of like length."""
-LIKELIEST = 5
 SAMPLE = (8, 40)
 """Pieces of a sentence that is shown."""
 
@@ -70,6 +69,8 @@ class Pretraining:
     """What is hidden in validation and evaluation depends on it."""
     valid: DocumentStore | None = None
     samples: int = 3
+    nbest: int = 5
+    """Pieces told for each [MASK]."""
 
     def loss(self, model: nn.Module, batch: MaskedBatch) -> Loss:
         """The objective times M, the hidden words of the whole step, by which it will be divided."""
@@ -80,7 +81,8 @@ class Pretraining:
             ignore=self.vocabulary.pad,
         )
         words, follows = model(batch.source, batch.segments, batch.places, read_out)
-        follows_nll = F.cross_entropy(follows.float(), batch.next, ignore_index=IGNORE, reduction="sum")
+        follows = follows.to(torch.promote_types(follows.dtype, torch.float32))
+        follows_nll = F.cross_entropy(follows, batch.next, ignore_index=IGNORE, reduction="sum")
         return Loss(words.sum + batch.balance * follows_nll, words.count, words.nll)
 
     def validate(self, model: nn.Module) -> Validation:
@@ -142,7 +144,7 @@ class Pretraining:
         batch = Inputs.of(rows, per_token=False).padded(np.arange(len(inputs))).to(device)
         owners, places = (batch.ids == self.vocabulary.mask).nonzero(as_tuple=True)
         words, follows = model(batch.source, batch.segments, owners * batch.ids.size(1) + places)
-        best = torch.topk(words.float().softmax(dim=-1), min(LIKELIEST, len(self.vocabulary)))
+        best = torch.topk(words.float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
         masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
             pieces = zip(self.vocabulary.pieces(ids), values, strict=True)

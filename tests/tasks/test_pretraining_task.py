@@ -1,0 +1,198 @@
+"""What is minimised is the paper's two means, padded or packed, and as in Hugging Face's BERT; masks are filled in."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention import Padded
+from regard.data.document_store import DocumentStore
+from regard.data.documents import DocumentDataSettings
+from regard.data.inputs import IGNORE
+from regard.data.pretraining_batches import (
+    MaskedBatch,
+    PackedMaskedBatch,
+    PaddedMaskedBatch,
+    PretrainingBatches,
+    evaluation_batches,
+)
+from regard.errors import UserError
+from regard.exchange import write_bert
+from regard.models.bert import BertPretraining, BertSettings
+from regard.tasks.pretraining import AT_ONCE, Pretraining
+from regard.text.bert import SPECIALS, BertVocabulary
+
+WORDS = ["the", "cat", "dog", "sat", "ran", "far", "away", "##s", "."]
+VOCABULARY = BertVocabulary([*SPECIALS, *WORDS])
+DATA = DocumentDataSettings(max_length=20)
+SHAPE: dict[str, Any] = dict(layers=2, d_model=16, num_heads=2, d_ff=24, max_positions=24)
+
+
+def documents(seed: int = 1, count: int = 20) -> DocumentStore:
+    rng = np.random.default_rng(seed)
+    lengths = [rng.integers(2, 7, rng.integers(3, 9)) for _ in range(count)]
+    sentences = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    pieces = rng.integers(len(SPECIALS), len(VOCABULARY), sentences[-1])
+    return DocumentStore(pieces, sentences, np.concatenate([[0], np.cumsum([len(each) for each in lengths])]))
+
+
+def model(dropout: float = 0.0) -> BertPretraining:
+    """Weights far enough from nothing to say something."""
+    torch.manual_seed(3)
+    built = BertPretraining(BertSettings(**SHAPE, dropout=dropout, attention_dropout=dropout), len(VOCABULARY))
+    for parameter in built.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return built
+
+
+def step(form: type[MaskedBatch] = PaddedMaskedBatch, data: DocumentDataSettings = DATA, **shares: int) -> Any:
+    return PretrainingBatches(documents(), data, VOCABULARY, 200, seed=5, form=form, **shares).batch(2)
+
+
+def gradients(built: BertPretraining, loss: Tensor) -> dict[str, Tensor]:
+    built.zero_grad()
+    loss.backward()
+    return {name: parameter.grad.clone() for name, parameter in built.named_parameters() if parameter.grad is not None}
+
+
+def two_means(built: BertPretraining, batch: PaddedMaskedBatch) -> Tensor:
+    """The loss as the paper has it: all logits of all tokens, and two means."""
+    every = torch.arange(batch.ids.numel())
+    words, follows = built(batch.source, batch.segments, every)
+    labels = torch.full((batch.ids.numel(),), IGNORE)
+    labels[batch.places] = batch.labels
+    return F.cross_entropy(words, labels) + F.cross_entropy(follows, batch.next)
+
+
+def test_the_loss_is_two_means_with_their_gradients() -> None:
+    built, found = model().double(), step()
+    task = Pretraining(VOCABULARY, DATA)
+    (batch,) = found.micro
+    loss = task.loss(built, batch)
+    assert int(loss.count) == found.count > 20
+    expected = two_means(built, batch)
+    torch.testing.assert_close(loss.sum / found.count, expected)
+    ours, theirs = gradients(built, loss.sum / found.count), gradients(built, expected)
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, atol=1e-9, rtol=1e-6, msg=name)
+    words, _ = built(batch.source, batch.segments, batch.places)
+    torch.testing.assert_close(loss.nll, F.cross_entropy(words, batch.labels, reduction="sum").detach())
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_packed_and_in_parts_it_is_the_same(next_sentence: bool) -> None:
+    """Filled up, split over ranks and accumulated: the sums and their gradients stay what they are."""
+    data = DATA.model_copy(update={"next_sentence": next_sentence})
+    built, task = model().double(), Pretraining(VOCABULARY, data)
+    (batch,) = step(data=data).micro
+    whole = task.loss(built, batch).sum
+    expected = gradients(built, whole)
+    packed = step(PackedMaskedBatch, data).micro
+    shares = [step(PackedMaskedBatch, data, rank=rank, world_size=2, accumulation=2) for rank in (0, 1)]
+    parts = [part for share in shares for part in share.micro]
+    for batches in (packed, parts):
+        loss = torch.stack([task.loss(built, part).sum for part in batches]).sum()
+        torch.testing.assert_close(loss, whole)
+        for name, gradient in gradients(built, loss).items():
+            torch.testing.assert_close(gradient, expected[name], atol=1e-8, rtol=1e-6, msg=name)
+    silent = packed[0].silenced(VOCABULARY.pad)
+    assert float(task.loss(built, silent).sum.detach()) == 0
+    assert all(not gradient.any() for gradient in gradients(built, task.loss(built, silent).sum).values())
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+def test_it_is_the_loss_of_hugging_face(tmp_path: Path) -> None:
+    import transformers
+
+    built, found = model(), step()
+    write_bert(tmp_path / "bert", built.settings, built.state_dict(), VOCABULARY)
+    theirs = transformers.BertForPreTraining.from_pretrained(tmp_path / "bert", attn_implementation="eager").eval()
+    (batch,) = found.micro
+    labels = torch.full((batch.ids.numel(),), IGNORE)
+    labels[batch.places] = batch.labels
+    expected = theirs(
+        input_ids=batch.ids,
+        token_type_ids=batch.segments,
+        attention_mask=(torch.arange(batch.ids.size(1)) < batch.lengths[:, None]).long(),
+        labels=labels.view_as(batch.ids),
+        next_sentence_label=batch.next,
+    )
+    loss = Pretraining(VOCABULARY, DATA).loss(built.eval(), batch).sum / found.count
+    torch.testing.assert_close(loss, expected.loss, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_scores_are_counted_by_hand() -> None:
+    built, store = model().eval(), documents(seed=2)
+    task = Pretraining(VOCABULARY, DATA, valid=store, samples=2)
+    words: list[tuple[float, bool]] = []
+    pairs: list[tuple[float, bool]] = []
+    for batch in evaluation_batches(store, DATA, VOCABULARY, AT_ONCE, task.seed):
+        answers = zip(built(batch.source, batch.segments, batch.places), (batch.labels, batch.next), strict=True)
+        for counted, (logits, labels) in zip((words, pairs), answers, strict=True):
+            for row, label in zip(logits.log_softmax(-1), labels.tolist(), strict=True):
+                counted.append((-float(row[label]), int(row.argmax()) == label))
+    found = task.validate(built).metrics
+    (nll, right), (next_nll, next_right) = (np.mean(np.array(counted), axis=0) for counted in (words, pairs))
+    assert found == pytest.approx(
+        {
+            "loss": nll + next_nll,
+            "masked_accuracy": 100 * right,
+            "masked_perplexity": math.exp(nll),
+            "next_sentence_accuracy": 100 * next_right,
+        },
+        rel=1e-5,
+    )
+    assert found == task.validate(built).metrics, "the same words are hidden every time"
+    scores = {score.name: score for score in task.score(built, store)}
+    assert scores["masked accuracy"].value == found["masked_accuracy"]
+    assert f"{len(words)} words; 15 % hidden" in scores["masked perplexity"].signature
+    alone = replace(task, data=DATA.model_copy(update={"next_sentence": False}))
+    assert "next sentence accuracy" not in {score.name for score in alone.score(built, store)}
+
+
+def test_samples_show_what_was_hidden_and_what_was_said() -> None:
+    store = documents(seed=2)
+    store.sentences = np.arange(0, len(store.pieces) // 9 * 9 + 1, 9)
+    store.documents = np.array([0, 4, len(store.sentences) - 1])
+    task = Pretraining(VOCABULARY, DATA, valid=store, samples=2)
+    samples = task.validate(model().eval()).samples
+    assert len(samples) == 2
+    for sample in samples:
+        source, reference, output = (text.split() for text in sample)
+        assert "[MASK]" in " ".join(source)
+        assert "[MASK]" not in " ".join(reference)
+        assert output != source
+
+
+def test_masks_are_filled_with_the_likeliest_pieces() -> None:
+    built, task = model().eval(), Pretraining(VOCABULARY, DATA, longest=24)
+    asked = [
+        {"text": "the [MASK] sat [MASK]"}, {"text": "the cat"},
+        {"text": "the [MASK] ran", "pair": "far away", "number": 3},
+    ]  # fmt: skip
+    one, two, three = task.predict(built, asked)
+    assert one["text"] == asked[0]["text"] and len(one["masks"]) == 2 and "next" not in one
+    assert two["masks"] == [] and len(three["masks"]) == 1 and three["number"] == 3 and 0 < three["next"] < 1
+    ids = VOCABULARY.input(VOCABULARY.cut("the [MASK] sat [MASK]")).ids
+    assert ids.count(VOCABULARY.mask) == 2
+    tokens = Padded.of(torch.tensor([ids]), torch.tensor([len(ids)]))
+    expected = built(tokens, None, torch.tensor([2, 4]))[0].softmax(-1)
+    for row, found in zip(expected, one["masks"], strict=True):
+        best = row.topk(5)
+        assert [each["piece"] for each in found] == VOCABULARY.pieces(best.indices.tolist())
+        assert [each["probability"] for each in found] == pytest.approx(best.values.tolist(), rel=1e-4)
+    assert list(task.predict(built, [])) == []
+
+
+def test_a_mask_that_is_not_read_is_said() -> None:
+    task = Pretraining(VOCABULARY, DATA, longest=8)
+    with pytest.raises(UserError, match=r"\[MASK\] lies beyond the 8 tokens"):
+        list(task.predict(model().eval(), [{"text": "the cat " * 10 + "[MASK]"}]))
