@@ -30,13 +30,13 @@ ROOMS: dict[str, set[str]] = {
     # floor 3
     "engines": {"config", "attention", "layers", "models", "decoding"},
     "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training", "engines"},
-    "exchange": {"text", "models"},
+    "exchange": {"text", "layers", "models"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5
     "run": {
         "config", "runtime", "attention", "losses", "metrics", "viz", "text", "decoding", "training", "models", "data",
-        "engines", "tasks", "recipe",
+        "engines", "tasks", "recipe", "exchange",
     },
     # floor 7
     "cli": {"config", "run", "recipe", "viz", "data", "decoding", "metrics", "training", "runtime", "tasks", "text"},

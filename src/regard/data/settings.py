@@ -32,8 +32,10 @@ class SourceSettings(Settings):
 class DataSettings(SourceSettings):
     """The corpora to train, validate and test on, and the filters for training pairs."""
 
-    train: Corpora = Field(min_length=1, description="corpora to learn from; one table or a list of them")
-    valid: Corpora = Field(min_length=1, description="corpora to choose the best checkpoint by; nothing is left out")
+    train: Corpora = Field(
+        default=[], description="corpora to learn from; one table or a list of them; only an imported model has none"
+    )
+    valid: Corpora = Field(default=[], description="corpora to choose the best checkpoint by; nothing is left out")
     test: Corpora = Field(default=[], description="corpora for the final score; nothing is left out")
     max_length: int = Field(
         default=256,

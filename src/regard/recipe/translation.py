@@ -33,7 +33,11 @@ class TranslationRecipe(Recipe):
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
-        if self.model.joint and not self.text.joint:
+        imported = self.text.kind == "imported"
+        for part in ("train", "valid"):
+            if not getattr(self.data, part) and not imported:
+                raise ValueError(f"data.{part}: must name at least one")
+        if self.model.joint and not self.text.joint and not imported:  # whose two sides may number pieces alike
             raise ValueError('model.tie = "all" needs text.joint = true; else write model.tie = "output"')
         masked = isinstance(self.model, MaskedSettings)
         if masked != (self.decoding.search == "mask_predict"):

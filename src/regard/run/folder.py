@@ -149,6 +149,14 @@ class Run(ABC):
     def store(self, part: str, progress: Progress | None = None) -> Any:
         """The tokenised text of "train", "valid" or "test"."""
 
+    def refuse_nothing_to_read(self) -> None:
+        """A model from elsewhere came without its texts."""
+        if not self.recipe.data.train:
+            raise UserError(
+                f"{self.folder / RECIPE} names no train data: the model was not trained here",
+                f'to go on with it, write start_from = "{self.folder}" and data in a recipe of your own',
+            )
+
     def prepared(self, part: str, say: Say, progress: Progress | None = None) -> Any:
         """The same, and a word if it is not what this run was trained with so far."""
         before = made_from(self.folder / STORES / part)

@@ -13,17 +13,19 @@ SMALLEST = {
     "word": len(SPECIALS) + 256,
     "token": len(SPECIALS) + 256,
     "char": len(SPECIALS) + 256,
+    "imported": len(SPECIALS),
 }
 
 
 class TextSettings(Settings):
     """The vocabulary: its kind, its size and how it is learnt."""
 
-    kind: Literal["bpe", "wordpiece", "word", "token", "char"] = Field(
+    kind: Literal["bpe", "wordpiece", "word", "token", "char", "imported"] = Field(
         default="bpe",
         description="what a piece is: bpe and wordpiece learn subwords, word keeps the most frequent words, token the "
         "most frequent of what stands between blanks (text that is cut into words already), char the most frequent "
-        "characters; whatever is not in the vocabulary is spelled in bytes",
+        "characters; whatever is not in the vocabulary is spelled in bytes; imported: the pieces that a model of another "
+        "program came with, which are not learnt here",
     )
     vocab_size: int = Field(
         default=8000,

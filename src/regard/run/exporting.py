@@ -1,0 +1,184 @@
+"""A run's model in the format of another program, and the proof that it is the same model there.
+
+An export that silently differs is worse than none. So what was written is read back by the other way, from the files
+alone, both models are asked the same, and the largest difference between their answers is said.
+
+    to huggingface    BERT with the head of its task, Transformers as Marian or Pegasus (see exchange/)
+    to ctranslate2    Transformers, for CTranslate2; it can keep the weights in 8 bits
+
+B sentences, S source, T target, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention import Padded, Tokens
+from regard.engines.choose import is_plain
+from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
+from regard.errors import UserError
+from regard.exchange import (
+    FineTuned,
+    read_bert,
+    read_bert_vocabulary,
+    read_finetuned,
+    read_marian,
+    write_bert,
+    write_finetuned,
+    write_marian,
+)
+from regard.files import refuse_unwritable
+from regard.models import Transformer, TransformerSettings
+from regard.models.bert import Bert, BertPretraining
+from regard.models.bert_settings import BertSettings
+from regard.models.understanding import Understander
+from regard.run.pretraining import PretrainingRun
+from regard.run.translation import JOINT, SRC, TGT, TranslationRun
+from regard.run.understanding import UnderstandingRun
+from regard.tasks.translation import SYMBOLS
+from regard.text import BOS, EOS
+from regard.training.weights import load_weights, weights_of
+
+PROGRAMS = ("huggingface", "ctranslate2")
+ASKED, LONGEST = 4, 12
+"""How many inputs the two models are compared by, and how long the longest is."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and by how much the answers of the model that was read back differ at most."""
+
+    folder: Path
+    weights: int
+    difference: float
+    of: str
+    """What the answers are."""
+
+
+def export_run(
+    run: Any, folder: Path, to: str = "huggingface", checkpoint: str = "best", quantization: str = "float32"
+) -> Exported:
+    """Write the model of a run's checkpoint to the new `folder`, and compare the two."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already", "choose another folder with --folder FOLDER")
+    refuse_unwritable(folder)
+    if to == "ctranslate2":
+        return to_other_library(run, folder, checkpoint, quantization)
+    if isinstance(run, TranslationRun) and run.recipe.model.kind == "transformer":
+        return translator_to_huggingface(run, folder, checkpoint)
+    if isinstance(run, PretrainingRun):
+        return bert_to_huggingface(run, folder, checkpoint)
+    if isinstance(run, UnderstandingRun) and isinstance(run.recipe.model, BertSettings):
+        return finetuned_to_huggingface(run, folder, checkpoint)
+    raise UserError(
+        f"no model of transformers is like that of {run.folder}: task {run.recipe.task}, {run.recipe.model.summary}",
+        'BERT (model.kind = "bert") and translators of model.kind = "transformer" can be exported there',
+    )
+
+
+@torch.no_grad()
+def translator_to_huggingface(run: TranslationRun, folder: Path, checkpoint: str) -> Exported:
+    """A Transformer as Marian or Pegasus."""
+    settings, decoding = run.recipe.model, run.recipe.decoding
+    assert isinstance(settings, TransformerSettings)
+    model, beam = run.model(checkpoint), decoding.beam if decoding.search == "beam" else 1
+    write_marian(folder, settings, weights_of(model), run.vocabularies, beam, decoding.alpha)
+    found = read_marian(folder)
+    again = Transformer(found.settings, *map(len, found.vocabularies)).eval()
+    load_weights(again, found.weights, str(folder))
+    src, tgt = questions(*map(len, run.vocabularies))
+    return compared(folder, model, again, [(src, tgt)], "logits")
+
+
+@torch.no_grad()
+def bert_to_huggingface(run: PretrainingRun, folder: Path, checkpoint: str) -> Exported:
+    """A BERT with its two questions."""
+    model = run.model(checkpoint)
+    write_bert(folder, run.recipe.model, weights_of(model), run.vocabulary)
+    settings, weights = read_bert(folder)
+    again = BertPretraining(settings, len(read_bert_vocabulary(folder))).eval()
+    load_weights(again, weights, str(folder))
+    tokens, segments = texts(run)
+    places = torch.arange(tokens.ids.numel())
+    return compared(folder, model, again, [(tokens, segments, places)], "logits")
+
+
+@torch.no_grad()
+def finetuned_to_huggingface(run: UnderstandingRun, folder: Path, checkpoint: str) -> Exported:
+    """A BERT with the head of its task."""
+    model, settings = run.model(checkpoint), run.recipe.model
+    assert isinstance(settings, BertSettings)
+    write_finetuned(folder, FineTuned(run.recipe.task, run.labels, settings, weights_of(model)), run.vocabulary)
+    found = read_finetuned(folder)
+    task, reader = run.task(), Bert(found.settings, len(read_bert_vocabulary(folder)))
+    again = Understander(reader, task.outputs, task.pooled, dropout=0.0).eval()
+    unused = {name: tensor for name, tensor in weights_of(again).items() if name.startswith("reader.pooler.")}
+    load_weights(again, unused | found.weights, str(folder))
+    return compared(folder, model, again, [texts(run)], "logits")
+
+
+def compared(folder: Path, model: Any, again: Any, asked: Sequence[tuple[Any, ...]], of: str) -> Exported:
+    """The largest difference of two models' answers; an answer may be several tensors."""
+    largest = 0.0
+    for question in asked:
+        one, other = model(*question), again(*question)
+        pairs = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
+        largest = max([largest, *(float((a - b).abs().max()) for a, b in pairs)])
+    return Exported(folder, sum(tensor.numel() for tensor in weights_of(model).values()), largest, of)
+
+
+@torch.no_grad()
+def to_other_library(run: Any, folder: Path, checkpoint: str, quantization: str) -> Exported:
+    """A Transformer for CTranslate2, which calls words by their numbers; the vocabularies are put beside it."""
+    if not isinstance(run, TranslationRun) or not is_plain(run.recipe.model):
+        raise UserError(
+            f"CTranslate2 cannot run the model of {run.folder}: task {run.recipe.task}, {run.recipe.model.summary}",
+            "it has Transformers of the usual parts alone",
+        )
+    model = run.model(checkpoint)
+    to_ctranslate2(model, SYMBOLS, folder, quantization)
+    src, tgt = run.vocabularies
+    for name, vocabulary in ({JOINT: src} if src is tgt else {SRC: src, TGT: tgt}).items():
+        vocabulary.save(folder / name)
+    pool = CTranslate2Engine(folder, SYMBOLS, quantization, workers=1).pool
+    sources, targets = questions(len(src), len(tgt))
+    scores = model(sources, targets).log_softmax(-1)  # (B, T, V)
+    rows = [rows_of(tokens) for tokens in (sources, targets)]
+    found = pool.score_batch(*([[str(n) for n in ids[skip:]] for ids in side] for skip, side in enumerate(rows)))
+    largest = 0.0
+    for row, ids, answer in zip(scores, rows[1], found, strict=True):
+        ours = row[range(len(ids)), [*ids[1:], EOS]]
+        largest = max(largest, float((ours - torch.tensor(answer.log_probs)).abs().max()))
+    return Exported(folder, sum(tensor.numel() for tensor in weights_of(model).values()), largest, "log-probabilities")
+
+
+def questions(src: int, tgt: int) -> tuple[Tokens, Tokens]:
+    """Sentences of arbitrary words and their translations, from the beginning symbol on."""
+    sources, targets = arbitrary(EOS + 1, src), arbitrary(EOS + 1, tgt)
+    sources.ids[range(ASKED), sources.layout.lengths - 1] = EOS
+    targets.ids[:, 0] = BOS
+    return sources, targets
+
+
+def texts(run: PretrainingRun | UnderstandingRun) -> tuple[Tokens, Tensor]:
+    """Inputs of arbitrary pieces, of two texts where the model tells them apart."""
+    tokens = arbitrary(0, len(run.vocabulary))
+    half = (torch.arange(tokens.ids.size(1)) >= tokens.ids.size(1) // 2).long()
+    segments = getattr(run.recipe.model, "segments", 1)
+    return tokens, (half % segments).expand_as(tokens.ids)
+
+
+def arbitrary(first: int, size: int) -> Any:
+    """A padded batch of numbers from `first` to `size`, the same every time."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(first, size, (ASKED, LONGEST), generator=generator)
+    return Padded.of(ids, torch.tensor([LONGEST - 3 * number for number in range(ASKED)]))
+
+
+def rows_of(tokens: Tokens) -> list[list[int]]:
+    assert isinstance(tokens.layout, Padded)
+    return [row[:length] for row, length in zip(tokens.ids.tolist(), tokens.layout.lengths.tolist(), strict=True)]
