@@ -12,7 +12,7 @@ when the last of them is k,
 
 and who was that j is remembered, to go back from the best last tag.
 
-T words, O tags.
+T words, L tags.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,17 +40,17 @@ def is_bio(labels: Collection[str]) -> bool:
 
 
 def legal(labels: Sequence[str]) -> Array:
-    """A (O, O): 0 where the tag of the column may follow that of the row, else -inf."""
+    """A (L, L): 0 where the tag of the column may follow that of the row, else -inf."""
     allowed = [[not k.startswith("I-") or j in (k, f"B-{k[2:]}") for k in labels] for j in labels]
     return np.where(allowed, 0.0, -np.inf)
 
 
 def best_sequence(log_p: Array, follow: Array, before: int) -> list[int]:
-    """log p (T, O), A (O, O) and the tag that stands before the first word -> the numbers of the T best tags."""
+    """log p (T, L), A (L, L) and the tag that stands before the first word -> the numbers of the T best tags."""
     best, came_from = np.full(len(follow), -np.inf), []
     best[before] = 0.0
     for word in log_p:
-        ways = best[:, None] + follow  # (O, O)
+        ways = best[:, None] + follow  # (L, L)
         came_from.append(ways.argmax(axis=0))
         best = word + ways.max(axis=0)
     tags = [int(best.argmax())]

@@ -7,8 +7,8 @@ A word's first piece speaks for the word; nothing is asked of its other pieces (
 tag is learnt and weighed by itself. Where tags are BIO, the likeliest legal sequence is said (`bio.py`); other tags are
 said word by word.
 
-A sentence with more pieces than an input has room for is read in several inputs, cut between words. Every word is
-tagged in one of them, and what is said of them is one sequence again.
+A sentence with more pieces than an input has room for is read in several, each with some of what stands before and
+after the words it is asked about. Every word is tagged in one of them, and all that is said is one sequence again.
 
 T words of a sentence, O tags; `*` is (B, T) padded or (N,) packed.
 """
@@ -16,8 +16,8 @@ T words of a sentence, O tags; `*` is (B, T) padded or (N,) packed.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
-from typing import ClassVar
+from itertools import chain
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from regard.tasks.classification import numbers
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
 from regard.text.bert import Pieces
 from regard.training.task import Sample
+
+CONTEXT = 0.25
+"""The share of an input that shows what stands before the words it is asked about; as much shows what follows."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,16 @@ class Tagging(Understanding):
         kinds = [float(numbers(self.labels).get(tag, IGNORE)) for tag in tags]
         found = []
         for part in self.parts(example):
-            read = self.vocabulary.input(part)
+            read = self.vocabulary.input(part.pieces)
             asked = [float(IGNORE)] * len(read.ids)
-            for place, word in firsts(part):
+            for place, word in zip(part.places, part.words, strict=True):
                 asked[place] = kinds[word]
             found.append(Input(read.ids, read.segments, asked))
         return found
 
-    def parts(self, example: Example) -> list[Pieces]:
-        """The pieces of a sentence, an item for each input; between them stands no word's middle."""
-        return split_at_words(self.vocabulary.cut_words(example["words"]), self.max_length - 2)
+    def parts(self, example: Example) -> "list[Part]":
+        """What is read of a sentence at once, an item for each input."""
+        return parts_of(self.vocabulary.cut_words(example["words"]), self.max_length - 2)
 
     def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
         return classes_lost(logits.flatten(0, -2), batch.labels.flatten(), self.label_smoothing)
@@ -76,10 +79,8 @@ class Tagging(Understanding):
         log_p = np.tile(outside, (len(words), 1))  # (T, O): a word without pieces, of control characters, is no name
         seen: set[int] = set()
         for part, scores in zip(self.parts(example), logits, strict=True):
-            if spoken := firsts(part):
-                places, spoken_for = zip(*spoken, strict=True)
-                log_p[list(spoken_for)] = torch.log_softmax(scores.double(), dim=-1).numpy()[list(places)]
-                seen.update(spoken_for)
+            log_p[part.words] = torch.log_softmax(scores[part.places].double(), dim=-1).numpy()
+            seen.update(part.words)
         if self.constrained and is_bio(self.labels):
             best = best_sequence(log_p, legal(self.labels), self.labels.index(OUTSIDE))
         else:
@@ -100,24 +101,40 @@ class Tagging(Understanding):
         return Sample(shortly(" ".join(example["words"])), *texts)
 
 
-def split_at_words(pieces: Pieces, room: int) -> list[Pieces]:
-    """As many whole words as there is room for, again and again; a word that alone has no room loses its end."""
-    words, parts, start = pieces.words, [], 0
+class Part(NamedTuple):
+    """Some pieces of a sentence; the words it is asked about, and where in [CLS] pieces [SEP] each of them begins."""
+
+    pieces: Pieces
+    words: list[int]
+    places: list[int]
+
+
+def parts_of(pieces: Pieces, room: int) -> list[Part]:
+    """A sentence as one part, or in several: CONTEXT of the room for what is before and as much for what is after.
+
+    Between are as many whole words as there is room for; of a word that alone has no room the beginning is read.
+    """
+    if len(pieces) <= room:
+        return [part_of(pieces, 0, len(pieces), 0)]
+    words, around = pieces.words, int(CONTEXT * room)
+    own, parts, start = room - 2 * around, [], 0
     while start < len(words):
-        stop = bisect_left(words, words[start + room]) if start + room < len(words) else len(words)
-        if stop > start:
-            parts.append(pieces[start:stop])
-        else:
-            parts.append(pieces[start : start + room])
-            stop = bisect_right(words, words[start])
-        start = stop
-    return parts or [pieces]
+        full = min(start + own, len(words))
+        stop = bisect_left(words, words[full]) if full < len(words) else full  # where the word begins that is too much
+        parts.append(part_of(pieces, start, stop if stop > start else full, around))
+        start = stop if stop > start else bisect_right(words, words[start])
+    return parts
 
 
-def firsts(part: Pieces) -> list[tuple[int, int]]:
-    """Where in [CLS] part [SEP] the first piece of a word stands, and which word that is."""
-    pairs = enumerate(pairwise([-1, *part.words]), 1)
-    return [(place, word) for place, (before, word) in pairs if word != before]
+def part_of(pieces: Pieces, start: int, stop: int, around: int) -> Part:
+    """Asked about the words that begin at pieces `start` up to `stop`, and with so many pieces around them."""
+    first = max(0, start - around)
+    begins = [place for place in range(start, stop) if place == 0 or pieces.words[place] != pieces.words[place - 1]]
+    return Part(
+        pieces[first : stop + around],
+        [pieces.words[place] for place in begins],
+        [place - first + 1 for place in begins],
+    )
 
 
 def named(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
