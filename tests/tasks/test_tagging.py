@@ -60,7 +60,7 @@ def model(kind: str, outputs: int) -> Understander:
 @settings(deadline=None, max_examples=30, derandomize=True)
 def test_the_best_legal_sequence_is_the_one_that_trying_all_finds(length: int, labels: list[str], seed: int) -> None:
     log_p = np.log(np.random.default_rng(seed).dirichlet(np.full(len(labels), 0.5), length) + 1e-9)
-    found = best_sequence(log_p, legal(labels), labels.index("O"))
+    found = best_sequence(log_p, legal(tuple(labels)), labels.index("O"))
     possible = [ks for ks in product(range(len(labels)), repeat=length) if not stray([labels[k] for k in ks])]
     assert tuple(found) == max(possible, key=lambda ks: sum(log_p[place, k] for place, k in enumerate(ks)))
     word_by_word = log_p.argmax(axis=1).tolist()
