@@ -52,9 +52,9 @@ def stretch_scores(windows: Iterable[Window], length: int, longest: int) -> Tens
     """score(i, i + a) of every stretch, (L, A); -inf where no window has it whole."""
     scores = torch.full((length, longest), -torch.inf)
     for first, starts, ends in windows:
-        after = F.pad(ends, (0, longest - 1), value=-torch.inf).unfold(0, longest, 1)  # (T, A): e_i, e_i+1, ...
+        after = F.pad(ends, (0, longest), value=-torch.inf).unfold(0, longest, 1)  # (T + 1, A): e_i, e_i+1, ...
         part = scores[first : first + len(starts)]
-        torch.maximum(part, starts[:, None] + after, out=part)
+        torch.maximum(part, starts[:, None] + after[:-1], out=part)
     return scores
 
 

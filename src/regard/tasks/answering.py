@@ -119,14 +119,8 @@ class Answering(Understanding):
             told, every = [*told, (NOWHERE, float(none))], torch.cat([every, none])
         total = float(every.logsumexp(0))
         nbest = [
-            {
-                "answer": context[start:end],
-                "start": start,
-                "end": end,
-                "score": score,
-                "probability": exp(score - total),
-            }
-            for (start, end), score in sorted(told, key=lambda item: -item[1])[: self.nbest]
+            {"answer": context[start:end], "start": start, "end": end, "score": z, "probability": exp(z - total)}
+            for (start, end), z in sorted(told, key=lambda item: -item[1])[: self.nbest]
         ]
         return nbest[0] | {"nbest": nbest}
 
@@ -163,10 +157,9 @@ def characters(spans: Sequence[tuple[int, int]], stretch: Stretch) -> tuple[int,
 def log_totals(z: Tensor, layout: Layout) -> Tensor:
     """log sum_i exp z_i over the tokens i of each input: (*, O) -> (B, O)."""
     top = largest(z.detach(), layout)
-    grown = (
-        z.masked_fill(~real(layout)[..., None], -torch.inf) - spread(top, layout)
-    ).exp()  # the largest of an input is 1: a sum is no less
-    return top + totals(grown, layout).clamp(min=1).log()
+    z = z.masked_fill(~real(layout)[..., None], -torch.inf)
+    total = totals((z - spread(top, layout)).exp(), layout)  # the largest of an input is 1: its sum is no less
+    return top + total.clamp(min=1).log()
 
 
 def first_tokens(layout: Layout, z: Tensor) -> Tensor:
