@@ -15,10 +15,11 @@ from regard.run import Run, train
 RECIPES = shipped_recipes()
 EXPECTED = {"dates", "numbers", "multi30k-en-de", "tatoeba-en-de", "wmt14-en-de-base", "wmt14-en-de-big"}
 WRITERS = ("ngram", "markov", "rnn", "gru", "lstm", "transformer", "lstm-bpe", "lstm-char")
-EXPECTED |= {f"wikitext-2-{model}" for model in WRITERS}
+EXPECTED |= {f"wikitext-2-{model}" for model in (*WRITERS, "bert", "bert-small")}
 TASKS = {path: load_recipe(path).task for path in RECIPES}
 TRANSLATORS = [path for path in RECIPES if TASKS[path] == "translation"]
 LANGUAGE_MODELS = [path for path in RECIPES if TASKS[path] == "language"]
+PRETRAINING = [path for path in RECIPES if TASKS[path] == "pretraining"]
 TOYS: dict[str, dict[str, Any]] = {
     "classification": {"label": "x"},
     "regression": {"label": 0.5},
@@ -98,4 +99,22 @@ def test_a_reader_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> 
     values["data"] |= {"hold_out": 0.0, "hold_out_test": 0.0}
     trained = train(build_recipe(values, str(path)), tmp_path / "run", say=lambda text: None)
     assert trained.outcome.step == 2 and trained.outcome.best is not None
+    assert Run.open(tmp_path / "run").recipe == trained.run.recipe
+
+
+@pytest.mark.parametrize("path", PRETRAINING, ids=lambda path: path.stem)
+def test_a_bert_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    lines = [" ".join(rng.choices(["a", "bc", "def", "ghij", "."], k=rng.randint(1, 9))) for _ in range(60)]
+    text = "".join(f" = {line} = \n" if number % 6 == 0 else f" {line} \n" for number, line in enumerate(lines))
+    (tmp_path / "toy.txt").write_text(text, encoding="utf-8")
+    values = apply_overrides(
+        read_toml(path),
+        [setting for setting in SMALL if "coder_layers" not in setting] + ["model.layers=1", "data.max_length=32"],
+    )
+    values["data"]["root"] = tmp_path.as_posix()
+    for part in ("train", "valid", "test"):
+        values["data"][part]["file"] = "toy.txt"
+    trained = train(build_recipe(values, str(path)), tmp_path / "run", say=lambda text: None)
+    assert trained.outcome.step == 2 and trained.outcome.metrics["masked_perplexity"] < 1000
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe

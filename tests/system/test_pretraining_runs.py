@@ -113,7 +113,7 @@ def test_a_model_without_texts_says_that_it_has_none(learnt: Path, tmp_path: Pat
 def test_one_document_is_too_few_for_two_texts(tmp_path: Path) -> None:
     write_texts(tmp_path)
     single = {"file": "valid.txt", "boundary": "file"}
-    with pytest.raises(UserError, match="valid.txt is one document"):
+    with pytest.raises(UserError, match=r"valid\.txt is one document"):
         train(recipe(tmp_path, data={"valid": single}), tmp_path / "run", say=lambda text: None)
     alone = recipe(
         tmp_path,

@@ -174,7 +174,7 @@ def test_samples_show_what_was_hidden_and_what_was_said() -> None:
 
 def test_masks_are_filled_with_the_likeliest_pieces() -> None:
     built, task = model().eval(), Pretraining(VOCABULARY, DATA, longest=24)
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"text": "the [MASK] sat [MASK]"}, {"text": "the cat"},
         {"text": "the [MASK] ran", "pair": "far away", "number": 3},
     ]  # fmt: skip
