@@ -59,7 +59,7 @@ def test_numbers_are_of_every_magnitude() -> None:
     assert {"hundred" in src for src in pairs} == {"thousand" in src for src in pairs} == {True, False}
 
 
-@pytest.mark.parametrize("name", ["dates", "numbers"])
+@pytest.mark.parametrize("name", ["dates", "numbers", "trees"])
 def test_always_the_same(name: Name) -> None:
     first, again = (list(itertools.islice(builtin.pairs(name, "train"), 50)) for _ in range(2))
     assert first == again

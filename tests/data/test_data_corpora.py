@@ -171,7 +171,7 @@ def test_reading_takes_no_memory(tmp_path: Path) -> None:
         ({"file": "a.xz"}, "must end in"),
         ({"file": "a.jsonl", "src_column": 0}, "are keys"),
         ({"file": "a.tsv", "src_column": -1}, "counted from 0"),
-        ({"builtin": "prose", "part": "train"}, "'dates' or 'numbers'"),
+        ({"builtin": "prose", "part": "train"}, "'dates', 'numbers' or 'trees'"),
     ],
 )
 def test_contradictions_are_refused(values: dict[str, Any], message: str) -> None:

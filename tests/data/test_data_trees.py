@@ -6,8 +6,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from regard.data.trees import Tree, bare, built, cleaned, leaves, linearised, parsed, read_trees, walk, words, written
+from regard.data.corpora import Corpus, read_pairs
+from regard.data.treebanks import is_treebank, read_trees
+from regard.data.trees import (
+    Tree,
+    as_pair,
+    bare,
+    built,
+    cleaned,
+    leaves,
+    linearised,
+    numbered,
+    parsed,
+    walk,
+    words,
+    written,
+)
 from regard.errors import UserError
 
 MODEST = settings(deadline=None, max_examples=150, derandomize=True, database=None)
@@ -41,15 +57,43 @@ def one(text: str) -> Tree:
     return tree
 
 
-def test_brackets_over_several_lines_and_several_on_one(tmp_path: Path) -> None:
-    for name, opener in (("trees.ptb", open), ("trees.ptb.xz", lzma.open)):
+def test_brackets_over_several_lines_and_several_on_one() -> None:
+    first, second, third, fourth = parsed(SEVERAL_LINES.split("\n"))
+    assert first == one("(ROOT (S (NP-SBJ (PRP It)) (VP (VBZ works)) (. .)))")
+    assert (second.label, words(second)) == ("", ["We", "try", "*-1", "to", "."])
+    assert (third.label, words(third)) == ("TOP", ["-LRB-", "x"])
+    assert [leaf.label for leaf in leaves(fourth)] == ["NN"]
+    assert [line for line, _ in numbered(SEVERAL_LINES.split("\n"))] == [2, 9, 10, 10]
+
+
+def test_a_file_of_trees_is_a_corpus_of_sentences_and_tokens(tmp_path: Path) -> None:
+    traces = "( (NP-SBJ (-NONE- *)) )\n"
+    for name, opener in (("some.ptb", open), ("some.mrg.xz", lzma.open)):
         with opener(tmp_path / name, "wt", encoding="utf-8") as stream:
-            stream.write(SEVERAL_LINES)
-        first, second, third, fourth = read_trees(tmp_path / name)
-        assert first == one("(ROOT (S (NP-SBJ (PRP It)) (VP (VBZ works)) (. .)))")
-        assert (second.label, words(second)) == ("", ["We", "try", "*-1", "to", "."])
-        assert (third.label, words(third)) == ("TOP", ["-LRB-", "x"])
-        assert [leaf.label for leaf in leaves(fourth)] == ["NN"]
+            stream.write(SEVERAL_LINES + traces)
+        corpus = Corpus(file=name)
+        pairs, trees = list(read_pairs(corpus, tmp_path)), list(read_trees(corpus, tmp_path))
+        assert is_treebank(corpus) and [pair[:2] for pair in pairs] == [as_pair(tree) for tree in trees]
+        assert [pair.line for pair in pairs] == [2, 9, 10, 10]
+        assert pairs[1][:2] == ("We try to .", "(S (NP XX )NP (VP XX (S (VP XX )VP )S )VP XX )S")
+        assert pairs[2].src == "( x" and words(trees[2]) == ["-LRB-", "x"], "a model reads what people write"
+    assert not is_treebank(Corpus(file="pairs.tsv")) and not is_treebank(Corpus(builtin="dates", part="valid"))
+    with pytest.raises(ValidationError, match="has no columns"):
+        Corpus(file="some.ptb", src_column=0)
+
+
+def test_the_grammar_that_comes_along_makes_one_tree_for_a_sentence() -> None:
+    corpora = [Corpus(builtin="trees", part=part) for part in ("train", "valid", "test")]
+    sentences = [[tuple(words(tree)) for tree in read_trees(corpus, Path())] for corpus in corpora]
+    assert [len(part) for part in sentences] == [len(set(part)) for part in sentences] == [10_000, 300, 1_000]
+    assert not set(sentences[0]) & set(sentences[1]) and not set(sentences[0]) & set(sentences[2])
+    assert max(map(len, sentences[0])) <= 12
+    trees = list(read_trees(corpora[2], Path()))
+    seen: dict[tuple[str, ...], list[str]] = {}
+    for tree in trees:  # no two trees over the same parts of speech: all of it can be known
+        tags = tuple(leaf.word if leaf.label in ("IN", "WP") else leaf.label for leaf in leaves(tree))
+        assert seen.setdefault(tags, linearised(tree)) == linearised(tree)
+    assert cleaned(tree) == tree and [pair[:2] for pair in read_pairs(corpora[2], Path())][-1] == as_pair(tree)
 
 
 @MODEST

@@ -43,7 +43,7 @@ def average(
         result_json({"run": run, "checkpoint": saved.name, "averaged": [path.name for path in chosen]})
         return
     result(f"averaged {len(chosen)} checkpoints ({', '.join(path.name for path in chosen)}) into {saved}")
-    verb = "evaluate" if opened.recipe.task == "language" else "translate"
+    verb = {"translation": "translate", "parsing": "parse"}.get(opened.recipe.task, "evaluate")
     result(f"use it: regard {verb} {shlex.quote(run)} --checkpoint {saved.name}")
 
 

@@ -1,10 +1,11 @@
-"""Two small corpora made on the spot, for a first run without any download.
+"""Three small corpora made on the spot, for a first run without any download.
 
 dates: a day written out in fifteen languages -> ISO 8601, "Donnerstag, 5. November 2026" -> "2026-11-05".
 numbers: English number words -> German, "forty-two" -> "zweiundvierzig".
+trees: sentences of a small grammar -> their trees, "Ada slept ." -> "(S (NP XX )NP (VP XX )VP XX )S".
 
-A day or number is in one part alone, by a hash of it, so the test asks for what was never seen. Everything follows
-from fixed seeds.
+A day, number or sentence is in one part alone, by a hash of it, so the test asks for what was never seen. Everything
+follows from fixed seeds.
 """
 
 import datetime
@@ -16,7 +17,10 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Literal
 
-Name = Literal["dates", "numbers"]
+from regard.data import grammar
+from regard.data import trees as linear
+
+Name = Literal["dates", "numbers", "trees"]
 Part = Literal["train", "valid", "test"]
 Pairs = Iterator[tuple[str, str]]
 
@@ -27,11 +31,12 @@ STYLES += [(locale, "medium") for locale in ABBREVIATING]
 FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 DATES: dict[Part, int] = {"train": 30_000, "valid": 1_000, "test": 2_000}
 NUMBERS: dict[Part, int] = {"train": 20_000, "valid": 500, "test": 2_000}
-LARGEST_DIGITS = 6
+TREES: dict[Part, int] = {"train": 10_000, "valid": 300, "test": 1_000}
+LARGEST_DIGITS, MOST_WORDS = 6, 12
 
 
 def part_of(key: str) -> Part:
-    """The part a day or number belongs to: one in ten is for the test, one in ten to validate."""
+    """The part a day, number or sentence belongs to: one in ten is for the test, one in ten to validate."""
     slot = hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % 10
     return "test" if slot == 0 else "valid" if slot == 1 else "train"
 
@@ -74,7 +79,23 @@ def numbers(part: Part) -> Pairs:
     return ((num2words(number, lang="en"), num2words(number, lang="de")) for number in quantities(part))
 
 
-MAKERS: dict[Name, Callable[[Part], Pairs]] = {"dates": dates, "numbers": numbers}
+def trees(part: Part) -> Iterator[linear.Tree]:
+    """Trees of `part`, none of a long sentence and no sentence twice."""
+    seen: set[str] = set()
+    for tree in grammar.trees(f"trees {part}"):
+        sentence = linear.spoken(linear.words(tree))
+        if sentence.count(" ") < MOST_WORDS and sentence not in seen and part_of(sentence) == part:
+            seen.add(sentence)
+            yield tree
+        if len(seen) == TREES[part]:
+            return
+
+
+MAKERS: dict[Name, Callable[[Part], Pairs]] = {
+    "dates": dates,
+    "numbers": numbers,
+    "trees": lambda part: map(linear.as_pair, trees(part)),
+}
 
 
 def pairs(name: Name, part: Part) -> Pairs:
@@ -83,7 +104,8 @@ def pairs(name: Name, part: Part) -> Pairs:
 
 
 def fingerprint(name: Name, part: Part) -> str:
-    """What the pairs depend on: this file and the library that writes the words."""
-    library = {"dates": "babel", "numbers": "num2words"}[name]
-    source = hashlib.sha256(inspect.getsource(sys.modules[__name__]).encode()).hexdigest()
-    return f"{name} {part} {library} {version(library)} {source}"
+    """What the pairs depend on: these files and the library that writes the words."""
+    library = {"dates": "babel", "numbers": "num2words"}.get(name)
+    files = (sys.modules[__name__], *((grammar, linear) if name == "trees" else ()))
+    source = hashlib.sha256("".join(map(inspect.getsource, files)).encode()).hexdigest()
+    return f"{name} {part} {f'{library} {version(library)} ' if library else ''}{source}"

@@ -17,11 +17,12 @@ from typing import BinaryIO, Literal, NamedTuple
 from pydantic import model_validator
 
 from regard.config import Field, Settings
-from regard.data import builtin, dialogues
+from regard.data import builtin, dialogues, trees
 from regard.errors import UserError
 from regard.files import open_binary
 
 LONGEST_LINE = 1 << 26  # bytes; a line beyond it is no text, and would not fit in memory a thousand times
+TREEBANK = (".ptb", ".mrg", ".tree", ".trees")  # how a file of trees may end
 
 
 class Pair(NamedTuple):
@@ -37,7 +38,9 @@ class Corpus(Settings):
 
     src: str | None = Field(default=None, description="file with one source sentence a line (.gz and .xz are read too)")
     tgt: str | None = Field(default=None, description="file with the translation of each line of src")
-    file: str | None = Field(default=None, description="one file with both sides: .tsv, .txt (tabs), .csv or .jsonl")
+    file: str | None = Field(
+        default=None, description="one file with both sides: .tsv, .txt (tabs), .csv or .jsonl; or trees: .ptb"
+    )
     src_column: int | str | None = Field(
         default=None, description='source column of file: a number from 0, or a name in its header (.jsonl: key, "src")'
     )
@@ -50,7 +53,9 @@ class Corpus(Settings):
     context: int | None = Field(
         default=None, ge=1, description="how many turns of a dialogue are read before each reply; 1 where not said"
     )
-    builtin: Literal["dates", "numbers"] | None = Field(default=None, description="a corpus made by the toolkit")
+    builtin: Literal["dates", "numbers", "trees"] | None = Field(
+        default=None, description="a corpus made by the toolkit"
+    )
     part: Literal["train", "valid", "test"] | None = Field(
         default=None, description="which part of a builtin corpus, or of the dialogues (all of them where not said)"
     )
@@ -166,12 +171,12 @@ def _read_tabs(path: Path, corpus: Corpus) -> Iterator[Pair]:
 
 
 def _read_csv(path: Path, corpus: Corpus) -> Iterator[Pair]:
-    return _pick_columns(_csv_rows(path), path, corpus)
+    return _pick_columns(csv_rows(path), path, corpus)
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Rows with the line each begins on: a quoted field may span lines. A blank line is no row."""
-    reader = csv.reader(line + "\n" for line in read_lines(path))
+    reader = csv.reader((line + "\n" for line in read_lines(path)), delimiter=separator)
     while True:
         number = reader.line_num + 1
         try:
@@ -226,22 +231,29 @@ def _read_json_lines(path: Path, corpus: Corpus) -> Iterator[Pair]:
                 found = f"the keys {', '.join(record)}" if isinstance(record, dict) else type(record).__name__
                 problem = f"{path}, line {number} has no text under the key {key!r}"
                 raise UserError(problem, f"it holds {found}; write one object a line, and name its keys in src_column")
-            _refuse_surrogates(side, path, number)
+            refuse_surrogates(side, f"{path}, line {number}")
         yield Pair(str(sides[0]), str(sides[1]), number)
 
 
-def _refuse_surrogates(text: str, path: Path, number: int) -> None:
+def _read_trees(path: Path, corpus: Corpus) -> Iterator[Pair]:
+    """The words of every tree and its tokens; a tree of nothing but traces has no words, and is none."""
+    for number, tree in trees.numbered(read_lines(path), str(path)):
+        if (clean := trees.cleaned(tree)) is not None:
+            yield Pair(*trees.as_pair(clean), number)
+
+
+def refuse_surrogates(text: str, place: str) -> None:
+    """Half of a surrogate pair, which JSON can hold, is no text; `place` says where it stands."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        problem = f"{path}, line {number} holds half of a surrogate pair, {text[error.start]!a}"
+        problem = f"{place} holds half of a surrogate pair, {text[error.start]!a}"
         raise UserError(problem, "repair the text: surrogates are no characters") from error
 
 
 def _reader(corpus: Corpus) -> Callable[[Path, Corpus], Iterator[Pair]]:
     """The reader for a file's ending, .gz and .xz aside; a ValueError where the columns do not suit it."""
-    path = Path(corpus.file or "")
-    suffix = Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
+    path, suffix = Path(corpus.file or ""), ending(corpus.file or "")
     columns = [column for column in (corpus.src_column, corpus.tgt_column) if column is not None]
     if any(isinstance(column, int) and column < 0 for column in columns):
         raise ValueError("columns are counted from 0")
@@ -253,4 +265,14 @@ def _reader(corpus: Corpus) -> Callable[[Path, Corpus], Iterator[Pair]]:
         if any(isinstance(column, int) for column in columns):
             raise ValueError('the columns of a .jsonl file are keys: src_column = "src"')
         return _read_json_lines
-    raise ValueError(f"file must end in .tsv, .txt, .csv or .jsonl (.gz or .xz after it), not {path.name!r}")
+    if suffix in TREEBANK:
+        if columns:
+            raise ValueError("a file of trees has no columns; leave src_column and tgt_column out")
+        return _read_trees
+    raise ValueError(f"file must end in .tsv, .txt, .csv, .jsonl or .ptb (.gz or .xz after it), not {path.name!r}")
+
+
+def ending(name: str) -> str:
+    """How a file's name ends, .gz and .xz aside."""
+    path = Path(name)
+    return Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix

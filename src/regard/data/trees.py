@@ -1,6 +1,6 @@
 """Trees of phrases: read and written as the brackets of a treebank, and as the tokens a model generates.
 
-    (ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))               brackets, `read_trees`, `written`
+    (ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))               brackets, `parsed`, `written`
 
     (S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S                                       tokens, `linearised`
 
@@ -12,16 +12,15 @@ learnt to parse in the same way (Vaswani et al. 2017, section 6.3).
 `built` is the way back. Whatever a model generates, it gives a tree over exactly the words of the sentence.
 
 Treebanks differ in what they put around a sentence: (ROOT ...), (TOP ...), (S1 ...), ( ...). Trees that were `cleaned`
-or `built` have a ROOT, which is no token: it holds the phrases of a sentence, most often one.
+or `built` have a ROOT, which is no token: it holds the phrases of a sentence, most often one. Files of trees are read
+in treebanks.py.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.corpora import read_lines
 from regard.errors import UserError
 
 ROOT = "ROOT"
@@ -30,6 +29,7 @@ TRACE = "-NONE-"
 UNTAGGED = "XX"
 TOKEN = re.compile(r"[()]|[^ \t\r\n()]+")
 ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def words(tree: Tree) -> list[str]:
 # ---- brackets
 
 
-def read_trees(path: Path) -> Iterator[Tree]:
-    """The trees of a treebank's file as they stand there, over one line or several."""
-    return parsed(read_lines(path), str(path))
-
-
 def parsed(lines: Iterable[str], source: str = "text") -> Iterator[Tree]:
-    """The trees written in some lines; a bracket that makes no tree is named by its line of `source`."""
+    """The trees written in some lines as they stand there, over one line or several."""
+    return (tree for _, tree in numbered(lines, source))
+
+
+def numbered(lines: Iterable[str], source: str = "text") -> Iterator[tuple[int, Tree]]:
+    """The same, each with the line it begins on; a bracket that makes no tree is named by its line of `source`."""
     stack: list[_Open] = []
     number = 0
     for number, line in enumerate(lines, 1):
@@ -104,11 +104,11 @@ def parsed(lines: Iterable[str], source: str = "text") -> Iterator[Tree]:
             elif not stack:
                 raise _broken(source, number, f"{token!r} outside of all brackets")
             elif token == ")":
-                tree = _closed(stack.pop(), source)
+                line_of, tree = stack[-1].line, _closed(stack.pop(), source)
                 if stack:
                     stack[-1].children.append(tree)
                 else:
-                    yield tree
+                    yield line_of, tree
             else:
                 _take(stack[-1], token, source, number)
     if stack:
@@ -172,6 +172,16 @@ def cleaned(tree: Tree) -> Tree | None:
 
 
 # ---- tokens
+
+
+def spoken(sentence: Iterable[str]) -> str:
+    """Words as the line that a model reads: a blank between two, and brackets as people write them."""
+    return " ".join(BRACKETS.get(word, word) for word in sentence)
+
+
+def as_pair(tree: Tree) -> tuple[str, str]:
+    """A `cleaned` tree as a pair to translate: the line of its words, the line of its tokens."""
+    return spoken(words(tree)), " ".join(linearised(tree))
 
 
 def linearised(tree: Tree, tags: bool = False) -> list[str]:

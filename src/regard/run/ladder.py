@@ -27,6 +27,7 @@ from regard.training import TrainingSettings
 
 RESULT, FORMAT = "ladder.json", 2
 SHARED = ("data", "text")  # rungs with the same of these read the same tokens
+TO_CLIMB = "begin with a recipe such as numbers, or wikitext-2-lstm for models that only write"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Ladder:
     @property
     def flight(self) -> Flight:
         """The rungs of the recipe's task."""
+        if self.base.task not in FLIGHTS:
+            raise UserError(f"{self.source} is a recipe of {self.base.task}, which has no ladder", TO_CLIMB)
         return FLIGHTS[self.base.task]
 
     def recipe(self, rung: Rung, seed: int) -> Recipe:
@@ -102,7 +105,7 @@ def open_ladder(
         raise UserError(
             f"{path} is the recipe of a model of kind {found.base.model.kind}; the rungs change one of kind "
             f"{found.flight.kind}",
-            "begin with such a recipe, for example numbers (or wikitext-2-lstm, for models that only write)",
+            TO_CLIMB,
         )
     found.flight.find(list(own))
     return found

@@ -27,7 +27,7 @@ from regard.run.seal import refuse_changed
 from regard.runtime import World
 from regard.tasks import MaskedTranslation, Objective, Translation
 from regard.tasks.translation import SYMBOLS
-from regard.text import Vocabulary
+from regard.text import TextSettings, Vocabulary
 
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 TOOLS = {"language": "regard generate writes with it"}
@@ -49,6 +49,7 @@ class TranslationRun(Run, task="translation"):
         return Vocabulary.load(self.folder / SRC), Vocabulary.load(self.folder / TGT)
 
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
+        self.refuse_nothing_to_read()
         self.make_vocabularies(say)
         src, tgt = self.vocabularies
         pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
@@ -75,8 +76,12 @@ class TranslationRun(Run, task="translation"):
         self.refuse_other_start()
         wanted = {JOINT: (True, True)} if self.recipe.text.joint else {SRC: (True, False), TGT: (False, True)}
         for name, (src, tgt) in wanted.items():
-            self.make_vocabulary(name, self.recipe.text, sides(src, tgt), say)
+            self.make_vocabulary(name, self.text_of(name), sides(src, tgt), say)
         self.seal(*wanted)
+
+    def text_of(self, name: str) -> TextSettings:
+        """How the vocabulary of this name is learnt."""
+        return self.recipe.text
 
     def store(self, part: str, progress: Progress | None = None) -> Store:
         """The tokenised pairs of "train", "valid" or "test"."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import torch
 
@@ -52,6 +52,9 @@ class Translator:
         self.task: Translation = task_for_all(runs)
         self.engine: Engine = self._engine(engine, quantization or "int8")
 
+    open = staticmethod(open_translation)
+    """Opens a folder of the task."""
+
     @classmethod
     def load(
         cls,
@@ -61,9 +64,9 @@ class Translator:
         precision: str = "fp32",
         engine: str = "torch",
         quantization: str | None = None,
-    ) -> "Translator":
+    ) -> Self:
         """Open one run folder, or several as an ensemble."""
-        return cls([open_translation(run) for run in runs], checkpoint, device, precision, engine, quantization)
+        return cls([cls.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
 
     @cached_property
     def models(self) -> list[Any]:
@@ -81,7 +84,7 @@ class Translator:
 
     def decoding(self, **changes: Any) -> DecodingSettings:
         """The run's search settings with some of them changed: beam=1, nbest=5, search="sample", ..."""
-        return build(DecodingSettings, searching(self.task.decoding, changes), "decoding")
+        return build(type(self.task.decoding), searching(self.task.decoding, changes), "decoding")
 
     @overload
     def translate(self, sentences: str, **changes: Any) -> str: ...

@@ -2,6 +2,7 @@
 
 from regard.tasks.language import Generation, LanguageModelling
 from regard.tasks.masked_translation import MaskedTranslation
+from regard.tasks.parsing import Parse, Parsing
 from regard.tasks.translation import Objective, Prediction, Translation, TranslationModel
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "LanguageModelling",
     "MaskedTranslation",
     "Objective",
+    "Parse",
+    "Parsing",
     "Prediction",
     "Translation",
     "TranslationModel",

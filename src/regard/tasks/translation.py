@@ -109,11 +109,14 @@ class Translation:
         engine: Any = self.follow(model) if self.follow and pairs else model
         outputs = [p.text for p in self.predict(engine, [src for src, _ in pairs], self.quick)]
         references = [tgt for _, tgt in pairs]
-        for name in self.valid_scores:
-            metrics[name] = SCORES[name](outputs, references).value
+        metrics |= self.valid_metrics(outputs, references)
         return Validation(
             metrics, [Sample(*row) for row in zip((s for s, _ in pairs), references, outputs, strict=True)]
         )
+
+    def valid_metrics(self, outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """The scores that were asked for of what the model made of the validation set."""
+        return {name: SCORES[name](outputs, references).value for name in self.valid_scores}
 
     @property
     def quick(self) -> DecodingSettings:

@@ -40,7 +40,7 @@ class Patient:
 
     @cached_property
     def task(self) -> Translation:
-        return self.run.training_task(self.world)
+        return self.run.task()
 
     @property
     def layout(self) -> type[Padded] | type[Packed]:

@@ -1,0 +1,196 @@
+"""Trees of phrases, drawn for a terminal and as an SVG.
+
+                 S                         S
+       ┌─────────┴┬────────┐               ├─ NP  the cat
+       │          VP       │               ├─ VP
+       │       ┌──┴──┐     │               │  ├─ saw
+       NP      │     NP    │               │  └─ NP  a dog
+     ┌─┴──┐    │   ┌─┴─┐   │               └─ .
+    the  cat  saw  a  dog  .
+
+On the left words stand on one line and every phrase as low as it can; what is wider than the terminal is drawn as on
+the right, a phrase a line. Both hold for words of any script (see cells.py). Parts of speech are left out.
+
+A model may write trees deeper than Python calls go, so nothing here descends by recursion.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from regard.viz.cells import clusters, visible, width
+from regard.viz.svg import LETTER, LINE, Drawing, measure, number, page, text
+
+OUTER = ("", "ROOT", "TOP", "S1")
+GAP, WIDER_GAP = 2, 3  # cells between two words, in a terminal and in a picture
+LEVEL, PADDING = 40, 6  # pixels from a phrase to what it holds, and around its name
+
+
+class Node(Protocol):
+    """What is drawn of a tree: a phrase has a label and children, a word no children."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def children(self) -> "Sequence[Node]": ...
+
+    @property
+    def word(self) -> str: ...
+
+
+@dataclass
+class Spot:
+    """Where a phrase or word stands: its first column, how many levels above the words, and the spots it holds."""
+
+    name: str
+    left: int = 0
+    level: int = 0
+    held: list["Spot"] = field(default_factory=list)
+
+    @property
+    def middle(self) -> int:
+        """The column that lines meet it at."""
+        return self.left + (width(self.name) - 1) // 2
+
+
+def outermost(tree: Node) -> Node:
+    """The tree without the bracket around a sentence, where that holds one phrase alone."""
+    return tree.children[0] if tree.label in OUTER and len(tree.children) == 1 else tree
+
+
+def post_order(tree: Node) -> Iterator[Node]:
+    """Every node after what it holds, from left to right."""
+    ahead, seen = [tree], list[Node]()
+    while ahead:
+        node = ahead.pop()
+        seen.append(node)
+        ahead += node.children
+    return reversed(seen)
+
+
+def name(node: Node) -> str:
+    return visible(node.label if node.children else node.word)
+
+
+# ---- words on one line
+
+
+def arranged(tree: Node, gap: int) -> tuple[list[Spot], int]:
+    """The spots of a tree, the uppermost last, and the columns they take.
+
+    What a phrase holds stands side by side, `gap` columns apart, and the phrase over the middle of it.
+    """
+    done: list[tuple[list[Spot], int]] = []
+    for node in post_order(tree):
+        count = len(node.children)
+        held, done = done[len(done) - count :], done[: len(done) - count]
+        spots, wide = list[Spot](), 0
+        for each, columns in held:
+            for spot in each:
+                spot.left += wide
+            spots += each
+            wide += columns + gap
+        top = Spot(name(node), held=[each[-1] for each, _ in held])
+        if held:
+            middle = (top.held[0].middle + top.held[-1].middle) // 2
+            top.left, top.level = middle - top.middle, 1 + max(spot.level for spot in top.held)
+        spots.append(top)
+        before = max(0, -top.left)  # of a name wider than all below it
+        for spot in spots:
+            spot.left += before
+        done.append((spots, max(before + wide - gap, top.left + width(top.name))))
+    return done[0]
+
+
+def tree_text(tree: Node, room: int | None = None) -> str:
+    """A tree for a terminal of `room` cells (its own width if not given); of no words, nothing."""
+    room = shutil.get_terminal_size().columns if room is None else room
+    if not tree.children and not tree.word:
+        return ""
+    spots, columns = arranged(outermost(tree), GAP)
+    return "\n".join(drawn(spots, columns) if columns <= room else indented(outermost(tree)))
+
+
+def drawn(spots: list[Spot], columns: int) -> list[str]:
+    """The spots as lines of text, a line for each level and one between two."""
+    highest = spots[-1].level
+    canvas = [[" "] * columns for _ in range(2 * highest + 1)]
+    for spot in spots:
+        row = 2 * (highest - spot.level)
+        put(canvas[row], spot.left, spot.name)
+        if spot.held:
+            put(canvas[row + 1], spot.held[0].middle, branches([each.middle for each in spot.held], spot.middle))
+        for each in spot.held:
+            for between in range(row + 2, 2 * (highest - each.level)):
+                canvas[between][each.middle] = "│"
+    return ["".join(row).rstrip() for row in canvas]
+
+
+def put(row: list[str], column: int, shown: str) -> None:
+    """Write into the cells of a row; a wide character leaves the cell behind it empty."""
+    for cluster in clusters(shown):
+        row[column] = cluster
+        for taken in range(column + 1, column + width(cluster)):
+            row[taken] = ""
+        column += width(cluster)
+
+
+def branches(below: Sequence[int], above: int) -> str:
+    """The bar from the first column below to the last, with a branch down at each and one up at `above`."""
+    if len(below) == 1:
+        return "│"
+    ends = {below[0]: "┌", below[-1]: "┐"}
+    bar = [ends.get(column, "┬" if column in below else "─") for column in range(below[0], below[-1] + 1)]
+    meeting = {"┌": "├", "┐": "┤", "┬": "┼", "─": "┴"}
+    bar[above - below[0]] = meeting[bar[above - below[0]]]
+    return "".join(bar)
+
+
+# ---- a phrase a line
+
+
+def indented(tree: Node) -> list[str]:
+    """A line for each phrase, its words behind it where it holds nothing else, and for each word beside phrases."""
+    lines: list[str] = []
+    ahead: list[tuple[Node, str, str]] = [(tree, "", "")]
+    while ahead:
+        node, before, below = ahead.pop()
+        words = [name(child) for child in node.children if not child.children]
+        plain = len(words) == len(node.children)
+        lines.append(before + (f"{name(node)}  {' '.join(words)}" if plain and words else name(node)))
+        last = len(node.children) - 1
+        for place in range(last, -1, -1) if not plain else ():
+            branch, further = ("└─ ", "   ") if place == last else ("├─ ", "│  ")
+            ahead.append((node.children[place], below + branch, below + further))
+    return lines
+
+
+# ---- a picture
+
+
+def tree_svg(tree: Node) -> str:
+    """A tree as a picture in the style of all others (see svg.py): phrases in boxes, words on the bottom line."""
+    spots, columns = arranged(outermost(tree), WIDER_GAP)
+    highest = spots[-1].level
+    lines, names = [], []
+    for spot in spots:
+        x, y = middle_of(spot), (highest - spot.level) * LEVEL
+        if spot.held:
+            wide = measure(spot.name) + 2 * PADDING
+            place = f'x="{number(x - wide / 2)}" y="{y}" width="{number(wide)}" height="{LINE}"'
+            names.append(f'<rect class="empty" {place} rx="5"/>')
+        kind = ' class="title"' if spot.held else ""
+        names.append(text(x, y + 14.5, spot.name, f'text-anchor="middle"{kind}'))
+        for each in spot.held:
+            below, end = middle_of(each), (highest - each.level) * LEVEL
+            start = x if len(spot.held) > 1 else below  # half a letter aside, where one of the two names is odd
+            path = f"M{number(start)} {y + LINE}V{(LEVEL + LINE) // 2 + y}H{number(below)}V{end}"
+            lines.append(f'<path class="axis" d="{path}"/>')
+    return page(Drawing(columns * LETTER + 2 * PADDING, highest * LEVEL + LINE, "\n".join([*lines, *names])))
+
+
+def middle_of(spot: Spot) -> float:
+    """The middle of a name in pixels."""
+    return PADDING + LETTER * spot.left + measure(spot.name) / 2
