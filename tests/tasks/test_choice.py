@@ -63,6 +63,8 @@ def test_the_inputs_of_an_example_stay_together() -> None:
     p = f.softmax(1)
     assert f[1, :3].tolist() == [2, 3, 4] and p[0, 2:].tolist() == [0, 0] and p[1, 3] == 0
     torch.testing.assert_close(p[0, :2], torch.tensor([0.0, 1.0]).softmax(0))
+    nobody = side_by_side(torch.ones(1, 1), torch.full((1, 3), -1))
+    assert nobody.log_softmax(1).isfinite().all(), "room in a stream that no example takes"
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

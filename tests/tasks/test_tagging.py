@@ -217,16 +217,19 @@ def test_the_cost_is_that_of_a_loop_over_words() -> None:
     tagger = model("transformer", TASK.outputs).eval()
     inputs = Inputs.of(TASK.inputs(SENTENCES), TASK.per_token)
     batch = inputs.padded(np.arange(len(inputs)))
-    logits = tagger(batch.source, batch.segments)
-    expected = torch.zeros(())
+    logits = tagger(batch.source, batch.segments).detach()
+    right, uniform = torch.zeros(()), torch.zeros(())
     for row, (each,) in enumerate(TASK.inputs(SENTENCES)):
         for place, label in enumerate(each.labels):
             if label != IGNORE:
-                expected = expected - logits[row, place].log_softmax(-1)[int(label)]
-    torch.testing.assert_close(TASK.criterion(logits, batch).sum, expected)
-    assert TASK.read(tagger, [TASK.encode(each) for each in SENTENCES]).nll == pytest.approx(
-        float(expected.detach()), rel=1e-5
-    )
+                log_p = logits[row, place].log_softmax(-1)
+                right, uniform = right - log_p[int(label)], uniform - log_p.mean()
+    torch.testing.assert_close(TASK.criterion(logits, batch).sum, right)
+    smooth = replace(TASK, label_smoothing=0.2).criterion(logits, batch)
+    torch.testing.assert_close(smooth.sum, 0.8 * right + 0.2 * uniform)
+    torch.testing.assert_close(smooth.nll, right)
+    read = TASK.read(tagger, [TASK.encode(each) for each in SENTENCES])
+    assert read.nll == pytest.approx(float(right), rel=1e-5) and read.count == int(smooth.count) == 14
 
 
 @pytest.mark.parametrize("packed", [True, False])
