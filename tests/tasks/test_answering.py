@@ -223,10 +223,10 @@ def test_answers_do_not_depend_on_what_is_asked_besides() -> None:
 
 
 def test_validation_scores_as_squad_does_and_shows_a_few() -> None:
-    task = replace(TASK, valid=examples(), no_answer=True, samples=2)
+    task = replace(TASK, valid=examples(), no_answer=True, samples=3)
     found = task.validate(model())
     assert {"loss", "exact", "f1", "exact unanswerable"} <= found.metrics.keys()
-    assert [sample[1] for sample in found.samples] == ["h i", "rome"]
+    assert [sample[1] for sample in found.samples] == ["h i", "rome", "(no answer)"]
     said = [{"answer": text} for text in ("h i", "rome b", "", "c", "q")]
     scores = task.scores(examples(), said)
     assert scores["exact"].value == pytest.approx(60)

@@ -43,6 +43,7 @@ from regard.training.task import Sample
 
 NOWHERE = (0, 0)
 """Where an answer begins and ends that a window does not have: [CLS]."""
+NONE = "(no answer)"
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,9 @@ class Answering(Understanding):
         return answer_scores([each["answer"] for each in said], golds)
 
     def shown(self, example: Example, said: Example) -> Sample:
-        gold = " / ".join(answer["text"] for answer in example.get("answers", ()))
+        gold = " / ".join(dict.fromkeys(answer["text"] for answer in example["answers"])) or NONE
         asked = f"{shortly(example['question'])} | {shortly(example['context'])}"
-        return Sample(asked, shortly(gold), f"{shortly(said['answer'])} ({said['probability']:.0%})")
+        return Sample(asked, shortly(gold), f"{shortly(said['answer']) or NONE} ({said['probability']:.0%})")
 
 
 def gold_tokens(example: Example, text: Pieces) -> tuple[int, int] | None:
