@@ -11,11 +11,14 @@ from regard.attention.kinds import gaussian, monotonic, window
 from regard.attention.masks import causal_mask, window_mask
 from regard.attention.scoring import SCORINGS
 from regard.data.dialogues import pairs
+from regard.data.trees import linearised, parsed
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import CELLS, RecurrentLayer
 from regard.viz import Panel, chart_svg, panels_svg
+from regard.viz.tree import tree_svg
 
 KEYS = 32
+DOG = "(ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (NP (DT a) (NN dog)) (PP (IN from) (NP (NNP Paris))))) (. .)))"
 TALK = ["Films?", "Dune.", "Long?", "Very.", "Good?", "Great!"]
 
 
@@ -121,4 +124,10 @@ def chat() -> str:
     return panels_svg(panels)
 
 
-DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat)}
+def parsing() -> str:
+    """A tree, and the tokens that a model writes to say it."""
+    (tree,) = parsed([DOG])
+    return tree_svg(tree, " ".join(linearised(tree)))
+
+
+DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing)}

@@ -12,7 +12,7 @@ from regard.data.trees import Tree, as_pair, cleaned, parsed, words
 from regard.decoding import DecodingSettings, Hypothesis
 from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
-from regard.recipe import ParsingRecipe
+from regard.recipe import ParsingRecipe, load_recipe
 from regard.recipe.parsing import ParserDecodingSettings
 from regard.run import ParsingRun, Translator, train
 from regard.run.parsing import TREE_TOKENS
@@ -162,3 +162,16 @@ def test_a_run_keeps_two_vocabularies_and_goes_on(tmp_path: Path) -> None:
     assert again.outcome.step == 2 and set(again.outcome.metrics) >= {"loss", "f1", "repaired"}
     text = Translator.load(tmp_path / "run", device="cpu").translate("Ada saw the dog .", search="greedy", max_length=9)
     assert isinstance(text, str), "a parser translates too, into tokens"
+
+
+@pytest.mark.parametrize("name", ["gum", "craft", "small-trees"])
+def test_the_recipes_train_on_toy_trees(name: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.ptb").write_text(GOLD, encoding="utf-8")
+    small = (
+        "model.d_model=16", "model.d_ff=16", "model.num_heads=2", "model.encoder_layers=1", "model.decoder_layers=1",
+        "training.max_steps=1", "training.warmup=0", "training.validate_every=1", "training.batch_tokens=512",
+        "data.workers=1", f"data.root={tmp_path.as_posix()}", "runtime.device=cpu", "runtime.threads=1",
+        *(f'data.{part}={{ file = "toy.ptb" }}' for part in ("train", "valid")),
+    )  # fmt: skip
+    trained = train(load_recipe(name, small), tmp_path / "run", say=lambda text: None)
+    assert trained.outcome.step == 1 and trained.outcome.best is not None

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from regard.viz.cells import clusters, visible, width
-from regard.viz.svg import LETTER, LINE, Drawing, measure, number, page, text
+from regard.viz.svg import LETTER, LINE, Drawing, above_each_other, measure, number, page, text, words
 
 OUTER = ("", "ROOT", "TOP", "S1")
 GAP, WIDER_GAP = 2, 3  # cells between two words, in a terminal and in a picture
@@ -157,9 +157,9 @@ def indented(tree: Node) -> list[str]:
     ahead: list[tuple[Node, str, str]] = [(tree, "", "")]
     while ahead:
         node, before, below = ahead.pop()
-        words = [name(child) for child in node.children if not child.children]
-        plain = len(words) == len(node.children)
-        lines.append(before + (f"{name(node)}  {' '.join(words)}" if plain and words else name(node)))
+        held = [name(child) for child in node.children if not child.children]
+        plain = len(held) == len(node.children)
+        lines.append(before + (f"{name(node)}  {' '.join(held)}" if plain and held else name(node)))
         last = len(node.children) - 1
         for place in range(last, -1, -1) if not plain else ():
             branch, further = ("└─ ", "   ") if place == last else ("├─ ", "│  ")
@@ -170,8 +170,16 @@ def indented(tree: Node) -> list[str]:
 # ---- a picture
 
 
-def tree_svg(tree: Node) -> str:
+def tree_svg(tree: Node, title: str = "") -> str:
     """A tree as a picture in the style of all others (see svg.py): phrases in boxes, words on the bottom line."""
+    shown = [tree_drawing(tree)]
+    if title:
+        shown.insert(0, Drawing(measure(title), LINE, text(0, 12, words(title))))
+    return page(above_each_other(shown))
+
+
+def tree_drawing(tree: Node) -> Drawing:
+    """The same without its ground."""
     spots, columns = arranged(outermost(tree), WIDER_GAP)
     highest = spots[-1].level
     lines, names = [], []
@@ -188,7 +196,7 @@ def tree_svg(tree: Node) -> str:
             start = x if len(spot.held) > 1 else below  # half a letter aside, where one of the two names is odd
             path = f"M{number(start)} {y + LINE}V{(LEVEL + LINE) // 2 + y}H{number(below)}V{end}"
             lines.append(f'<path class="axis" d="{path}"/>')
-    return page(Drawing(columns * LETTER + 2 * PADDING, highest * LEVEL + LINE, "\n".join([*lines, *names])))
+    return Drawing(columns * LETTER + 2 * PADDING, highest * LEVEL + LINE, "\n".join([*lines, *names]))
 
 
 def middle_of(spot: Spot) -> float:
