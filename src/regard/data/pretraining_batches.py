@@ -23,13 +23,11 @@ from regard.attention import Packed, Padded, Tokens
 from regard.data.arrays import Array, positions
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE
+from regard.data.inputs import IGNORE, ends, up
 from regard.data.masking import choose, hide, ordinary, wanted
 from regard.data.pretraining import Assembly, Drawn, draw_inputs, generator
 from regard.text.bert import BertVocabulary
 
-UNIT = 128
-"""Rooms are a multiple of so many, which matrix products like."""
 INPUTS, ORDER, WORDS = range(3)
 """What is drawn by lot, each from a seed of its own."""
 
@@ -156,7 +154,7 @@ class PackedMaskedBatch(MaskedBatch):
         inputs = up(max(rooms.inputs, count) + 1)  # what fills the stream up belongs to the last, which has no tokens
         words = up(max(rooms.words, len(hidden.places)))
         offsets = np.full(inputs + 1, len(hidden.ids), np.int32)
-        offsets[: count + 1] = np.concatenate([[0], np.cumsum(lengths)])
+        offsets[: count + 1] = ends(lengths)
         arrays = dict(
             ids=filled(hidden.ids, tokens, pad),
             segments=filled(hidden.segments, tokens, 0),
@@ -207,8 +205,8 @@ class PretrainingBatches:
         self._room, self._parts = batch_tokens, world_size * accumulation
         self._mine = range(rank * accumulation, (rank + 1) * accumulation)
         drawn, order = self._draw(0)
-        ends = cut(drawn.lengths[order], batch_tokens)
-        self.steps_in_epoch = max(1, len(ends) - 2)  # the last one is not full
+        places = cut(drawn.lengths[order], batch_tokens)
+        self.steps_in_epoch = max(1, len(places) - 2)  # the last one is not full
         self._current = 0, drawn, self._plan(drawn, order)
         steps = [drawn.lengths[inputs] for inputs in self._current[2]]
         words = max(int(wanted(lengths, data.masked).sum()) for lengths in steps)
@@ -235,8 +233,8 @@ class PretrainingBatches:
         lengths = drawn.lengths[order]
         times = 1 + -(-self.steps_in_epoch * self._room // int(lengths.sum()))
         again = np.tile(order, times)
-        ends = cut(np.tile(lengths, times), self._room)[: self.steps_in_epoch + 1]
-        return [again[first : min(last, first + len(order))] for first, last in pairwise(ends)]
+        places = cut(np.tile(lengths, times), self._room)[: self.steps_in_epoch + 1]
+        return [again[first : min(last, first + len(order))] for first, last in pairwise(places)]
 
     def _part(self, hidden: Hidden, part: int) -> MaskedBatch:
         rooms, pad = self.rooms.shared(self._parts), self._hiding.pad
@@ -264,8 +262,7 @@ def evaluation_batches(
 ) -> Iterator[PaddedMaskedBatch]:
     """All documents once, inputs and hidden words the same whenever they are asked for."""
     drawn, hiding = draw_inputs(store, data, generator(seed, INPUTS)), Hiding(store, data, vocabulary)
-    ends = cut(drawn.lengths, batch_tokens)
-    for number, (first, last) in enumerate(pairwise(ends)):
+    for number, (first, last) in enumerate(pairwise(cut(drawn.lengths, batch_tokens))):
         hidden = hiding(drawn.take(np.arange(first, last)), generator(seed, WORDS, number))
         yield PaddedMaskedBatch.of(hidden, balance(hidden), hiding.pad, Rooms(0, 0, 0))
 
@@ -278,18 +275,13 @@ def balance(hidden: Hidden) -> float:
 
 def cut(lengths: Array, room: int) -> list[int]:
     """Where steps begin, and where the last one ends: as many inputs of a row as there is room for, at least one."""
-    ends, places = np.cumsum(lengths), [0]
+    begins, places = ends(lengths), [0]
     while places[-1] < len(lengths):
-        before = int(ends[places[-1] - 1]) if places[-1] else 0
-        places.append(max(int(np.searchsorted(ends, before + room, side="right")), places[-1] + 1))
+        full = int(np.searchsorted(begins, begins[places[-1]] + room, side="right")) - 1
+        places.append(max(full, places[-1] + 1))
     return places
 
 
 def filled(values: Array, room: int, filler: int) -> Array:
     """Values, and the filler for as many more as there is room."""
     return np.concatenate([values, np.full(room - len(values), filler, np.int64)])
-
-
-def up(count: int) -> int:
-    """The next multiple of UNIT."""
-    return -(-count // UNIT) * UNIT

@@ -1,0 +1,26 @@
+"""The pretraining benchmark gives everybody the same inputs, and counts real tokens."""
+
+import torch
+from benchmarks.pretraining import READY, Ours, Setting, race
+
+from regard.models.bert import BertSettings
+
+CPU = torch.device("cpu")
+TINY = BertSettings(layers=1, d_model=16, num_heads=2, d_ff=16, max_positions=32)
+
+
+def test_the_peers_get_rectangles_of_one_shape_and_ours_the_same_inputs() -> None:
+    setting = Setting(vocabulary=200, length=32, batch=256, device=CPU)
+    found = setting.padded()
+    assert len(found) == READY
+    assert {batch["input_ids"].shape for _, batch in found} == {torch.Size([8, 32])}
+    tokens, batch = found[3]
+    assert tokens == int((batch["input_ids"] != setting.vocabulary.pad).sum()) == int(batch["attention_mask"].sum())
+    ours = setting.batches(packed=False).batch(3).micro[0]
+    assert torch.equal(ours.ids[:8], batch["input_ids"]) and torch.equal(ours.next[:8], batch["next_sentence_label"])
+
+
+def test_ours_is_timed_in_turns() -> None:
+    setting = Setting(vocabulary=200, length=32, batch=256, device=CPU)
+    ((name, speed, spent),) = race([lambda: Ours(TINY, setting)], 0.01, CPU)
+    assert name == "regard" and speed > 0 and spent > 0
