@@ -15,11 +15,16 @@ from regard.cli.chat import chat
 from regard.cli.demo import demo
 from regard.cli.distill import distill
 from regard.cli.doctor import doctor
+from regard.cli.embed import embed
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export
 from regard.cli.generate import generate
+from regard.cli.import_ import import_
 from regard.cli.inspect import inspect
 from regard.cli.ladder import ladder
 from regard.cli.options import grouped
+from regard.cli.parse import parse
+from regard.cli.predict import predict
 from regard.cli.recipes import recipes
 from regard.cli.split import split
 from regard.cli.train import train
@@ -53,6 +58,9 @@ VERBS: list[Callable[..., None]] = [
     translate,
     generate,
     chat,
+    parse,
+    predict,
+    embed,
     evaluate,
     inspect,
     align,
@@ -60,11 +68,13 @@ VERBS: list[Callable[..., None]] = [
     average,
     distill,
     doctor,
+    import_,
+    export,
     split,
     recipes,
 ]
 for verb in VERBS:
-    app.command(cls=Verb)(grouped(verb))
+    app.command(verb.__name__.rstrip("_"), cls=Verb)(grouped(verb))
 
 
 def show_version(asked: bool) -> None:

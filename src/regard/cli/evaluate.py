@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.evaluate_examples import evaluate_examples
 from regard.cli.evaluate_text import evaluate_text
+from regard.cli.evaluate_trees import evaluate_trees
 from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions, one_of
 from regard.cli.screen import Ticker, result, result_json, say, table
 from regard.errors import UserError
@@ -60,12 +62,15 @@ def evaluate(
     report: Annotated[bool, typer.Option("--report", help="Also write a page of examples and attention.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a translator or a language model on a test set.
+    """Score a model on a test set.
 
     A translator's scores are BLEU, chrF, TER (sacreBLEU's), exact match and perplexity, each with its signature;
     nothing is left out of the test set. With --against, paired bootstrap resampling says whether the difference to
     another run is more than luck. Scores, sources, references and outputs are kept as JSON in the run's folder. A
-    language model's are perplexity per token and per word, and bits per character, with what they count.
+    language model's are perplexity per token and per word, and bits per character, with what they count. A parser's
+    are labelled brackets as EVALB counts them, complete matches, and how many outputs had to be repaired.
+    What is right is counted for models of understanding as their task is judged elsewhere: accuracy and F1, Matthews
+    and other correlations, entities, SQuAD's measures; for classes also each by itself, and what is taken for what.
 
     \b
     Examples:
@@ -74,13 +79,24 @@ def evaluate(
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
       regard evaluate runs/de --against runs/de-old --report
       regard evaluate runs/wikitext-2-lstm --file other.txt
+      regard evaluate runs/gum --file other.ptb
+      regard evaluate runs/sst-2 --against runs/sst-2-small
     """
-    from regard.run import LanguageRun, Run
+    from regard.run import LanguageRun, ParsingRun, PretrainingRun, Run, UnderstandingRun
 
     if isinstance(opened := Run.open(run), LanguageRun):
         refuse_translators_options(against=against, src=text.src, tgt=text.tgt, report=report, **search.changes())
         refuse_translators_options(engine=model.engine != "torch", quantization=model.quantization)
         evaluate_text(opened, text.on, text.file, asdict(model), output, as_json)
+        return
+    if isinstance(opened, ParsingRun):
+        refuse_translators_options(against=against, src=text.src, tgt=text.tgt, report=report)
+        evaluate_trees(opened, text.corpora(opened), search.changes(), model, output, as_json)
+        return
+    if isinstance(opened, UnderstandingRun | PretrainingRun):
+        refuse_translators_options(src=text.src, tgt=text.tgt, report=report, **search.changes())
+        refuse_translators_options(engine=model.engine != "torch", quantization=model.quantization)
+        evaluate_examples(opened, text.on, text.file, against, asdict(model), output, as_json)
         return
     evaluate_translation(run, text, search, model, against, tokenize, output, report, as_json)
 

@@ -102,8 +102,13 @@ def show_texts(found: "Generation") -> None:
 
 def show_json(found: "Generation") -> None:
     """One object for each prompt."""
+    result(to_json(generation_values(found)))
+
+
+def generation_values(found: "Generation") -> dict[str, Any]:
+    """What there is to say about how a prompt went on."""
     texts = [
         {"text": text, "log_prob": each.log_prob, "finished": each.finished, "looped": each.looped}
         for text, each in zip(found.texts, found.hypotheses, strict=True)
     ]
-    result(to_json({"prompt": found.prompt, "texts": texts}))
+    return {"prompt": found.prompt, "texts": texts}

@@ -1,11 +1,13 @@
-"""regard inspect: what a model looked at while it translated one sentence."""
+"""regard inspect: what a model looked at while it translated one sentence, or read one text."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.inspect_reader import inspect_reader
 from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
 from regard.cli.screen import in_colour, result, result_json, say
 from regard.errors import UserError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def inspect(
     run: RunFolder,
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="The sentence to translate and explain.")],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="What to translate, or to read, and explain.")],
     search: SearchOptions,
     model: ModelOptions,
     target: Annotated[
@@ -33,10 +35,12 @@ def inspect(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Translate one sentence and show where each word was read from.
+    """Show what a model looked at while it translated or read.
 
-    The terminal shows the attention from the decoder to the source: a row is a piece being written, a column a piece of
-    the source, and darker means more. The page it writes shows every layer and head, of the encoder and decoder too.
+    For a translator the terminal shows the attention from the decoder to the source: a row is a piece being written, a
+    column a piece of the source, and darker means more. The page it writes shows every layer and head, of the encoder
+    and decoder too. A model of understanding says what it says of the text, given as to regard predict, and shows its
+    pieces looking at each other; a recurrent reader shows which pieces it heard in the end.
 
     \b
     Examples:
@@ -44,21 +48,45 @@ def inspect(
       regard inspect runs/dates "Sunday, November 15, 2026" --layer 1 --head 3
       regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
+      regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
     """
-    from regard.files import refuse_unwritable, write_text
-    from regard.run.report import sentence_report
-    from regard.viz import heatmap_svg, write_report
+    from regard.files import refuse_unwritable
+    from regard.run import PretrainingRun, Run, UnderstandingRun
 
     if svg is not None:
         refuse_unwritable(svg)
+    if isinstance(opened := Run.open(run), UnderstandingRun | PretrainingRun):
+        if target is not None or search.changes():
+            raise UserError("--target and the options of a search are for translators", "leave them out")
+        inspect_reader(opened, sentence, asdict(model), layer, head, output, svg, as_json)
+        return
     translator = model.load(run)
-    text, score, maps = explain(translator, sentence, target, search.changes())
+    explained = explain(translator, sentence, target, search.changes())
+    show(translator, sentence, *explained, (layer, head), output, svg, as_json)
+
+
+def show(
+    translator: "Translator",
+    sentence: str,
+    text: str,
+    score: float | None,
+    maps: "list[Map]",
+    chosen: tuple[int | None, int | None],
+    output: Path | None,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
+    """The translation and its attention: on the terminal, as a page, and as a picture if one is asked for."""
+    from regard.files import write_text
+    from regard.run.report import sentence_report
+    from regard.viz import heatmap_svg, write_report
+
     if not maps:
         raise UserError(
             f"{translator.run.folder} has no attention to show: {translator.run.recipe.model.summary}",
             "inspect a run whose model looks at its source",
         )
-    title, matrix = plane(maps[-1], layer, head)
+    title, matrix = plane(maps[-1], *chosen)
     if svg is not None:
         write_text(svg, heatmap_svg(matrix, maps[-1].rows, maps[-1].columns, title))
     page = output or page_of(translator.run.folder)
@@ -126,10 +154,12 @@ def plane(cross: "Map", layer: int | None, head: int | None) -> "tuple[str, npt.
     layers, heads = weights.shape[:2]
     for name, number, count in (("layer", layer, layers), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
-            raise UserError(f"there is no {name} {number}", f"this model's decoder has {name}s 1 to {count}")
+            raise UserError(f"there is no {name} {number}", f"there are {name}s 1 to {count}")
     chosen = layer or layers
     of_layer = weights[chosen - 1]
-    title = f"cross attention, layer {chosen} of {layers}, "
+    if layers == heads == 1 and len(weights[0, 0]) == 1:
+        return cross.name, of_layer[0]
+    title = f"{'cross ' if cross.name == 'cross' else ''}attention, layer {chosen} of {layers}, "
     if head is None:
         return f"{title}mean of {heads} heads", of_layer.mean(axis=0)
     return f"{title}head {head} of {heads}", of_layer[head - 1]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import AsJson
-from regard.cli.screen import Ticker, result, result_json, say
+from regard.cli.screen import Ticker, result, result_json, say, to_json
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
-    from regard.run import Run
+    from regard.run import Run, UnderstandingRun
     from regard.run.train import Trained
 
 INTERRUPTED = 130
@@ -121,12 +121,20 @@ def summary(trained: "Trained") -> str:
 
 def what_next(run: "Run") -> str:
     """Commands that work as they stand."""
-    if run.recipe.task == "language":
+    from regard.run import LanguageRun, PretrainingRun, UnderstandingRun
+
+    if isinstance(run, LanguageRun):
         return what_next_language(run)
+    if isinstance(run, PretrainingRun):
+        return what_next_pretraining(run)
+    if isinstance(run, UnderstandingRun):
+        return what_next_understanding(run)
     folder, example = shlex.quote(str(run.folder)), shlex.quote(example_of(run))
     lines = [
         "next:",
-        f"  echo {example} | regard translate {folder}",
+        f"  regard parse {folder} {example}"
+        if run.recipe.task == "parsing"
+        else f"  echo {example} | regard translate {folder}",
         f"  regard evaluate {folder}{'' if run.recipe.data.test else ' --on valid'}",
     ]
     if run.recipe.model.attends:
@@ -140,6 +148,39 @@ def what_next_language(run: "Run") -> str:
     """The same for a language model."""
     folder, on = shlex.quote(str(run.folder)), "" if run.recipe.data.test else " --on valid"
     return f'next:\n  regard generate {folder} ""\n  regard evaluate {folder}{on}'
+
+
+def what_next_pretraining(run: "Run") -> str:
+    """The same for a BERT: fill a gap, make vectors, and learn something else from there."""
+    folder, on = shlex.quote(str(run.folder)), "" if run.recipe.data.test else " --on valid"
+    start = shlex.quote(f"start_from={run.folder}")
+    return (
+        f'next:\n  regard predict {folder} "The [MASK] is here."\n  regard embed {folder} "A text."\n'
+        f"  regard evaluate {folder}{on}\n  regard train RECIPE {start}          with a recipe of understanding"
+    )
+
+
+def what_next_understanding(run: "UnderstandingRun") -> str:
+    """The same for whatever says something about texts."""
+    folder, example = shlex.quote(str(run.folder)), shlex.quote(asked_of(run))
+    lines = [
+        "next:",
+        f"  regard predict {folder} {example}",
+        f"  regard evaluate {folder}{'' if run.parts.test else ' --on valid'}",
+    ]
+    if run.recipe.model.attends:
+        lines.append(f"  regard inspect {folder} {example}")
+    return "\n".join(lines)
+
+
+def asked_of(run: "UnderstandingRun", longest: int = 200) -> str:
+    """A short example of the validation data, as regard predict takes it: a text, or JSON where it is more."""
+    from regard.data.labelled import GOLD
+
+    gold = GOLD[run.recipe.task]
+    asked = ({key: value for key, value in each.items() if key not in (gold, "id")} for each in run.examples("valid"))
+    texts = (each["text"] if set(each) == {"text"} else to_json(each) for each in asked)
+    return next((text for text in texts if text.strip() and len(text) <= longest and text.isprintable()), "...")
 
 
 def example_of(run: "Run", longest: int = 80) -> str:

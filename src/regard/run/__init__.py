@@ -5,10 +5,27 @@ from regard.run.folder import Run
 from regard.run.language import LanguageRun
 from regard.run.parser import Parser
 from regard.run.parsing import ParsingRun
+from regard.run.predictor import ExampleEvaluation, Predictor
+from regard.run.pretraining import PretrainingRun
 from regard.run.train import train
 from regard.run.translation import TranslationRun
 from regard.run.translator import Translator
 from regard.run.understanding import UnderstandingRun
 from regard.run.writer import Writer
 
-__all__ = ["Evaluation", "LanguageRun", "Parser", "ParsingRun", "Run", "TranslationRun", "Translator", "UnderstandingRun", "Writer", "evaluate", "train"]
+__all__ = [
+    "Evaluation",
+    "ExampleEvaluation",
+    "LanguageRun",
+    "Parser",
+    "ParsingRun",
+    "Predictor",
+    "PretrainingRun",
+    "Run",
+    "TranslationRun",
+    "Translator",
+    "UnderstandingRun",
+    "Writer",
+    "evaluate",
+    "train",
+]

@@ -5,6 +5,7 @@ import shutil
 import time
 from itertools import count, islice
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from regard.data.arrays import Array
-from regard.data.batching import Step, plan_evaluation
+from regard.data.batching import plan_evaluation
 from regard.data.collate import Batch, collate_rows
 from regard.data.parallel import count_workers
 from regard.kernels import kernels_available
@@ -28,6 +29,19 @@ TIGHT = 0.9
 SLICE_TOKENS = 256
 TIMED_STEPS, TIMED_SECONDS = 20, 10.0
 LONG_DAYS, ENDLESS_DAYS = 7, 60
+
+
+class Examined(Protocol):
+    """What is asked of a patient, whatever its task."""
+
+    @property
+    def run(self) -> Any: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def task(self) -> Any: ...
 
 
 def check_device(recipe: Recipe, world: World) -> Check:
@@ -60,8 +74,8 @@ def check_memory(patient: Patient) -> Check:
         kept, working = needed_memory(patient)
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
-        return Check(name, "fail", f"the worst batch does not fit into the {_size(free)} that are free", remedy)
-    finding = f"{_size(kept)} for the model and its optimizer, {_size(working)} for the worst batch; {_size(free)} free"
+        return Check(name, "fail", f"the worst batch does not fit into the {sized(free)} that are free", remedy)
+    finding = f"{sized(kept)} for the model and its optimizer, {sized(working)} for the worst batch; {sized(free)} free"
     need = kept + working
     status: Status = "fail" if need > free else "warn" if need > TIGHT * free else "pass"
     if kept > TIGHT * free:
@@ -76,10 +90,10 @@ def needed_memory(patient: Patient) -> tuple[int, int]:
     kept = copies * FLOAT * sum(p.numel() for p in model.parameters() if p.requires_grad)
     worst = _worst_examples(patient)
     if patient.world.device.type == "cuda":
-        return kept, _measured_on_gpu(patient, model, _batch(patient, worst))
+        return kept, measured_on_gpu(patient, model, _batch(patient, worst))
     few = worst[: max(1, SLICE_TOKENS // int(patient.examples.tgt_lengths[worst].max()))]
     half = few[: max(1, len(few) // 2)]
-    large, small = (_saved_bytes(patient, model, _batch(patient, part)) for part in (few, half))
+    large, small = (saved_bytes(patient, model, _batch(patient, part)) for part in (few, half))
     # All sentences of a batch are padded alike: beside what does not depend on them, each needs the same.
     each = (large - small) / (len(few) - len(half)) if len(few) > 1 else large
     return kept, int(large + each * (len(worst) - len(few)))
@@ -98,7 +112,7 @@ def _batch(patient: Patient, indices: Array) -> Batch:
     return collate_rows(pairs.sources(indices), pairs.targets(indices)).to(patient.world.device)
 
 
-def _saved_bytes(patient: Patient, model: torch.nn.Module, batch: Batch) -> int:
+def saved_bytes(patient: Examined, model: torch.nn.Module, batch: Any) -> int:
     """What a forward pass keeps for the backward pass, and the gradients of its largest tensor, the scores."""
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     seen: dict[int, int] = {}
@@ -116,7 +130,7 @@ def _saved_bytes(patient: Patient, model: torch.nn.Module, batch: Batch) -> int:
     return total
 
 
-def _measured_on_gpu(patient: Patient, model: torch.nn.Module, batch: Batch) -> int:
+def measured_on_gpu(patient: Examined, model: torch.nn.Module, batch: Any) -> int:
     """The peak of a real forward and backward pass, the gradients themselves aside.
 
     With accumulation a second pass counts too: it finds the gradients of the first already there.
@@ -159,8 +173,8 @@ def check_disk(patient: Patient, folder: Path) -> Check:
     need = (training.keep + 2) * checkpoint + stored
     place = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free
-    finding = f"{training.keep + 2} checkpoints of {_size(checkpoint)} and {_size(stored)} of pairs; "
-    finding += f"{_size(free)} free at {place}"
+    finding = f"{training.keep + 2} checkpoints of {sized(checkpoint)} and {sized(stored)} of pairs; "
+    finding += f"{sized(free)} free at {place}"
     if need > free:
         return Check("disk", "fail", finding, "free some space, lower training.keep, or choose another --folder FOLDER")
     return Check(
@@ -197,7 +211,7 @@ def check_time(patient: Patient) -> Check:
     steps, _ = planned_steps(patient)
     seconds, tokens = _time_steps(patient)
     total = steps * seconds
-    finding = f"{_hours(total)} (h:mm) for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, validation aside"
+    finding = f"{clock(total)} (h:mm) for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, validation aside"
     faster = "train on a GPU, or choose a smaller model.size or training.max_steps"
     if training.max_minutes is not None and total > 60 * training.max_minutes:
         reached = int(60 * training.max_minutes / seconds)
@@ -227,7 +241,7 @@ def _time_steps(patient: Patient) -> tuple[float, float]:
     return max(sum(seconds[first:]) / sum(tokens[first:]) * average, 1e-9), average
 
 
-def train_step(patient: Patient, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: Step) -> float:
+def train_step(patient: Examined, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: Any) -> float:
     """One step as the loop trains it; return its seconds."""
     seed_everything(patient.world.seed, "step", 0)
     _wait(patient.world)
@@ -248,10 +262,10 @@ def _wait(world: World) -> None:
         torch.cuda.synchronize(world.device)
 
 
-def _hours(seconds: float) -> str:
+def clock(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{minutes // 60}:{minutes % 60:02d}"
 
 
-def _size(count: float) -> str:
+def sized(count: float) -> str:
     return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"

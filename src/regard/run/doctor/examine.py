@@ -12,12 +12,15 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.models import MaskedSettings
-from regard.recipe import LanguageRecipe, TranslationRecipe, load_recipe
+from regard.recipe import LanguageRecipe, PretrainingRecipe, TranslationRecipe, load_recipe
+from regard.recipe.understanding import UnderstandingRecipe
 from regard.run.doctor import costs, learning, stored, texts
 from regard.run.doctor.check import Check, guarded
 from regard.run.doctor.language import examine_language
 from regard.run.doctor.patient import Patient
+from regard.run.doctor.pretraining import examine_pretraining
 from regard.run.doctor.survey import Progress, Survey, survey, write_sample
+from regard.run.doctor.understanding import examine_understanding
 from regard.run.folder import STORES
 from regard.run.seal import SEAL
 from regard.run.translation import TranslationRun
@@ -48,6 +51,12 @@ def examine(
         name = "files"
         if isinstance(recipe, LanguageRecipe):
             yield from examine_language(recipe, world, quick)
+            return
+        if isinstance(recipe, UnderstandingRecipe):
+            yield from examine_understanding(recipe, world, quick)
+            return
+        if isinstance(recipe, PretrainingRecipe):
+            yield from examine_pretraining(recipe, world, quick)
             return
         found = survey(recipe.data, recipe.runtime.seed, quick, progress)
         yield texts.check_files(recipe.data, found)
