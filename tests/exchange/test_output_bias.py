@@ -51,7 +51,7 @@ def test_it_is_added_once_and_everywhere(tie: str) -> None:
         torch.testing.assert_close(other, logits, atol=1e-5, rtol=1e-5)
     with torch.no_grad():
         before, added = bias.clone(), torch.randn(V)
-        bias += added
+        bias.add_(added)
         torch.testing.assert_close(at_once(built), logits + added, atol=1e-5, rtol=1e-5)
         bias.copy_(before)
     (gradient,) = torch.autograd.grad(F.log_softmax(at_once(built), -1)[:, 3].sum(), bias)

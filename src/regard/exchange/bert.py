@@ -182,10 +182,12 @@ def write_finetuned(folder: Path, model: FineTuned, vocabulary: BertVocabulary) 
     expected = encoder_shapes(settings, words, head)
     refuse_strange({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
     theirs = {renamed(name, modules(head)): tensor for name, tensor in weights.items()}
-    labels = model.labels or tuple(f"LABEL_{number}" for number in range(outputs))
+    named = model.labels if model.task in NAMED else ()
+    labels = named or tuple(f"LABEL_{number}" for number in range(outputs))
     config: Config = {"architectures": [head.architecture], "vocab_size": words}
-    config |= {"id2label": {str(number): label for number, label in enumerate(labels)}}
-    config |= {"label2id": {label: number for number, label in enumerate(labels)}}
+    if model.task != "choice":  # whose one output says nothing by itself
+        config["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        config["label2id"] = {label: number for number, label in enumerate(labels)}
     kinds = {"classification": "single_label_classification", "regression": "regression"}
     config |= {"problem_type": kinds[model.task]} if model.task in kinds else {}
     write_folder(folder, settings, config, theirs, vocabulary)

@@ -40,7 +40,7 @@ from regard.exchange.folders import (
 )
 from regard.exchange.marian_text import read_vocabularies, write_vocabularies
 from regard.exchange.naming import renamed
-from regard.files import write_json
+from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import SIZES, TransformerSettings
@@ -128,7 +128,8 @@ def read_marian(folder: Path) -> Translator:
     for name in {"all": ("src_embedding", "output"), "output": ("output",), "none": ()}[settings.tie]:
         del weights[f"{name}.weight"]
     weights |= read_layers(settings, found, folder / WEIGHTS)
-    return Translator(settings, weights, numbering.vocabularies, *bounds(config))
+    positions = int(config.get("max_position_embeddings", POSITIONS))
+    return Translator(settings, weights, numbering.vocabularies, positions, usual_beam(folder, config))
 
 
 def write_marian(
@@ -302,6 +303,8 @@ def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch
         return {name: tensor.shape for name, tensor in Transformer(settings, *sizes).state_dict().items()}
 
 
-def bounds(config: Config) -> tuple[int, int]:
-    """The longest sentence, and the width of the beam that is usual with a model."""
-    return int(config.get("max_position_embeddings", POSITIONS)), int(config.get("num_beams", 4))
+def usual_beam(folder: Path, config: Config) -> int:
+    """The width of the beam that a model came with; older folders say it in their config.json."""
+    path = folder / GENERATION
+    said = read_json(path) if path.exists() else config
+    return int(said.get("num_beams") or config.get("num_beams") or 4)

@@ -89,7 +89,7 @@ def assemble(
 
 def cleaning(characters: bytes, prefix: bool, tidy: bool) -> list[Any]:
     """What becomes of a text before it is cut, step by step."""
-    steps = [normalizers.Precompiled(characters)] if characters else []
+    steps: list[Any] = [normalizers.Precompiled(characters)] if characters else []
     if tidy:
         steps += [normalizers.Replace(Regex(r"\A +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     steps.append(normalizers.Replace(" ", BLANK))

@@ -1,0 +1,165 @@
+"""A BERT with the layer of a task: the same answers there and here, and there and back the same bits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.attention import Padded
+from regard.errors import UserError
+from regard.exchange import FineTuned, read_finetuned, task_of, write_finetuned
+from regard.exchange.bert import HEADS
+from regard.models.bert import Bert, BertSettings
+from regard.models.understanding import Understander
+from regard.text.bert import SPECIALS, BertVocabulary
+from regard.training.weights import load_weights, weights_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+V, T = 40, 9
+LENGTHS = torch.tensor([9, 4, 7])
+LABELS = ("good", "bad", "ugly")
+NAMED = {"classification": 3, "regression": 1, "tagging": 3, "answering": 2, "choice": 1}
+
+
+def vocabulary() -> BertVocabulary:
+    return BertVocabulary([*SPECIALS, *(chr(ord("a") + n) for n in range(V - 5))])
+
+
+def saved(task: str, folder: Path) -> Any:
+    """A model of theirs for a task, every weight far from where it began, in a folder."""
+    import transformers
+
+    torch.manual_seed(1)
+    named = {number: LABELS[number] for number in range(3)}
+    kinds: dict[str, Any] = {
+        "classification": dict(id2label=named, label2id={label: n for n, label in named.items()}),
+        "tagging": dict(id2label=named, label2id={label: n for n, label in named.items()}),
+        "regression": dict(num_labels=1, problem_type="regression"),
+        "answering": {},
+        "choice": {},
+    }
+    config = transformers.BertConfig(
+        vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24,
+        max_position_embeddings=256, attn_implementation="eager", **kinds[task],
+    )  # fmt: skip
+    model = getattr(transformers, HEADS[task].architecture)(config).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    vocabulary().save_entries(folder / "vocab.txt")
+    return model
+
+
+def ours(found: FineTuned) -> Understander:
+    head = HEADS[found.task]
+    model = Understander(Bert(found.settings, V), len(found.weights["head.bias"]), head.pooled, 0.1).eval()
+    load_weights(model, weights_of(model) | found.weights, "test")
+    return model
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    """ids, segments and their attention mask."""
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(5, V, (3, T), generator=generator)
+    mask = (torch.arange(T) < LENGTHS[:, None]).long()
+    return ids * mask, torch.randint(0, 2, (3, T), generator=generator), mask
+
+
+@torch.no_grad()
+def their_answers(model: Any, task: str) -> Tensor:
+    ids, segments, mask = batch()
+    given = dict(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+    if task == "choice":  # one example of three choices
+        return model(**{name: tensor[None] for name, tensor in given.items()}).logits[0, :, None]
+    found = model(**given)
+    return torch.stack([found.start_logits, found.end_logits], -1) if task == "answering" else found.logits
+
+
+@torch.no_grad()
+def our_answers(model: Understander) -> Tensor:
+    ids, segments, _ = batch()
+    return model(Padded.of(ids, LENGTHS), segments)
+
+
+def compare(task: str, actual: Tensor, expected: Tensor) -> None:
+    real = batch()[2].bool() if not HEADS[task].pooled else slice(None)
+    torch.testing.assert_close(actual[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_answers_are_theirs_and_bits_come_back(task: str, tmp_path: Path) -> None:
+    import transformers
+
+    other = saved(task, tmp_path / "theirs")
+    found = read_finetuned(tmp_path / "theirs")
+    assert found.task == task and len(found.weights["head.bias"]) == NAMED[task]
+    assert found.labels == (LABELS if task in ("classification", "tagging") else ())
+    compare(task, our_answers(ours(found)), their_answers(other, task))
+
+    write_finetuned(tmp_path / "ours", found, vocabulary())
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("theirs", "ours"))
+    assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
+    again = getattr(transformers, HEADS[task].architecture).from_pretrained(tmp_path / "ours").eval()
+    assert again.config.id2label == other.config.id2label
+    assert task_of(json.loads((tmp_path / "ours" / "config.json").read_text())) == task
+    compare(task, their_answers(again, task), their_answers(other, task))
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
+    import transformers
+
+    torch.manual_seed(4)
+    settings, head = BertSettings(size="tiny", d_model=16, d_ff=24, max_positions=12), HEADS[task]
+    model = Understander(Bert(settings, V), NAMED[task], head.pooled, 0.1).eval()
+    labels = LABELS if task in ("classification", "tagging") else ()
+    write_finetuned(tmp_path / "bert", FineTuned(task, labels, settings, weights_of(model)), vocabulary())
+    other = getattr(transformers, head.architecture).from_pretrained(tmp_path / "bert").eval()
+    compare(task, our_answers(model), their_answers(other, task))
+    if labels:
+        assert [other.config.id2label[number] for number in range(3)] == list(labels)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
+    read = vocabulary().input(vocabulary().cut("a b"), vocabulary().cut("c"))
+    assert tokenizer("a b", "c").input_ids == read.ids
+
+
+def test_which_task_a_folder_is_of() -> None:
+    one = {"architectures": ["BertForSequenceClassification"]}
+    assert task_of(one) == "classification"
+    assert task_of(one | {"id2label": {"0": "LABEL_0"}}) == "regression"
+    assert task_of(one | {"problem_type": "regression", "id2label": {"0": "a", "1": "b"}}) == "regression"
+    assert task_of(one | {"problem_type": "single_label_classification"}) == "classification"
+    assert task_of({"architectures": ["BertModel"]}) is None and task_of({}) is None
+    with pytest.raises(UserError, match="several classes at once"):
+        task_of(one | {"problem_type": "multi_label_classification"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id2label": {"0": "a", "1": "b"}}, "id2label has 2 names, and the model 3 outputs"),
+        ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "id2label has 2 names, and the model 3 outputs"),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "id2label names no output '0'"),
+        ({"architectures": ["BertModel"]}, "names no task"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    saved("classification", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(UserError, match=message):
+        read_finetuned(tmp_path)
+
+
+def test_a_head_that_is_not_there_is_missed(tmp_path: Path) -> None:
+    saved("answering", tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file(
+        {key: x for key, x in tensors.items() if not key.startswith("qa_outputs")}, tmp_path / "model.safetensors"
+    )
+    with pytest.raises(UserError, match=r"lacks 2 weights, the first is qa_outputs\.weight"):
+        read_finetuned(tmp_path)

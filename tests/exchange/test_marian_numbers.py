@@ -1,0 +1,184 @@
+"""A Marian with its own files and numbers, the end symbol first and padding last, becomes ours and stays the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.exchange.sentencepiece_files import write_model
+
+from regard.attention import Padded
+from regard.decoding import DecodingSettings
+from regard.errors import UserError
+from regard.exchange import read_marian, write_marian
+from regard.exchange.marian_text import numbered, silent
+from regard.exchange.sentencepiece import read_sentencepiece
+from regard.models import Transformer
+from regard.tasks.translation import Translation
+from regard.text import BOS, EOS
+from regard.training.weights import load_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+SOURCE = {"▁the": -2.0, "▁cat": -3.0, "▁": -4.0, "c": -5.0, "a": -5.0, "t": -5.0, "s": -5.5, "▁!": -7.0}
+TARGET = {"▁die": -2.0, "▁Katze": -3.0, "▁": -3.5, "K": -6.0, "a": -4.0, "t": -4.5, "z": -5.0, "e": -5.0}
+PAIRS = [("▁the ▁cat", "▁die ▁Katze"), ("▁cat s", "▁ K a t z e ▁Katze"), ("▁the ▁the ▁cat ▁ s a t", "a t z ▁die e")]
+UNNUMBERED = "▁!"
+"""A piece of the source that has no number: the model reads it as unknown."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small Marian that has begun to learn a few sentences."""
+    write_marian_folder(tmp_path / "opus")
+    return tmp_path / "opus"
+
+
+def write_marian_folder(folder: Path) -> None:
+    import transformers
+
+    pieces = dict.fromkeys([*SOURCE, *TARGET])
+    pieces.pop(UNNUMBERED)
+    numbers = {piece: n for n, piece in enumerate(["</s>", "<unk>", *pieces, ">>nds<<", "<pad>"])}
+    last = numbers["<pad>"]
+    torch.manual_seed(7)
+    config = transformers.MarianConfig(
+        vocab_size=len(numbers), d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20, activation_function="swish",
+        max_position_embeddings=64, scale_embedding=True, pad_token_id=last, eos_token_id=0,
+        decoder_start_token_id=last, forced_eos_token_id=0,
+    )  # fmt: skip
+    model = transformers.MarianMTModel(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        model.final_logits_bias.normal_()
+        model.final_logits_bias[0, last] = 0.0
+    learn(model.eval(), [[[numbers[piece] for piece in side.split()] + [0] for side in pair] for pair in PAIRS])
+    model.generation_config.num_beams = 6
+    model.save_pretrained(folder)
+    (folder / "vocab.json").write_text(json.dumps(numbers))
+    write_model(folder / "source.spm", SOURCE)
+    write_model(folder / "target.spm", TARGET)
+
+
+def learn(model: Any, pairs: list[list[list[int]]]) -> None:
+    optimizer = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=0.01)
+    for step in range(60):
+        src, tgt = (torch.tensor([ids]) for ids in pairs[step % len(pairs)])
+        optimizer.zero_grad()
+        model(input_ids=src, labels=tgt).loss.backward()
+        optimizer.step()
+
+
+def theirs(folder: Path) -> tuple[Any, dict[str, int]]:
+    import transformers
+
+    return transformers.MarianMTModel.from_pretrained(folder).eval(), json.loads((folder / "vocab.json").read_text())
+
+
+def ours(folder: Path) -> tuple[Transformer, Translation]:
+    found = read_marian(folder)
+    model = Transformer(found.settings, *map(len, found.vocabularies)).eval()
+    load_weights(model, found.weights, "test")
+    return model, Translation(*found.vocabularies)
+
+
+def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -> None:
+    other, numbers = theirs(folder)
+    model, task = ours(folder)
+    assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(numbers) + 2
+    src = task.src_vocabulary.encode("the cat ! cats")
+    names = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in src]
+    assert names == ["▁the", "▁cat", "▁!", "▁cat", "s"]
+    their_src = [numbers.get(name, numbers["<unk>"]) for name in names]
+    tgt = task.tgt_vocabulary.encode("die Katze")
+    their_tgt = [numbers["▁die"], numbers["▁Katze"]]
+    with torch.no_grad():
+        expected = other(
+            input_ids=torch.tensor([[*their_src, 0]]), decoder_input_ids=torch.tensor([[numbers["<pad>"], *their_tgt]])
+        ).logits[0]
+        tokens = (torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]]))
+        actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens))[0]
+    read = task.tgt_vocabulary
+    rows = {n: numbers.get(read.pieces([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
+    rows |= {BOS: numbers["<pad>"], EOS: 0}
+    known = {n: row for n, row in rows.items() if row is not None}
+    p, q = actual.softmax(-1), expected.softmax(-1)
+    assert {*range(len(read))} - {*known} == {0, len(read) - 1}
+    torch.testing.assert_close(p[:, list(known)], q[:, list(known.values())], atol=1e-6, rtol=1e-5)
+    assert float(p[:, [0, len(read) - 1]].sum()) == 0.0
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_are_theirs(folder: Path, beam: int) -> None:
+    other, numbers = theirs(folder)
+    model, task = ours(folder)
+    search: dict[str, Any] = dict(search="greedy") if beam == 1 else dict(search="beam", beam=beam, alpha=0.0)
+    decoding = DecodingSettings(max_length=24, loop_guard=False, **search)
+    by_number = {n: piece for piece, n in numbers.items()}
+    sentences = ["the cat", "cats", "the the cat sat", ">>nds<< a cat", "x"]
+    predictions = list(task.predict(model, sentences, decoding))
+    assert len({prediction.text for prediction in predictions}) >= 3
+    for sentence, prediction in zip(sentences, predictions, strict=True):
+        read = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in task.src_vocabulary.encode(sentence)]
+        written = other.generate(
+            torch.tensor([[*(numbers[piece] for piece in read), 0]]), num_beams=beam, length_penalty=0.0,
+            max_new_tokens=24, do_sample=False, bad_words_ids=[[numbers["<pad>"]]], forced_eos_token_id=None,
+        )[0].tolist()  # fmt: skip
+        pieces = [by_number[n] for n in written if n not in (0, 1, numbers["<pad>"])]
+        assert prediction.text == "".join(pieces).replace("▁", " ").strip()
+
+
+def test_and_out_again_with_our_numbers(folder: Path, tmp_path: Path) -> None:
+    import transformers
+
+    found = read_marian(folder)
+    write_marian(tmp_path / "again", found.settings, found.weights, found.vocabularies)
+    again = read_marian(tmp_path / "again")
+    assert all(torch.equal(again.weights[name], tensor) for name, tensor in found.weights.items())
+    src, tgt = (transformers.AutoTokenizer.from_pretrained(tmp_path / "again" / part) for part in ("", "target"))
+    for text in ("the cat ! cats", ">>nds<< the cat", "漢 cat"):
+        assert src(text).input_ids == [*found.vocabularies[0].encode(text), EOS]
+    assert tgt("die Katze").input_ids == [*found.vocabularies[1].encode("die Katze"), EOS]
+    foreign = found.vocabularies[0].encode("the cat")
+    assert tgt.decode([BOS, *foreign, EOS], skip_special_tokens=True) == "the cat"
+
+
+def test_numbers(folder: Path) -> None:
+    models = [read_sentencepiece(folder / name) for name in ("source.spm", "target.spm")]
+    numbers = json.loads((folder / "vocab.json").read_text())
+    pieces, rows = numbered(numbers, models, numbers["<pad>"])
+    assert rows[:3] == [numbers["<pad>"], numbers["<pad>"], 0] and pieces[-1] == UNNUMBERED and rows[-1] == 1
+    assert all(numbers[piece] == row for piece, row in zip(pieces[3:-1], rows[3:-1], strict=True))
+    assert silent(rows) == [0, len(rows) - 1]
+    assert silent([5, 0, 0, 1, 2]) == [1]
+
+
+def lose_unknown(folder: Path) -> None:
+    numbers = json.loads((folder / "vocab.json").read_text())
+    numbers["?"] = numbers.pop("<unk>")
+    (folder / "vocab.json").write_text(json.dumps(numbers))
+
+
+def lose_a_number(folder: Path) -> None:
+    numbers = json.loads((folder / "vocab.json").read_text())
+    del numbers["a"]
+    (folder / "vocab.json").write_text(json.dumps(numbers))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda folder: (folder / "target.spm").unlink(), r"target\.spm: no such file"),
+        (lambda folder: (folder / "vocab.json").unlink(), r"vocab\.json: no such file"),
+        (lambda folder: (folder / "source.spm").write_bytes(b"xyz"), r"source\.spm is damaged"),
+        (lose_unknown, r"vocab\.json has no '<unk>'"),
+        (lose_a_number, r"vocab\.json does not number"),
+    ],
+)
+def test_damage_is_named(harm: Any, message: str, folder: Path) -> None:
+    harm(folder)
+    with pytest.raises(UserError, match=message):
+        read_marian(folder)

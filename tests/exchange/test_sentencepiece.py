@@ -1,0 +1,137 @@
+"""SentencePiece's files are read as they are written, and text is cut as its definition says: the likeliest way."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.exchange.sentencepiece_files import field, model_file, symbols, write_model
+
+from regard.errors import UserError
+from regard.exchange.sentencepiece import read_sentencepiece
+from regard.text import EOS, SentencePieceVocabulary, Vocabulary
+from regard.text.sentencepiece import HIDDEN, assemble
+from regard.text.symbols import SPECIALS
+
+SCORES = {
+    "▁": -2.0, "a": -3.0, "b": -3.5, "c": -4.0, "▁a": -2.5, "ab": -3.2, "▁ab": -4.5, "bc": -5.5, "abc": -8.5,
+    "▁abc": -7.75, ">>": -9.0, "<<": -9.0,
+}  # fmt: skip
+PIECES = [*SPECIALS, "c", "<unk>", *(piece for piece in SCORES if piece != "c"), "bca", "▁fremd", ">>fra<<"]
+FEW = settings(deadline=None, max_examples=150, derandomize=True, database=None)
+
+
+def vocabulary(**kinds: Any) -> SentencePieceVocabulary:
+    return assemble(PIECES, SCORES, **kinds)
+
+
+def ways(text: str) -> Iterator[tuple[float, list[str]]]:
+    """Every way to write a text, characters that are in no piece as <unk>, ten worse than the worst piece."""
+    if not text:
+        yield 0.0, []
+    for end in range(1, len(text) + 1):
+        piece = text[:end]
+        score = SCORES.get(piece)
+        if score is None and end == 1:
+            score, piece = min(SCORES.values()) - 10, "<unk>"
+        if score is not None:
+            yield from ((score + rest, [piece, *pieces]) for rest, pieces in ways(text[end:]))
+
+
+def by_definition(text: str) -> list[str]:
+    written = "".join(f"▁{word}" for word in text.split(" ") if word)
+    best = max(ways(written), key=lambda way: way[0], default=(0.0, []))[1]
+    fused: list[str] = []
+    for piece in best:
+        if piece != "<unk>" or fused[-1:] != ["<unk>"]:
+            fused.append(piece)
+    return fused
+
+
+@FEW
+@given(st.text(alphabet="abc d", max_size=9))
+def test_of_all_ways_to_cut_a_text_the_likeliest_is_taken(text: str) -> None:
+    found = vocabulary()
+    ids = found.encode(text)
+    pieces = [PIECES[number] for number in ids]
+    expected = by_definition(text)
+    likely = {piece: SCORES.get(piece, min(SCORES.values()) - 10) for piece in {*pieces, *expected}}
+    assert math.isclose(sum(likely[piece] for piece in pieces), sum(likely[piece] for piece in expected), abs_tol=1e-6)
+    assert "".join(pieces) == "".join(expected)
+    if "d" not in text:
+        assert found.decode(ids) == " ".join(text.split())
+
+
+def test_what_is_not_of_this_side_is_never_read_and_can_be_written() -> None:
+    found = vocabulary()
+    for text in ("bca", "fremd", "⟨pad⟩", "<unk>", "⟨/s⟩", ">>fra<", f"{HIDDEN}<unk>"):
+        assert not {PIECES.index("bca"), PIECES.index("▁fremd"), 0, 1, 2} & {*found.encode(text)}
+    assert found.decode([PIECES.index("▁fremd"), PIECES.index("bca"), EOS, 0, found.unknown]) == "fremdbca"
+    assert found.pieces([1, PIECES.index("▁fremd"), found.unknown]) == ["⟨s⟩", "␣fremd", "<unk>"]
+    assert len(found) == len(PIECES)
+
+
+def test_a_language_is_named_before_the_text_alone() -> None:
+    found = vocabulary()
+    code = PIECES.index(">>fra<<")
+    assert found.encode(">>fra<< ab") == [code, *found.encode("ab")]
+    assert found.encode(">>deu<<ab") == [found.unknown, *found.encode("ab")]
+    assert code not in found.encode("ab >>fra<<")
+    assert found.encode_batch([">>fra<<a", "b"]) == [[code, *found.encode("a")], found.encode("b")]
+
+
+def test_blanks() -> None:
+    tidy, plain = vocabulary(), vocabulary(tidy=False, prefix=False)
+    assert tidy.encode("  a   b ") == tidy.encode("a b")
+    assert tidy.encode("   ") == tidy.encode("") == []
+    assert [PIECES[n] for n in plain.encode(" b ")] == ["▁", "b", "▁"]
+    assert tidy.spelled_out("ab xyz b x") == (2, 4)
+
+
+def test_a_file_says_everything_and_is_known_for_what_it_is(tmp_path: Path) -> None:
+    found = vocabulary()
+    found.save(tmp_path / "tokenizer.json")
+    again = Vocabulary.load(tmp_path / "tokenizer.json")
+    assert isinstance(again, SentencePieceVocabulary)
+    assert again.to_json() == found.to_json() and again.encode("abcab d") == found.encode("abcab d")
+    with pytest.raises(ValueError, match="its first entries must be"):
+        Vocabulary.from_json(found.to_json().replace("⟨pad⟩", "<pad>"))
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "source.spm"
+    write_model(path, SCORES)
+    found = read_sentencepiece(path)
+    assert found.scores == pytest.approx(SCORES)
+    assert (found.prefix, found.tidy, found.characters) == (True, True, b"")
+    assert [kind for _, _, kind in found.pieces[:3]] == [2, 3, 3]
+    said = field(2, b"table") + field(3, 0) + field(4, 0)
+    path.write_bytes(model_file([*symbols(), ("a", -1.5, 1), ("[NAME]", 0.0, 4), ("no", -1.0, 5)], b"", said))
+    found = read_sentencepiece(path)
+    assert (found.prefix, found.tidy, found.characters) == (False, False, b"table")
+    assert found.scores == pytest.approx({"a": -1.5, "[NAME]": 6 * -1.5 - 0.1})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (model_file([("a", 0.0, 1)])[:-3], "ends in the middle of a field"),
+        (b"no model at all", "is damaged or is no model of SentencePiece"),
+        (b"", "holds no pieces"),
+        (b"\x80\x80", "is damaged"),
+        (model_file([("a", 0.0, 1)], trained=field(3, 2)), "unigram models alone"),
+        (model_file([("a", 0.0, 1)], trained=field(35, 1)), "unknown characters as bytes"),
+        (model_file([("a", 0.0, 1)], normalised=field(5, 0)), "writes blanks behind words, or not at all"),
+    ],
+)
+def test_damage_and_other_kinds_are_named(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "source.spm"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_sentencepiece(path)
+    assert str(path) in caught.value.problem
+    with pytest.raises(UserError, match="no such file"):
+        read_sentencepiece(tmp_path / "target.spm")
