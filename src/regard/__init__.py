@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
     from regard.models import Convolutional, MaskedTransformer, RecurrentModel, Transformer, TransformerSettings
     from regard.recipe import Recipe, load_recipe
-    from regard.run import Evaluation, Predictor, Run, Translator, Writer, evaluate, train
+    from regard.run import Evaluation, Parser, Predictor, Run, Translator, Writer, evaluate, train
     from regard.tasks import Prediction, Translation
     from regard.text import TextSettings, Vocabulary, train_vocabulary
     from regard.training import Checkpoints, TrainingSettings, average_checkpoints, fit
@@ -35,7 +35,7 @@ HOMES = {
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
     "regard.models": ("Convolutional", "MaskedTransformer", "RecurrentModel", "Transformer", "TransformerSettings"),
     "regard.recipe": ("Recipe", "load_recipe"),
-    "regard.run": ("Evaluation", "Predictor", "Run", "Translator", "Writer", "evaluate", "train"),
+    "regard.run": ("Evaluation", "Parser", "Predictor", "Run", "Translator", "Writer", "evaluate", "train"),
     "regard.tasks": ("Prediction", "Translation"),
     "regard.text": ("TextSettings", "Vocabulary", "train_vocabulary"),
     "regard.training": ("Checkpoints", "TrainingSettings", "average_checkpoints", "fit"),
@@ -52,6 +52,7 @@ __all__ = [
     "Hypothesis",
     "MaskedTransformer",
     "MultiHeadAttention",
+    "Parser",
     "Prediction",
     "Predictor",
     "Recipe",

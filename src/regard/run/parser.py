@@ -1,6 +1,6 @@
 """Using a trained parser from Python, and judging it: the same path that the command line takes.
 
-from regard.run import Parser
+from regard import Parser
 (parse,) = Parser.load("runs/gum").parse(["The cat sat on the mat ."])
 print(parse.brackets, parse.repaired)
 """
