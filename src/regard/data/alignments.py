@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from regard.data.builtin import Name, days, quantities
 from regard.data.builtin import Part as Share
-from regard.text import Vocabulary
+from regard.errors import UserError
+from regard.text import SentencePieceVocabulary, Vocabulary
 from regard.text.symbols import to_bytes
 
 Links = frozenset[tuple[int, int]]
@@ -233,4 +234,9 @@ def word_pieces(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[l
 
 def piece_widths(vocabulary: Vocabulary) -> list[int]:
     """How many bytes each piece of a vocabulary stands for."""
+    if isinstance(vocabulary, SentencePieceVocabulary):
+        raise UserError(
+            "the pieces of an imported vocabulary do not say which letters of a text they were cut from",
+            "align with a run whose vocabulary was learnt here",
+        )
     return [len(to_bytes(piece)) for piece in vocabulary.numbers]
