@@ -104,8 +104,19 @@ def setting_rows() -> Iterator[dict[str, str]]:
             row = (setting, kind_text(field.annotation), default_text(field), meaning)
             owners.setdefault(row, []).append(owner)
     for (setting, kind, default, meaning), among in owners.items():
-        of = "" if set(among) >= set(RECIPES) else ", ".join(dict.fromkeys(among))
-        yield {"setting": setting, "of": of, "type": kind, "default": default, "meaning": meaning}
+        yield {"setting": setting, "of": shared_by(among), "type": kind, "default": default, "meaning": meaning}
+
+
+def shared_by(owners: list[str]) -> str:
+    """Tasks and kinds of model in words: nothing for all, one name for those that say something about a text."""
+    from regard.recipe import RECIPES
+    from regard.recipe.understanding import UNDERSTANDING
+
+    family = {recipe.model_fields["task"].default for recipe in UNDERSTANDING}
+    if set(owners) >= set(RECIPES):
+        return ""
+    whole = set(owners) >= family
+    return ", ".join(dict.fromkeys("understanding" if whole and owner in family else owner for owner in owners))
 
 
 def all_settings(
@@ -145,10 +156,16 @@ def kind_text(kind: Any) -> str:
     """A type in the words of a person: a number, one of a few names, a corpus."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return " | ".join(str(part) for part in parts)
+        return " | ".join(str(part) for part in parts if part != "")
     if origin in (Union, types.UnionType):
-        return " | ".join(kind_text(part) for part in parts if part is not type(None))
+        single = " | ".join(
+            kind_text(part) for part in parts if part is not type(None) and get_origin(part) is not list
+        )
+        lists = [kind_text(part) for part in parts if get_origin(part) is list]
+        return " | ".join([*lists, *([] if f"{single} or list" in lists else [single])])
     if origin is list:
         return f"{kind_text(parts[0])} or list"
+    if origin is dict:
+        return "table"
     names = {str: "text", int: "whole number", float: "number", bool: "true | false"}
     return names.get(kind, getattr(kind, "__name__", str(kind)).lower())

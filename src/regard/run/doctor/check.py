@@ -21,6 +21,9 @@ class Check:
     remedy: str = ""
 
 
+FIRST_THIS = Check("the rest", "skip", "not examined: it stands on what failed", "mend that and ask again")
+
+
 def guarded(name: str, check: Callable[[], Check]) -> Check:
     """The check's answer; what would have ended training (an error for the user, a full GPU) is a failed check here."""
     try:

@@ -15,7 +15,7 @@ from regard.models import MaskedSettings
 from regard.recipe import LanguageRecipe, PretrainingRecipe, TranslationRecipe, load_recipe
 from regard.recipe.understanding import UnderstandingRecipe
 from regard.run.doctor import costs, learning, stored, texts
-from regard.run.doctor.check import Check, guarded
+from regard.run.doctor.check import FIRST_THIS, Check, guarded
 from regard.run.doctor.language import examine_language
 from regard.run.doctor.patient import Patient
 from regard.run.doctor.pretraining import examine_pretraining
@@ -25,8 +25,6 @@ from regard.run.folder import STORES
 from regard.run.seal import SEAL
 from regard.run.translation import TranslationRun
 from regard.runtime import World, close_world, open_world
-
-FIRST_THIS = Check("the rest", "skip", "not examined: it stands on what failed", "mend that and ask again")
 
 
 def examine(

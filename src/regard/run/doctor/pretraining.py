@@ -15,7 +15,7 @@ from regard.data.documents import Documents, read_documents
 from regard.data.pretraining_batches import PaddedMaskedBatch, PretrainingBatches
 from regard.files import write_text
 from regard.recipe import PretrainingRecipe
-from regard.run.doctor.check import Check, Status
+from regard.run.doctor.check import FIRST_THIS, Check, Status, guarded
 from regard.run.doctor.reading import ReaderPatient, check_pieces, entropy, examine_reader
 from regard.run.doctor.texts import LEAKED_TOO_MUCH
 from regard.run.doctor.understanding import LOOKED_AT, PARTS, check_start
@@ -46,7 +46,10 @@ class Read:
 def examine_pretraining(recipe: PretrainingRecipe, world: World, quick: bool) -> Iterator[Check]:
     """Everything from the files to the clock; a defect of a file is raised."""
     if recipe.start_from:
-        yield check_start(recipe)
+        yield (start := guarded("start", lambda: check_start(recipe)))
+        if start.status == "fail":
+            yield FIRST_THIS
+            return
     found = {part: survey(getattr(recipe.data, part), recipe, quick) for part in PARTS}
     yield check_files(recipe, found, quick)
     yield check_overlap(found)

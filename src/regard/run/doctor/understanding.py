@@ -20,7 +20,7 @@ from regard.data.labelled import GOLD, Example, Labelled, Parts, load_parts
 from regard.data.labelled.parts import content
 from regard.files import write_text
 from regard.recipe.understanding import UnderstandingRecipe
-from regard.run.doctor.check import Check, Status, guarded
+from regard.run.doctor.check import FIRST_THIS, Check, Status, guarded
 from regard.run.doctor.reading import ReaderPatient, check_pieces, entropy, examine_reader
 from regard.run.doctor.texts import LEAKED_TOO_MUCH
 from regard.run.folder import Run
@@ -43,7 +43,10 @@ SHOWN = 60  # characters
 def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool) -> Iterator[Check]:
     """Everything from the files to the clock; what the rest stands on is raised."""
     if recipe.start_from:
-        yield check_start(recipe)
+        yield (start := guarded("start", lambda: check_start(recipe)))
+        if start.status == "fail":
+            yield FIRST_THIS
+            return
     parts = load_parts(recipe.task, recipe.data)
     yield check_files(recipe, parts)
     yield show_examples(recipe, parts)
@@ -213,6 +216,11 @@ class UnderstandingPatient(ReaderPatient):
         if self.run.recipe.task == "answering":
             return float(batch.lengths.double().log().mean()), "ln of the tokens"
         return math.log(self.task.outputs), f"ln {self.task.outputs}"
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """What is added to all choices, or to all tokens, changes no softmax over them."""
+        return ("head.bias",) if self.run.recipe.task in ("choice", "answering") else ()
 
     def guessed(self, batch: Any) -> float:
         labels = batch.labels[batch.labels != IGNORE].double()
