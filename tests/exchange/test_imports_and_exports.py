@@ -16,9 +16,10 @@ from regard.attention import Padded
 from regard.errors import UserError
 from regard.exchange import read_marian
 from regard.recipe import build_recipe
-from regard.run import Run, Translator, train
+from regard.run import Run, Translator, exporting, train
 from regard.run.exporting import export_run
 from regard.run.importing import import_model
+from regard.text.bert import BertVocabulary
 from regard.training import Logs
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -58,6 +59,9 @@ def test_a_bare_bert_is_a_pretrained_run_whose_questions_are_drawn(tmp_path: Pat
         load_file(next((tmp_path / name).glob("checkpoints/step-*/model.safetensors"))) for name in ("run", "again")
     ]
     assert all(torch.equal(drawn[0][name], drawn[1][name]) for name in done.drawn)
+    assert export_run(done.run, tmp_path / "out").difference == 0.0  # and what was drawn is not given out as learnt
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("bert", "out"))
+    assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
     bare(tmp_path / "whole", "BertForPreTraining")
     assert import_model(tmp_path / "whole", tmp_path / "other").drawn == []
 
@@ -219,3 +223,21 @@ def test_a_run_made_of_theirs_notices_another_vocabulary(tmp_path: Path) -> None
     with pytest.raises(UserError, match="is damaged: it is not what the run was begun with"):
         Translator.load(tmp_path / "run", device="cpu")
     assert read_marian(tmp_path / "opus").settings.output_bias
+
+
+def test_weights_that_are_no_numbers_and_other_pieces_are_kept_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare(tmp_path / "bert")
+    run = import_model(tmp_path / "bert", tmp_path / "run").run
+    monkeypatch.setattr(
+        exporting, "read_bert_vocabulary", lambda _: BertVocabulary(vocabulary().entries, lowercase=False)
+    )
+    with pytest.raises(UserError, match="its vocabulary, read back, is another than the run's"):
+        export_run(run, tmp_path / "out")
+    weights = run.model().state_dict()
+    weights["bert.layers.0.feedforward.widen.weight"][0, 0] = float("nan")
+    run.checkpoints.save(1, weights, {}, {"best_step": 1})
+    with pytest.raises(UserError, match="are not all numbers"):
+        export_run(run, tmp_path / "nan")
+    assert not (tmp_path / "nan").exists()

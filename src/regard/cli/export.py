@@ -16,7 +16,7 @@ def export(
         "huggingface"
     ),
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A new folder; RUN/exports/PROGRAM-CHECKPOINT where not said.")
+        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="A new folder [RUN/exports/PROGRAM-NAME].")
     ] = None,
     checkpoint: Annotated[
         str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")

@@ -20,7 +20,7 @@ def import_(
         Path, typer.Argument(metavar="DIR", help="A folder with config.json, model.safetensors and the vocabulary.")
     ],
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The run to make; runs/NAME where not said.")
+        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="The run to make [runs/NAME].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

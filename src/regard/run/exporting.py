@@ -36,16 +36,20 @@ from regard.models import Transformer, TransformerSettings
 from regard.models.bert import Bert, BertPretraining
 from regard.models.bert_settings import BertSettings
 from regard.models.understanding import Understander
+from regard.run.importing import DRAWN
 from regard.run.pretraining import PretrainingRun
 from regard.run.translation import JOINT, SRC, TGT, TranslationRun
 from regard.run.understanding import UnderstandingRun
 from regard.tasks.translation import SYMBOLS
 from regard.text import BOS, EOS
-from regard.training.weights import load_weights, weights_of
+from regard.training import load_weights, read_progress
+from regard.training.weights import Tensors, all_finite, weights_of
 
 PROGRAMS = ("huggingface", "ctranslate2")
 ASKED, LONGEST = 4, 12
 """How many inputs the two models are compared by, and how long the longest is."""
+PROBE = "Attention is all you need: 1, 23 & 4.5% of the Größe, naïve; 注意力 _is_ [MASK] ##ed <unk> ▁x\tİ"
+"""A text to compare vocabularies by."""
 
 
 @dataclass(frozen=True)
@@ -85,50 +89,66 @@ def translator_to_huggingface(run: TranslationRun, folder: Path, checkpoint: str
     """A Transformer as Marian or Pegasus."""
     settings, decoding = run.recipe.model, run.recipe.decoding
     assert isinstance(settings, TransformerSettings)
-    model, beam = run.model(checkpoint), decoding.beam if decoding.search == "beam" else 1
+    model, beam = sound_model(run, checkpoint), decoding.beam if decoding.search == "beam" else 1
     write_marian(folder, settings, weights_of(model), run.vocabularies, beam, decoding.alpha)
     found = read_marian(folder)
+    refuse_other_pieces(folder, run.vocabularies, found.vocabularies)
     again = Transformer(found.settings, *map(len, found.vocabularies)).eval()
     load_weights(again, found.weights, str(folder))
-    src, tgt = questions(*map(len, run.vocabularies))
-    return compared(folder, model, again, [(src, tgt)], "logits")
+    return compared(folder, found.weights, model, again, questions(*map(len, run.vocabularies)))
 
 
 @torch.no_grad()
 def bert_to_huggingface(run: PretrainingRun, folder: Path, checkpoint: str) -> Exported:
-    """A BERT with its two questions."""
-    model = run.model(checkpoint)
-    write_bert(folder, run.recipe.model, weights_of(model), run.vocabulary)
+    """A BERT with its two questions; what was drawn when it was imported stays here."""
+    model, drawn = sound_model(run, checkpoint), read_progress(run.checkpoints.resolve(checkpoint)).get(DRAWN, [])
+    own = weights_of(model)
+    write_bert(folder, run.recipe.model, {n: tensor for n, tensor in own.items() if n not in drawn}, run.vocabulary)
     settings, weights = read_bert(folder)
-    again = BertPretraining(settings, len(read_bert_vocabulary(folder))).eval()
-    load_weights(again, weights, str(folder))
+    refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
+    again = BertPretraining(settings, len(run.vocabulary)).eval()
+    load_weights(again, {name: own[name] for name in drawn} | weights, str(folder))
     tokens, segments = texts(run)
     places = torch.arange(tokens.ids.numel())
-    return compared(folder, model, again, [(tokens, segments, places)], "logits")
+    return compared(folder, weights, model, again, (tokens, segments, places))
 
 
 @torch.no_grad()
 def finetuned_to_huggingface(run: UnderstandingRun, folder: Path, checkpoint: str) -> Exported:
     """A BERT with the head of its task."""
-    model, settings = run.model(checkpoint), run.recipe.model
+    model, settings = sound_model(run, checkpoint), run.recipe.model
     assert isinstance(settings, BertSettings)
     write_finetuned(folder, FineTuned(run.recipe.task, run.labels, settings, weights_of(model)), run.vocabulary)
     found = read_finetuned(folder)
-    task, reader = run.task(), Bert(found.settings, len(read_bert_vocabulary(folder)))
+    refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
+    task, reader = run.task(), Bert(found.settings, len(run.vocabulary))
     again = Understander(reader, task.outputs, task.pooled, dropout=0.0).eval()
     unused = {name: tensor for name, tensor in weights_of(again).items() if name.startswith("reader.pooler.")}
     load_weights(again, unused | found.weights, str(folder))
-    return compared(folder, model, again, [texts(run)], "logits")
+    return compared(folder, found.weights, model, again, texts(run))
 
 
-def compared(folder: Path, model: Any, again: Any, asked: Sequence[tuple[Any, ...]], of: str) -> Exported:
+def sound_model(run: Any, checkpoint: str) -> Any:
+    """The model of a checkpoint; weights that are no numbers are kept from others."""
+    model = run.model(checkpoint)
+    if not all_finite(model):
+        raise UserError(f"the weights of {run.folder} are not all numbers (NaN)", "use an earlier checkpoint")
+    return model
+
+
+def refuse_other_pieces(folder: Path, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
+    """What was written must cut a text as the run does."""
+    for one, other in zip(ours, theirs, strict=True):
+        if len(one) != len(other) or one.encode(PROBE) != other.encode(PROBE):
+            raise UserError(f"{folder}: its vocabulary, read back, is another than the run's", "do not use it")
+
+
+def compared(folder: Path, written: Tensors, model: Any, again: Any, question: tuple[Any, ...]) -> Exported:
     """The largest difference of two models' answers; an answer may be several tensors."""
-    largest = 0.0
-    for question in asked:
-        one, other = model(*question), again(*question)
-        pairs = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
-        largest = max([largest, *(float((a - b).abs().max()) for a, b in pairs)])
-    return Exported(folder, sum(tensor.numel() for tensor in weights_of(model).values()), largest, of)
+    one, other = model(*question), again(*question)
+    pairs = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
+    largest = max(float((a - b).abs().max()) for a, b in pairs)
+    return Exported(folder, sum(tensor.numel() for tensor in written.values()), largest, "logits")
 
 
 @torch.no_grad()
@@ -139,7 +159,7 @@ def to_other_library(run: Any, folder: Path, checkpoint: str, quantization: str)
             f"CTranslate2 cannot run the model of {run.folder}: task {run.recipe.task}, {run.recipe.model.summary}",
             "it has Transformers of the usual parts alone",
         )
-    model = run.model(checkpoint)
+    model = sound_model(run, checkpoint)
     to_ctranslate2(model, SYMBOLS, folder, quantization)
     src, tgt = run.vocabularies
     for name, vocabulary in ({JOINT: src} if src is tgt else {SRC: src, TGT: tgt}).items():
@@ -166,17 +186,17 @@ def questions(src: int, tgt: int) -> tuple[Tokens, Tokens]:
 
 def texts(run: PretrainingRun | UnderstandingRun) -> tuple[Tokens, Tensor]:
     """Inputs of arbitrary pieces, of two texts where the model tells them apart."""
-    tokens = arbitrary(0, len(run.vocabulary))
+    tokens = arbitrary(0, len(run.vocabulary), min(LONGEST, run.recipe.model.longest or LONGEST))
     half = (torch.arange(tokens.ids.size(1)) >= tokens.ids.size(1) // 2).long()
     segments = getattr(run.recipe.model, "segments", 1)
     return tokens, (half % segments).expand_as(tokens.ids)
 
 
-def arbitrary(first: int, size: int) -> Any:
+def arbitrary(first: int, size: int, longest: int = LONGEST) -> Any:
     """A padded batch of numbers from `first` to `size`, the same every time."""
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(first, size, (ASKED, LONGEST), generator=generator)
-    return Padded.of(ids, torch.tensor([LONGEST - 3 * number for number in range(ASKED)]))
+    ids = torch.randint(first, size, (ASKED, longest), generator=generator)
+    return Padded.of(ids, torch.tensor([max(1, longest - 3 * number) for number in range(ASKED)]))
 
 
 def rows_of(tokens: Tokens) -> list[list[int]]:

@@ -37,6 +37,8 @@ from regard.training.progress import Progress
 from regard.training.weights import Tensors, weights_of
 
 Values = dict[str, Any]
+DRAWN = "drawn"
+"""Beside the progress of a checkpoint: the weights in it that mean nothing."""
 LONGEST = 512
 """Tokens of an input, unless the model has room for fewer only."""
 
@@ -83,9 +85,9 @@ def import_model(source: Path, folder: Path) -> Imported:
         run.seal(*parts.files)
         seed_everything(recipe.runtime.seed, "weights")
         own = weights_of(run.new_model())
+        drawn = [name for name in own if name not in parts.weights]
         progress = Progress(monitor=recipe.training.monitor, best_step=0)
-        run.checkpoints.save(0, own | parts.weights, {}, progress.to_json())
-    drawn = [name for name in own if name not in parts.weights]
+        run.checkpoints.save(0, own | parts.weights, {}, progress.to_json() | {DRAWN: drawn})
     return Imported(Run.open(folder), sum(tensor.numel() for tensor in parts.weights.values()), drawn)
 
 

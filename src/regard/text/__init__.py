@@ -1,4 +1,7 @@
-"""From text to numbers and back, exactly: byte-complete vocabularies of five kinds behind one interface."""
+"""From text to numbers and back, exactly: byte-complete vocabularies of five kinds behind one interface.
+
+Those that models of other programs bring along stand behind it too, and are not as exact.
+"""
 
 from regard.text.sentencepiece import SentencePieceVocabulary
 from regard.text.settings import TextSettings

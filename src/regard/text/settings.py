@@ -24,8 +24,8 @@ class TextSettings(Settings):
         default="bpe",
         description="what a piece is: bpe and wordpiece learn subwords, word keeps the most frequent words, token the "
         "most frequent of what stands between blanks (text that is cut into words already), char the most frequent "
-        "characters; whatever is not in the vocabulary is spelled in bytes; imported: the pieces that a model of another "
-        "program came with, which are not learnt here",
+        "characters; whatever is not in the vocabulary is spelled in bytes; imported are the pieces that a model of "
+        "another program came with, which are not learnt here",
     )
     vocab_size: int = Field(
         default=8000,
