@@ -82,6 +82,19 @@ def test_logits_and_ids_there_are_those_here(variant: dict[str, Any], tmp_path: 
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word", "token", "char"])
+def test_their_tokenizer_cuts_and_joins_as_ours_does(kind: str, tmp_path: Path) -> None:
+    import transformers
+
+    pair = vocabularies(joint=True, kind=kind, vocab_size=600)
+    written(tmp_path / "model", pair)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    for text in [*TEXTS, *SENTENCES, "  two  blanks ", "don't, l'an 2026!", "\ttab", "🙂 Ä"]:
+        ids = tokenizer(text).input_ids
+        assert ids == [*pair[0].encode(text), EOS]
+        assert tokenizer.decode([BOS, *ids], skip_special_tokens=True) == pair[0].decode(ids) == text
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_there_and_back_is_the_same_to_the_bit(variant: dict[str, Any], tmp_path: Path) -> None:
     pair = vocabularies(joint=variant.get("tie", "all") == "all")

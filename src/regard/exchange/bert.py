@@ -34,9 +34,9 @@ from regard.exchange.folders import (
     refuse_missing,
     refuse_others,
     refuse_silent,
+    renamed,
     take,
 )
-from regard.exchange.naming import renamed
 from regard.files import read_json, write_json
 from regard.models.bert import SPREAD, BertPretraining
 from regard.models.bert_settings import SIZES, BertSettings

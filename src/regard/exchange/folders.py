@@ -1,6 +1,7 @@
 """The folders in which `transformers` keeps its models, whichever they are: a config.json and a model.safetensors."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def refuse_others(config: Config, usual: Mapping[str, Any], path: Path, model: s
             )
 
 
-def refuse_silent(config: Config, keys: Iterator[str] | list[str], path: Path) -> None:
+def refuse_silent(config: Config, keys: Sequence[str], path: Path) -> None:
     """Keys that must be there."""
     if missing := [key for key in keys if key not in config]:
         raise UserError(f"{path} does not say {', '.join(missing)}", "name a folder written by save_pretrained")
@@ -68,6 +69,13 @@ def read_weights(path: Path) -> Tensors:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is damaged or cannot be read: {error}", "fetch it again") from error
+
+
+def renamed(name: str, modules: Mapping[str, str]) -> str:
+    """The name of a weight with each expression of `modules` replaced, one after another."""
+    for ours, theirs in modules.items():
+        name = re.sub(ours, theirs, name)
+    return name
 
 
 def take(found: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:

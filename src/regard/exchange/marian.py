@@ -36,10 +36,10 @@ from regard.exchange.folders import (
     refuse_missing,
     refuse_others,
     refuse_silent,
+    renamed,
     take,
 )
 from regard.exchange.marian_text import read_vocabularies, write_vocabularies
-from regard.exchange.naming import renamed
 from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer
