@@ -191,5 +191,5 @@ def open_language(folder: str | Path) -> LanguageRun:
     """Open a folder that holds a language model, and no other."""
     run = Run.open(folder)
     if not isinstance(run, LanguageRun):
-        raise UserError(f"{folder} is no language model: its task is {run.recipe.task}", "regard translate uses it")
+        raise UserError(f"{folder} is no language model: its task is {run.recipe.task}", "regard predict asks any run")
     return run

@@ -185,7 +185,10 @@ def open_translation(folder: str | Path) -> TranslationRun:
     """Open a folder that holds a translator, and no other."""
     run = Run.open(folder)
     if not isinstance(run, TranslationRun):
-        raise UserError(f"{folder} is no translator: its task is {run.recipe.task}", TOOLS.get(run.recipe.task, ""))
+        raise UserError(
+            f"{folder} is no translator: its task is {run.recipe.task}",
+            TOOLS.get(run.recipe.task, "regard predict asks any run"),
+        )
     return run
 
 

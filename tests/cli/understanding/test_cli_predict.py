@@ -92,6 +92,28 @@ def test_other_tasks_speak_by_their_own_classes(trained: Path) -> None:
     assert "eins zwei sechs" in shown.out
 
 
+LANGUAGE = """
+name = "lines"
+task = "language"
+data = { train.file = "lines.txt", valid.file = "lines.txt", bptt = 10, workers = 1 }
+text = { kind = "token", min_frequency = 1 }
+model = { kind = "ngram", order = 3 }
+decoding = { search = "greedy", max_length = 5 }
+runtime = { device = "cpu", threads = 1 }
+"""
+
+
+def test_a_language_model_goes_on_and_names_the_verb_for_other_tasks(tmp_path: Path, classifier: Path) -> None:
+    (tmp_path / "lines.txt").write_text("the cat sees the dog\n" * 9, encoding="utf-8")
+    (tmp_path / "lines.toml").write_text(LANGUAGE, encoding="utf-8")
+    done = regard("train", tmp_path / "lines.toml", f"data.root={tmp_path.as_posix()}", "-o", tmp_path / "run")
+    assert done.status == 0, done.err
+    (found,) = said(tmp_path / "run", "the cat")
+    assert found["prompt"] == "the cat" and found["texts"][0]["text"] == "the cat sees the dog"
+    for verb in ("generate", "translate"):
+        assert "regard predict asks any run" in refused(verb, classifier, stdin="a\n")
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
