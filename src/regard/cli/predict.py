@@ -115,6 +115,7 @@ def parse_values(parse: Any) -> Said:
 def converse(run: "Run", saying: Saying) -> None:
     """Ask, answer, and ask again, until there is no more; what cannot be used is said and asked for anew."""
     from regard.cli.predict_screen import Drawing
+    from regard.run.given import from_json
 
     drawing, lines = Drawing(in_colour()), lines_of(STANDARD)
 
@@ -125,7 +126,7 @@ def converse(run: "Run", saying: Saying) -> None:
     say("Write, then Enter; Ctrl-D ends.")
     for given in asked_for(run, ask):
         try:
-            for said in saying([given]):
+            for said in saying([from_json(given, "example 1") if isinstance(given, str) else given]):
                 print(f"\n{drawing.show(run.recipe.task, said)}\n", flush=True)
         except UserError as error:
             complain(error)

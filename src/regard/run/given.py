@@ -31,6 +31,7 @@ NEEDED = {
     "classification": ("text",), "regression": ("text",), "tagging": ("words",), "answering": ("question", "context"),
     "choice": ("text", "choices"), "pretraining": ("text",),
 }  # fmt: skip
+DEEPEST = 32
 ONE_LINE = {
     "answering": "question TAB context",
     "choice": "text TAB choice TAB choice, and more of them",
@@ -46,7 +47,18 @@ def from_json(line: str, place: str) -> Given:
     except (ValueError, RecursionError) as error:
         remedy = 'a line that begins with { is read as JSON; for a text that does, write {"text": "{..."}'
         raise UserError(f"{place} is not JSON: {error}", remedy) from error
+    if is_deep(found):
+        raise UserError(f"{place} is JSON nested too deeply", "write texts, and lists of texts")
     return found
+
+
+def is_deep(value: Any) -> bool:
+    """Whether something is in something is in something, more than DEEPEST times."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [part for parts in inner for part in parts]
+    return bool(level)
 
 
 def as_asked(task: str, given: Given, vocabulary: BertVocabulary, place: str = "the input") -> Example:

@@ -125,6 +125,7 @@ def test_a_language_model_goes_on_and_names_the_verb_for_other_tasks(tmp_path: P
         ('{"text": "a", "own": "\\udc00"}', "stdin, line 2 holds half of a surrogate pair"),
         ("a\tb\tc", "stdin, line 2 has 3 parts"),
         ("{" * 100_000, "is not JSON"),
+        ('{"text": "a", "own": ' + "[" * 900 + "]" * 900 + "}", "stdin, line 2 is JSON nested too deeply"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(
@@ -171,6 +172,7 @@ def test_a_person_is_asked_field_by_field(
     choices = regard("predict", chooser, "-i", stdin="the film is the\nsong\nfilm\n\nthe song\n")
     assert "choice 3 (blank: that is all)> " in choices.err and choices.out.count("→") == 1
     assert regard("predict", rater, "-i", stdin="a film\tthe film\n").out.strip().replace(".", "").strip("-").isdigit()
+    assert '"' not in regard("predict", tagger, "-i", stdin='{"words": ["Ada"]}\n').out, "JSON can be typed too"
     assert "there is no [MASK]" in regard("predict", pretrained, "-i", stdin="a film\n").out
 
 
