@@ -20,9 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batching import Batches, Padding, Step
+from regard.data.batching import Batches, Padding
 from regard.data.collate import Batch
 from regard.data.packing import Packing
+from regard.data.steps import Step
 from regard.layers import sinusoid
 from regard.models import Transformer, TransformerSettings
 from regard.runtime import World

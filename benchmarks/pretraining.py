@@ -16,7 +16,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,8 @@ from rich.table import Table
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
-from regard.data.prefetch import prefetch
-from regard.data.pretraining_batches import MaskedStep, PackedMaskedBatch, PaddedMaskedBatch, PretrainingBatches
+from regard.data.pretraining_batches import PackedMaskedBatch, PaddedMaskedBatch, PretrainingBatches
+from regard.data.steps import StepsAhead
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings
 from regard.runtime import World
@@ -63,7 +62,7 @@ class Ours:
         model = BertPretraining(settings, len(setting.vocabulary)).to(device).train()
         self.take = choose_stepping(task, model, TrainingState(model, training, world), training, world)
         batches = setting.batches(packed=on_gpu)
-        self.stream = prefetch((pinned(batches.batch(n)) if on_gpu else batches.batch(n)) for n in itertools.count())
+        self.stream = StepsAhead(batches, pinned=on_gpu)(0)
 
     def train(self) -> int:
         """One step; return its tokens."""
@@ -136,10 +135,6 @@ class Setting:
             given = {name: tensor[:rows].to(self.device) for name, tensor in inputs.items()}
             found.append((int(batch.lengths[:rows].sum()), given))
         return found
-
-
-def pinned(step: MaskedStep) -> MaskedStep:
-    return replace(step, micro=[batch.pin() for batch in step.micro])
 
 
 def wait(device: torch.device) -> float:

@@ -186,8 +186,6 @@ def test_one_table_is_a_list_of_one() -> None:
     assert len(settings.valid) == 2
     assert settings.test == []
     assert settings.folder == Path("~/x").expanduser()
-    with pytest.raises(UserError, match="valid"):
-        build(DataSettings, {"train": table, "valid": []}, "recipe")
 
 
 def test_a_corpus_is_named_by_what_it_is_read_from() -> None:

@@ -12,8 +12,9 @@ from regard.data.arrays import Array
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
+from regard.data.lots import generator
 from regard.data.masking import choose, greedily, hide, ordinary, wanted
-from regard.data.pretraining import LANE, Assembly, Drawn, Row, draw_inputs, generator, shared
+from regard.data.pretraining import LANE, Assembly, Drawn, Row, draw_inputs, shared
 from regard.data.pretraining_batches import (
     Hiding,
     MaskedBatch,

@@ -229,7 +229,7 @@ def test_the_cost_is_that_of_a_loop_over_words() -> None:
     torch.testing.assert_close(smooth.sum, 0.8 * right + 0.2 * uniform)
     torch.testing.assert_close(smooth.nll, right)
     read = TASK.read(tagger, [TASK.encode(each) for each in SENTENCES])
-    assert read.nll == pytest.approx(float(right), rel=1e-5) and read.count == int(smooth.count) == 14
+    assert read.nll == pytest.approx(float(right), rel=1e-5) and read.asked == int(smooth.count) == 14
 
 
 @pytest.mark.parametrize("packed", [True, False])

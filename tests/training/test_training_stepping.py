@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.batching import Step
 from regard.data.packing import Packing
+from regard.data.steps import Step
 from regard.models import Transformer, TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation

@@ -5,7 +5,6 @@ resumed, or goes on with other hardware, sees the same examples in the same step
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,26 +12,33 @@ import numpy as np
 
 from regard.data.arrays import Array, Rows
 from regard.data.collate import Batch, collate_rows
+from regard.data.lots import generator
 from regard.data.packing import Packing
+from regard.data.steps import Step
 from regard.errors import UserError
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
 
 
 class Examples(Protocol):
-    """Pairs by number, as a store offers them."""
+    """Examples by number, as a store offers them: how long they are is all that their batches are planned from."""
 
     @property
     def src_lengths(self) -> Array: ...
     @property
     def tgt_lengths(self) -> Array: ...
     def __len__(self) -> int: ...
+
+
+class Pairs(Examples, Protocol):
+    """Examples of two sides."""
+
     def sources(self, indices: Array) -> Rows: ...
     def targets(self, indices: Array) -> Rows: ...
 
 
 class Epochs(Protocol):
-    """Examples that may look different in every epoch (BPE-dropout) but are always the same pairs."""
+    """Examples that may look different in every epoch (BPE-dropout) but are always the same."""
 
     def at_epoch(self, epoch: int) -> Examples: ...
 
@@ -67,7 +73,7 @@ def plan_epoch(src_lengths: Array, tgt_lengths: Array, batch_tokens: int, seed: 
     neighbours in length share a batch, so little is padding, and yet no two epochs have the same batches. A batch of
     n examples has n times the longest side at most `batch_tokens`; an example longer than that is alone.
     """
-    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))
+    rng = generator(seed, epoch)
     order = rng.permutation(len(src_lengths))
     longest = np.maximum(src_lengths, tgt_lengths)
     pool = max(POOL_EXAMPLES, int(POOL_BATCHES * batch_tokens / max(float(longest.mean()), 1.0)))
@@ -105,19 +111,6 @@ def _cut(order: Array, longest: Array, batch_tokens: int) -> list[Array]:
         batches.append(order[start : start + fit])
         start += fit
     return batches
-
-
-@dataclass(frozen=True)
-class Step:
-    """One rank's share of a step, and the size of the whole step over all ranks."""
-
-    micro: Sequence[Any]
-    """A batch for each accumulation."""
-    count: int
-    """Target tokens of the step, by which its loss is divided."""
-    tokens: int
-    """Source and target tokens of the step."""
-    epoch: int
 
 
 class Batches:
@@ -193,6 +186,6 @@ class Batches:
         count = int(examples.tgt_lengths[indices].sum())
         return count, count + int(examples.src_lengths[indices].sum())
 
-    def collate(self, examples: Examples, indices: Array) -> Any:
-        """One part's examples as the form has them."""
+    def collate(self, examples: Any, indices: Array) -> Any:
+        """One part's pairs as the form has them."""
         return self._form.collate(examples.sources(indices), examples.targets(indices))

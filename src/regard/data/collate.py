@@ -4,8 +4,7 @@ Shapes: B batch, S source, T target.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,11 +12,12 @@ from torch import Tensor
 
 from regard.attention import Padded, Tokens
 from regard.data.arrays import Array, Rows
+from regard.data.steps import Tensors
 from regard.text.symbols import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Tensors):
     """Pairs of sentences, padded: what the encoder reads, what the decoder reads and what it is to say."""
 
     src: Tensor
@@ -47,23 +47,11 @@ class Batch:
 
     def twice(self) -> "Batch":
         """The same sentences, then the same again."""
-        return replace(self._map(lambda tensor: torch.cat([tensor, tensor])), tokens=2 * self.tokens)
-
-    def to(self, device: torch.device | str) -> "Batch":
-        """The batch on `device`; a copy from pinned memory does not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> "Batch":
-        """The batch in page-locked memory, from where a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
+        return replace(self.each(lambda tensor: torch.cat([tensor, tensor])), tokens=2 * self.tokens)
 
     def silenced(self) -> "Batch":
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
         return replace(self, labels=torch.full_like(self.labels, PAD), tokens=0)
-
-    def _map(self, change: Any) -> "Batch":
-        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokens"}
-        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
 
 
 def collate(examples: Sequence[tuple[Array, Array]]) -> Batch:

@@ -14,21 +14,22 @@ Where the first column begins is drawn anew for every epoch of training. Which t
 Shapes: B columns, T tokens of a stretch.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.data.arrays import Array
+from regard.data.lots import generator
+from regard.data.steps import Step, Tensors
 from regard.errors import UserError
 from regard.text.symbols import PAD
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Stretch(Tensors):
     """The next tokens of some columns."""
 
     ids: Tensor
@@ -40,27 +41,6 @@ class Stretch:
     part: int
     """Which of the parts of a step these columns are: the same ones in every step."""
     tokens: int
-
-    def to(self, device: torch.device | str) -> "Stretch":
-        """The stretch on `device`; a copy from pinned memory does not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> "Stretch":
-        """The stretch in page-locked memory, from where a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
-    def _map(self, change: Any) -> "Stretch":
-        return replace(self, ids=change(self.ids), labels=change(self.labels), fresh=change(self.fresh))
-
-
-@dataclass(frozen=True)
-class StretchStep:
-    """One rank's share of a step, and the size of the whole step over all ranks."""
-
-    micro: Sequence[Stretch]
-    count: int
-    tokens: int
-    epoch: int
 
 
 class Ring:
@@ -126,14 +106,14 @@ class Columns:
         shares = np.array_split(np.arange(columns), parts)
         self._mine = {part: shares[part] for part in range(rank * accumulation, (rank + 1) * accumulation)}
 
-    def batch(self, step: int) -> StretchStep:
+    def batch(self, step: int) -> Step:
         """This rank's share of a step."""
         epoch, number = divmod(step, self.steps_in_epoch)
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((self._seed, epoch))))
+        rng = generator(self._seed, epoch)
         turn = int(rng.integers(len(self._ring.ids)))
         micro = [self._ring.read(number, columns, turn, part) for part, columns in self._mine.items()]
         count = self._ring.count(number)
-        return StretchStep(micro, count, count, epoch)
+        return Step(micro, count, count, epoch)
 
 
 def in_columns(ids: Array, columns: int, length: int) -> Iterator[Stretch]:

@@ -13,6 +13,7 @@ import numpy as np
 from regard.data.arrays import Array
 from regard.data.batching import Batches
 from regard.data.inputs import InputBatch, Inputs, up
+from regard.data.lots import generator
 
 POOL = 50
 """Batches whose examples are sorted by length among themselves."""
@@ -89,8 +90,3 @@ class InputBatches(Batches):
 
     def collate(self, examples: Any, indices: Array) -> Any:
         return self._form.collate(examples, indices)
-
-
-def generator(seed: int, epoch: int) -> np.random.Generator:
-    """What decides the order of an epoch."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))

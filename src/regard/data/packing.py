@@ -9,8 +9,7 @@ is full. As a batch holds hundreds, both sides fill up evenly, and all batches h
 N tokens of a side, C sentences.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,6 +17,8 @@ from torch import Tensor
 
 from regard.attention import Packed, Tokens
 from regard.data.arrays import Array, Rows
+from regard.data.lots import generator
+from regard.data.steps import Tensors
 from regard.text.symbols import BOS, PAD
 
 # Rooms are a multiple of this, which matrix products like; sentences have at least so many tokens on the mean.
@@ -25,7 +26,7 @@ UNIT, SHORTEST = 128, 4
 
 
 @dataclass(frozen=True)
-class PackedBatch:
+class PackedBatch(Tensors):
     """Pairs of sentences as two streams: what the encoder reads, and what the decoder reads and is to say."""
 
     src: Tensor
@@ -54,18 +55,6 @@ class PackedBatch:
     def target(self) -> Tokens:
         return Tokens(self.tgt_in, Packed(self.tgt_offsets, self.tgt_rows, self.tgt_positions))
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokens"}
-
-    def to(self, device: torch.device | str) -> "PackedBatch":
-        """The batch on `device`; a copy from pinned memory does not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> "PackedBatch":
-        """The batch in page-locked memory, from where a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
     def silenced(self) -> "PackedBatch":
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
         return replace(self, labels=torch.full_like(self.labels, PAD), tokens=0)
@@ -78,9 +67,6 @@ class PackedBatch:
             both[f"{side}_offsets"] = torch.cat([offsets[:-1], offsets + len(ids)])
             both[f"{side}_rows"] = torch.cat([rows, rows + len(offsets) - 1])
         return PackedBatch(**both, tokens=2 * self.tokens)
-
-    def _map(self, change: Any) -> "PackedBatch":
-        return replace(self, **{name: change(tensor) for name, tensor in self.tensors().items()})
 
 
 @dataclass(frozen=True)
@@ -103,7 +89,7 @@ class Packing:
 
     def plan(self, src_lengths: Array, tgt_lengths: Array, seed: int, epoch: int) -> list[Array]:
         """The batches of an epoch, as arrays of example numbers: a shuffle, cut where a side is full."""
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, epoch))))
+        rng = generator(seed, epoch)
         order = rng.permutation(len(src_lengths))
         ends = [np.cumsum(lengths[order], dtype=np.int64) for lengths in (src_lengths, tgt_lengths)]
         batches, start = [], 0

@@ -51,11 +51,6 @@ class Drawn:
         return Drawn(*(array[inputs] for array in vars(self).values()))
 
 
-def generator(*seeds: int) -> np.random.Generator:
-    """What decides everything that is drawn for these seeds."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seeds)))
-
-
 def draw_inputs(store: DocumentStore, data: DocumentDataSettings, rng: np.random.Generator) -> Drawn:
     """Every sentence of every document, put together; of two documents at least, where B may be of another."""
     here, ends, owners = lanes(store)

@@ -10,10 +10,10 @@ each input's answer weighs M/B, which is the same for all parts of the step.
 B inputs, T tokens of the longest, N tokens of a stream, C inputs there is room for, M hidden words.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -24,8 +24,10 @@ from regard.data.arrays import Array, positions
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE, ends, up
+from regard.data.lots import generator
 from regard.data.masking import choose, hide, ordinary, wanted
-from regard.data.pretraining import Assembly, Drawn, draw_inputs, generator
+from regard.data.pretraining import Assembly, Drawn, draw_inputs
+from regard.data.steps import Step, Tensors
 from regard.text.bert import BertVocabulary
 
 INPUTS, ORDER, WORDS = range(3)
@@ -75,7 +77,7 @@ class Rooms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Tensors):
     """What is computed together."""
 
     ids: Tensor
@@ -101,22 +103,10 @@ class MaskedBatch:
     def source(self) -> Tokens:
         raise NotImplementedError
 
-    def to(self, device: torch.device | str) -> Self:
-        """The batch on `device`; a copy from pinned memory does not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> Self:
-        """The batch in page-locked memory, from where a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
     def silenced(self, pad: int) -> Self:
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
         nothing = torch.full_like(self.labels, pad), torch.full_like(self.next, IGNORE)
         return replace(self, labels=nothing[0], next=nothing[1], tokens=0)
-
-    def _map(self, change: Any) -> Self:
-        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokens"}
-        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -173,17 +163,6 @@ class PackedMaskedBatch(MaskedBatch):
         return Tokens(self.ids, Packed(self.offsets, self.rows, self.positions))
 
 
-@dataclass(frozen=True)
-class MaskedStep:
-    """One rank's share of a step, and the size of the whole step over all ranks."""
-
-    micro: Sequence[MaskedBatch]
-    count: int
-    """Hidden words of the step, by which its loss is divided."""
-    tokens: int
-    epoch: int
-
-
 class PretrainingBatches:
     """An endless row of steps, addressed by number."""
 
@@ -212,7 +191,7 @@ class PretrainingBatches:
         words = max(int(wanted(lengths, data.masked).sum()) for lengths in steps)
         self.rooms = Rooms(batch_tokens, int(max(map(len, steps)) * 1.05), int(words * 1.02))  # others have a few more
 
-    def batch(self, step: int) -> MaskedStep:
+    def batch(self, step: int) -> Step:
         """This rank's share of a step."""
         epoch, number = divmod(step, self.steps_in_epoch)
         if self._current[0] != epoch:
@@ -221,7 +200,7 @@ class PretrainingBatches:
         _, drawn, plan = self._current
         hidden = self._hiding(drawn.take(plan[number]), generator(self._seed, epoch, WORDS, number))
         micro = [self._part(hidden, part) for part in self._mine]
-        return MaskedStep(micro, len(hidden.places), len(hidden.ids), epoch)
+        return Step(micro, len(hidden.places), len(hidden.ids), epoch)
 
     def _draw(self, epoch: int) -> tuple[Drawn, Array]:
         """The inputs of an epoch, and a shuffle of them."""

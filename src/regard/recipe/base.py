@@ -13,7 +13,6 @@ from pydantic import model_validator
 from regard.config import Field, Settings, nearest
 from regard.models import ModelSettings
 from regard.runtime import RuntimeSettings
-from regard.text import TextSettings
 from regard.training import TrainingSettings
 
 
@@ -33,7 +32,7 @@ class Recipe(Settings):
         "", description="a run whose vocabulary and best weights this one begins with (fine-tuning)"
     )
     data: Any
-    text: TextSettings = TextSettings()
+    text: Any
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
     runtime: RuntimeSettings = RuntimeSettings()

@@ -11,6 +11,7 @@ from regard.models.language import LanguageModelSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGramSettings
 from regard.recipe.base import Recipe
+from regard.text import TextSettings
 from regard.training import TrainingSettings
 
 
@@ -27,6 +28,7 @@ class LanguageRecipe(Recipe):
 
     task: Literal["language"] = Field("language", description="what is learnt")
     data: TextDataSettings
+    text: TextSettings = TextSettings()
     model: LanguageModelSettings = RecurrentLanguageSettings()
     training: LanguageTrainingSettings = LanguageTrainingSettings()
     decoding: DecodingSettings = DecodingSettings(search="sample")

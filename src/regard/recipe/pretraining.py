@@ -40,7 +40,7 @@ class PretrainingRecipe(Recipe):
 
     task: Literal["pretraining"] = Field("pretraining", description="what is learnt")
     data: DocumentDataSettings = DocumentDataSettings()
-    text: BertTextSettings = BertTextSettings()  # type: ignore[assignment]
+    text: BertTextSettings = BertTextSettings()
     model: BertSettings = BertSettings()
     training: PretrainingTrainingSettings = PretrainingTrainingSettings()
 

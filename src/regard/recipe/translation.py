@@ -9,6 +9,7 @@ from regard.data.settings import DataSettings
 from regard.decoding import DecodingSettings
 from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
 from regard.recipe.base import Recipe
+from regard.text import TextSettings
 
 
 class TranslationRecipe(Recipe):
@@ -18,6 +19,7 @@ class TranslationRecipe(Recipe):
 
     task: Literal["translation"] = Field("translation", description="what is learnt")
     data: DataSettings
+    text: TextSettings = TextSettings()
     model: TranslationModelSettings = TransformerSettings()
     decoding: DecodingSettings = DecodingSettings()
 

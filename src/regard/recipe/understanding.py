@@ -1,4 +1,4 @@
-"""The recipes of understanding: classes, numbers, tags, answers and choices, each from scratch or from a pretrained run."""
+"""The recipes of understanding: classes, numbers, tags, answers and choices, from nothing or from a pretrained run."""
 
 from typing import Any, ClassVar, Literal, Self
 

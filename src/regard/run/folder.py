@@ -12,7 +12,7 @@ exports/                         the model in the format of other programs (see 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,8 +20,10 @@ import torch
 
 from regard.config import read_toml
 from regard.data.arrays import made_from
+from regard.data.steps import Numbered, StepsAhead
 from regard.errors import UserError
 from regard.files import write_text, writing
+from regard.kernels import kernels_available
 from regard.recipe import Recipe, build_recipe
 from regard.run.seal import SEAL, refuse_other_model, seal
 from regard.runtime import World, seed_everything
@@ -134,8 +136,8 @@ class Run(ABC):
         """Vocabularies and stores, made once and by one process."""
 
     @abstractmethod
-    def steps(self, world: World) -> Steps[Any]:
-        """The batches of training from any step on."""
+    def batches(self, world: World) -> Numbered:
+        """What is computed in which step of training."""
 
     @abstractmethod
     def training_task(self, world: World) -> Task[Any]:
@@ -165,9 +167,17 @@ class Run(ABC):
             say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")
         return store
 
+    def steps(self, world: World) -> Steps[Any]:
+        """The steps of training from any one on."""
+        return StepsAhead(self.batches(world), pinned=world.device.type == "cuda")
+
+    def packs(self, world: World) -> bool:
+        """On a GPU batches are packed, whose attention is one kernel and whose shape is one; otherwise padded."""
+        return bool(world.device.type == "cuda" and kernels_available() and self.recipe.model.packs)
+
     def suited(self, world: World) -> World:
-        """The world as this model uses it."""
-        return world
+        """The world as this model uses it: padded batches have many shapes, and are neither recorded nor compiled."""
+        return world if self.packs(world) else replace(world, compile=False, capture=False)
 
     def training_settings(self, world: World) -> TrainingSettings:
         """How the run is trained, with all that only its data can say."""

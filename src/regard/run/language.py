@@ -6,17 +6,14 @@ store/train, store/valid         the text as one row of tokens each
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard.data.columns import Columns, Stretch, StretchStep
-from regard.data.prefetch import prefetch
+from regard.data.columns import Columns
 from regard.data.streams import Stream, open_or_build_stream
 from regard.data.texts import Reading, Text, count_known, read_texts
 from regard.decoding import DecodingSettings
@@ -30,7 +27,7 @@ from regard.run.seal import refuse_changed
 from regard.runtime import World
 from regard.tasks import LanguageModelling
 from regard.text import Vocabulary
-from regard.training import Log, Outcome, Steps, ValidationRecord, build_log, read_weights
+from regard.training import Log, Outcome, ValidationRecord, build_log, read_weights
 from regard.training.progress import Progress as Reached
 from regard.training.weights import weights_of
 
@@ -121,7 +118,7 @@ class LanguageRun(Run, task="language"):
     def training_task(self, world: World) -> LanguageModelling:
         return replace(self.task(), valid=self.store("valid"), samples=self.recipe.training.samples)
 
-    def columns(self, world: World) -> Columns:
+    def batches(self, world: World) -> Columns:
         """Which tokens are read in which step."""
         training, data = self.recipe.training, self.recipe.data
         return Columns(
@@ -133,18 +130,6 @@ class LanguageRun(Run, task="language"):
             world.size,
             training.accumulation,
         )
-
-    def steps(self, world: World) -> Steps[Stretch]:
-        columns, pin = self.columns(world), world.device.type == "cuda"
-
-        def step(number: int) -> StretchStep:
-            found = columns.batch(number)
-            return replace(found, micro=[stretch.pin() for stretch in found.micro]) if pin else found
-
-        def steps(first: int) -> Iterator[StretchStep]:
-            return prefetch(step(number) for number in count(first))
-
-        return steps
 
     def suited(self, world: World) -> World:
         """Recurrent layers are one kernel for a whole stretch as they stand: there is nothing to fuse."""

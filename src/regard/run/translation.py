@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard.data.batching import Batches, Padding, Step
+from regard.data.batching import Batches, Padding
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL, Filters
 from regard.data.packing import Packing
-from regard.data.prefetch import prefetch
 from regard.data.store import Store, open_or_build
 from regard.decoding import DecodingSettings
 from regard.engines.following import Following
@@ -151,15 +149,6 @@ class TranslationRun(Run, task="translation"):
         recorded = world.device.type == "cuda" and kernels_available() and Following.suits(self.recipe.model)
         return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32) if recorded else None
 
-    def form(self, world: World) -> type[Padding] | type[Packing]:
-        """On a GPU packed batches, whose attention is one kernel; otherwise padded ones, of like lengths."""
-        packed = world.device.type == "cuda" and kernels_available() and self.recipe.model.packs
-        return Packing if packed else Padding
-
-    def suited(self, world: World) -> World:
-        """Padded batches have many shapes: their steps are neither recorded nor compiled."""
-        return world if self.form(world) is Packing else replace(world, compile=False, capture=False)
-
     def batches(self, world: World) -> Batches:
         """Which pairs go together in which step."""
         training = self.recipe.training
@@ -170,11 +159,8 @@ class TranslationRun(Run, task="translation"):
             world.rank,
             world.size,
             training.accumulation,
-            self.form(world),
+            Packing if self.packs(world) else Padding,
         )
-
-    def steps(self, world: World) -> "Stream":
-        return Stream(self.batches(world), pin=world.device.type == "cuda")
 
     def new_model(self) -> Any:
         src, tgt = self.vocabularies
@@ -190,17 +176,3 @@ def open_translation(folder: str | Path) -> TranslationRun:
             TOOLS.get(run.recipe.task, "regard predict asks any run"),
         )
     return run
-
-
-class Stream:
-    """The steps of training from any step on, prepared ahead by a thread."""
-
-    def __init__(self, batches: Batches, pin: bool) -> None:
-        self._batches, self._pin = batches, pin
-
-    def __call__(self, first: int) -> Iterator[Step]:
-        return prefetch(self._step(number) for number in count(first))
-
-    def _step(self, number: int) -> Step:
-        step = self._batches.batch(number)
-        return replace(step, micro=[batch.pin() for batch in step.micro]) if self._pin else step

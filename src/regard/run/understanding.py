@@ -13,48 +13,38 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.data.batching import Step
 from regard.data.input_batching import InputBatches, InputPacking, InputPadding
-from regard.data.inputs import InputBatch, Inputs, open_or_build_inputs
+from regard.data.inputs import Inputs, open_or_build_inputs
 from regard.data.labelled import Parts, load_parts
-from regard.data.prefetch import prefetch
 from regard.errors import UserError
 from regard.files import read_json, write_json
-from regard.kernels import kernels_available
 from regard.models.understanding import Understander, build_reader
 from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
-from regard.run.seal import refuse_changed, refuse_other_model
+from regard.run.pieces import VOCABULARY, PiecesRun
+from regard.run.seal import refuse_other_model
 from regard.runtime import World
 from regard.tasks.answering import Answering
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Example, Understanding
-from regard.text.bert import BertVocabulary
-from regard.text.bert_training import learn_bert_vocabulary
-from regard.training import Steps, load_weights, read_weights
+from regard.training import load_weights, read_weights
 
-VOCABULARY, LABELS = "tokenizer.json", "labels.json"
+LABELS = "labels.json"
 READERS = ("reader.", "bert.")
 """What the reader's weights are called in the runs one can start from."""
 
 
 @dataclass(frozen=True)
-class UnderstandingRun(Run):
+class UnderstandingRun(PiecesRun):
     """A folder with a model that says something about texts."""
 
     recipe: UnderstandingRecipe
     kind: ClassVar[type[Understanding]]
-
-    @cached_property
-    def vocabulary(self) -> BertVocabulary:
-        refuse_changed(self.folder, self.recipe)
-        return BertVocabulary.load(self.folder / VOCABULARY)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -75,7 +65,7 @@ class UnderstandingRun(Run):
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         self.refuse_other_start()
         say(str(self.parts.report))
-        self.make_pieces(say)
+        self.make_pieces(texts_of(self.parts.train), say)
         self.make_labels(say)
         self.seal(VOCABULARY, *([LABELS] if (self.folder / LABELS).exists() else []))
         for part in ("train", "valid"):
@@ -84,15 +74,6 @@ class UnderstandingRun(Run):
             longest = f", {cut:,} of them as long as data.max_length allows" if cut else ""
             say(f"{part}: {len(found):,} inputs, {len(found.ids):,} tokens{longest}")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
-
-    def make_pieces(self, say: Say) -> None:
-        """Learn the vocabulary from the training text alone, or take it from the run this one starts from."""
-        path, text = self.folder / VOCABULARY, self.recipe.text
-        if self.start is not None:
-            BertVocabulary.load(self.start.folder / VOCABULARY).save(path)
-        elif not path.exists():
-            say(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} pieces)")
-            learn_bert_vocabulary(texts_of(self.parts.train), text).save(path)
 
     def make_labels(self, say: Say) -> None:
         """Write down what the training examples say, once."""
@@ -136,21 +117,17 @@ class UnderstandingRun(Run):
     def training_task(self, world: World) -> Understanding:
         return replace(self.task(), valid=self.examples("valid"), samples=self.recipe.training.samples)
 
-    def packs(self, world: World) -> bool:
-        """On a GPU batches are packed, and of one shape; otherwise padded, of like lengths."""
-        return world.device.type == "cuda" and kernels_available() and self.recipe.model.packs
-
     def suited(self, world: World) -> World:
-        """Compiling takes longer than most fine-tunings: only where it is asked for. Padded steps have many shapes."""
+        """Also, compiling takes longer than most fine-tunings: only where it is asked for."""
         compiled = world.compile and self.recipe.runtime.compile == "on"
-        return replace(world, compile=compiled and self.packs(world), capture=world.capture and self.packs(world))
+        return super().suited(replace(world, compile=compiled))
 
     def batches(self, world: World) -> InputBatches:
         """Which examples go together in which step."""
         training = self.recipe.training
         form = InputPacking if self.packs(world) else InputPadding
         return InputBatches(
-            self.store("train"),  # type: ignore[arg-type]
+            self.store("train"),
             training.batch_tokens,
             self.recipe.runtime.seed,
             world.rank,
@@ -158,18 +135,6 @@ class UnderstandingRun(Run):
             training.accumulation,
             form(training.batch_examples),
         )
-
-    def steps(self, world: World) -> Steps[InputBatch]:
-        batches, pin = self.batches(world), world.device.type == "cuda"
-
-        def step(number: int) -> Step:
-            found = batches.batch(number)
-            return replace(found, micro=[batch.pin() for batch in found.micro]) if pin else found
-
-        def steps(first: int) -> Iterator[Step]:
-            return prefetch(step(number) for number in count(first))
-
-        return steps
 
     def training_settings(self, world: World) -> UnderstandingTrainingSettings:
         """Epochs in steps."""

@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE, Input, Inputs
+from regard.data.lots import generator
 from regard.data.masking import choose
-from regard.data.pretraining import Assembly, Drawn, generator
+from regard.data.pretraining import Assembly, Drawn
 from regard.data.pretraining_batches import MaskedBatch, evaluation_batches
 from regard.decoding.grouping import groups_by_length
 from regard.errors import UserError

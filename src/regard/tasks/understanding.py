@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
     logits: list[list[Tensor]]
     nll: float
-    count: int
+    asked: int
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Understanding(ABC):
         said = [self.decode(*each) for each in zip(self.valid, encoded, read.logits, strict=True)]
         scores = {name: score.value for name, score in self.scores(self.valid, said).items()}
         samples = [self.shown(*each) for each in zip(self.valid[: self.samples], said, strict=False)]
-        return Validation({"loss": read.nll / max(1, read.count), **scores}, samples)
+        return Validation({"loss": read.nll / max(1, read.asked), **scores}, samples)
 
     def predict(self, model: nn.Module, examples: Iterable[Example]) -> Iterator[Example]:
         """What the model says of each example, in their order."""
@@ -122,29 +122,27 @@ class Understanding(ABC):
         device = next(model.parameters()).device
         units = list(encoded) if self.together else [[each] for each in chain(*encoded)]
         found: list[list[Tensor]] = [[] for _ in units]
-        nll, count = 0.0, 0
+        nll, asked = 0.0, 0
         for group in groups_by_length([max(len(i.ids) for i in unit) * len(unit) for unit in units], BUDGET):
             inputs = Inputs.of([units[place] for place in group], self.per_token)
             batch = inputs.padded(np.arange(len(group))).to(device)
             logits = model(batch.source, batch.segments).float()
             loss = self.criterion(logits, batch)
-            nll, count = nll + float(loss.nll), count + int(loss.count)
+            nll, asked = nll + float(loss.nll), asked + int(loss.count)
             rows = iter(logits.cpu())
             for place in group:
                 found[place] = [row if self.pooled else row[: len(i.ids)] for i, row in zip(units[place], rows)]  # noqa: B905
         if not self.together:
             rest = iter(found)
             found = [[next(rest)[0] for _ in example] for example in encoded]
-        return Read(found, nll, count)
+        return Read(found, nll, asked)
 
 
 def classes_lost(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
     """Cross-entropy of (M, O) against the classes (M,), summed; a class IGNORE does not count."""
     kinds = labels.long()
     asked = kinds != IGNORE
-    objective = F.cross_entropy(
-        logits.float(), kinds, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
-    )
+    objective = F.cross_entropy(logits.float(), kinds, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     nll = F.cross_entropy(logits.float(), kinds, ignore_index=IGNORE, reduction="sum") if smoothing else objective
     return Loss(objective, asked.sum(), nll.detach())
 

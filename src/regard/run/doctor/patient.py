@@ -10,9 +10,8 @@ from torch import Tensor
 
 from regard.attention import Packed, Padded
 from regard.data.arrays import Array
-from regard.data.batching import Batches, Examples
+from regard.data.batching import Batches, Pairs
 from regard.data.collate import Batch, collate
-from regard.data.packing import Packing
 from regard.data.store import Store
 from regard.run.translation import TranslationRun
 from regard.runtime import World, autocast, seed_everything
@@ -34,7 +33,7 @@ class Patient:
         return self.run.store("train")
 
     @cached_property
-    def examples(self) -> Examples:
+    def examples(self) -> Pairs:
         """The pairs as the first epoch sees them: with BPE-dropout they are longer than the store's."""
         return self.run.training_store().at_epoch(0)
 
@@ -45,7 +44,7 @@ class Patient:
     @property
     def layout(self) -> type[Padded] | type[Packed]:
         """As training lays tokens out on this device."""
-        return Packed if self.run.form(self.world) is Packing else Padded
+        return Packed if self.run.packs(self.world) else Padded
 
     @cached_property
     def batches(self) -> Batches:

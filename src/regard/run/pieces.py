@@ -1,0 +1,34 @@
+"""A run whose texts are cut into BERT's pieces, learnt once from the training text or taken from another run.
+
+tokenizer.json                   the vocabulary
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from regard.run.folder import Run, Say
+from regard.run.seal import refuse_changed
+from regard.text.bert import BertVocabulary
+from regard.text.bert_training import learn_bert_vocabulary
+
+VOCABULARY = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class PiecesRun(Run):
+    """A folder with a vocabulary of pieces, and a model that reads them."""
+
+    @cached_property
+    def vocabulary(self) -> BertVocabulary:
+        refuse_changed(self.folder, self.recipe)
+        return BertVocabulary.load(self.folder / VOCABULARY)
+
+    def make_pieces(self, lines: Iterable[str], say: Say) -> None:
+        """Learn the vocabulary from the training text alone, or take it from the run this one starts from."""
+        path, text = self.folder / VOCABULARY, self.recipe.text
+        if self.start is not None:
+            BertVocabulary.load(self.start.folder / VOCABULARY).save(path)
+        elif not path.exists():
+            say(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} pieces)")
+            learn_bert_vocabulary(lines, text).save(path)
