@@ -178,12 +178,17 @@ def test_conll_has_words_first_and_tags_last(tmp_path: Path) -> None:
     found = read(tmp_path, "tagging", blanks, file="d.conll", tags=2, names={"NN": "N"})
     assert [e["tags"] for e in found] == [["NNP", "VBD"], ["N"]]
     assert read(tmp_path, "tagging", "a\nb\n\nc\n", file="d.conll", labelled=False)[0] == {"words": ["a", "b"]}
+    bound = read(tmp_path, "tagging", "New\u00a0York  B-LOC\nslept O \n", file="d.conll")
+    assert bound == [{"words": ["New\u00a0York", "slept"], "tags": ["B-LOC", "O"]}], "columns are between blanks alone"
 
 
 def test_conll_that_is_out_of_step_is_named_by_its_line(tmp_path: Path) -> None:
     message = refused(tmp_path, "tagging", "a\tO\n\nb\tO\nc\n", file="d.conll")
     assert message.startswith("d.conll, line 4 has 1 columns, the first of its sentence 2")
     assert "line 1 has 1 columns" in refused(tmp_path, "tagging", "\tO\n", file="d.conll")
+    assert "header" not in refused(tmp_path, "tagging", "a\nb\n", file="d.conll"), "there is none"
+    nameless = '{"words": ["a", "b"], "tags": ["O", ""]}'
+    assert "the tag of 'b' is empty" in refused(tmp_path, "tagging", nameless, file="d.jsonl")
     assert "2 words and 1 tags" in refused(tmp_path, "tagging", '{"words": ["a", "b"], "tags": ["O"]}', file="d.jsonl")
 
 
@@ -217,7 +222,9 @@ def test_answers_however_they_are_written(tmp_path: Path) -> None:
         assert as_example("answering", context | {"answers": answers})["answers"] == [{"text": "Ada", "start": 4}]
     assert as_example("answering", context | {"answers": {"text": [], "answer_start": []}})["answers"] == []
     assert as_example("answering", context | {"answers": ""})["answers"] == [], "an empty cell of a table"
-    for wrong in ("Eve", [""], [3], {"text": "Ada", "start": "4"}, {"start": 4}):
+    assert as_example("answering", context | {"answers": {"text": ["Ada"]}})["answers"] == [{"text": "Ada", "start": 4}]
+    unlike = ({"text": ["Ada"], "start": 4}, {"text": ["Ada", "the"], "start": [4]}, {"text": ["Ada"], "start": None})
+    for wrong in ("Eve", [""], [" "], [3], {"text": "Ada", "start": "4"}, {"start": 4}, *unlike):
         with pytest.raises(UserError, match=r"^the input: "):
             as_example("answering", context | {"answers": wrong})
 
@@ -271,6 +278,16 @@ def test_choices_however_they_are_written(tmp_path: Path) -> None:
     assert "there is no choices" in refused(tmp_path, "choice", "text,label\ngo,1\n")
 
 
+def test_no_choice_is_lost_between_labels() -> None:
+    twice = {"text": "go", "choices": [{"label": each, "text": each} for each in ("A", "A", "B")]}
+    assert as_example("choice", twice)["choices"] == ["A", "A", "B"]
+    with pytest.raises(UserError, match="the label 'A' is not one of A, A, B"):
+        as_example("choice", twice | {"label": "A"})
+    for choices in ({"text": ["up", "down"], "label": ["A"]}, ["up", None], "up"):
+        with pytest.raises(UserError, match=r"^the input: choices is "):
+            as_example("choice", {"text": "go", "choices": choices})
+
+
 @pytest.mark.parametrize(
     ("task", "content", "problem"),
     [
@@ -282,11 +299,13 @@ def test_choices_however_they_are_written(tmp_path: Path) -> None:
         ),
         ("classification", "text,class\na,b\n", "line 2: there is no label to learn or to score by"),
         ("classification", "text,label\na,\n", "line 2: there is no label to learn or to score by"),
+        ("classification", "text,label\na, \n", "line 2: there is no label to learn or to score by"),
         ("classification", "text,label\n", "holds no example"),
         ("classification", "", "is empty"),
         ("classification", 'text,label\n"a,b\n', "line 2"),
         ("regression", "text,label\na,1.5\nb,many\n", "line 3: the label 'many' is not a number"),
         ("regression", "text,label\na,nan\n", "line 2: the label 'nan' is not a number"),
+        ("regression", "text,label\na,-1e30\n", "line 2: the label '-1e30' is not a number, or too large"),
         ("tagging", "text,label\na,b\n", "line 2: there is no words"),
     ],
 )

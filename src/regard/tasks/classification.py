@@ -21,6 +21,8 @@ from regard.training.task import Sample
 
 LIKELIEST = 5
 """Classes whose probabilities are told."""
+BESIDE_IGNORE = IGNORE + 1e-5
+"""What a number that happens to be IGNORE is learnt as."""
 
 
 class Classification(Understanding):
@@ -63,7 +65,8 @@ class Regression(Understanding):
 
     def encode(self, example: Example) -> list[Input]:
         label = example.get("label")
-        return [text_input(self.vocabulary, example, self.max_length, IGNORE if label is None else label)]
+        number = IGNORE if label is None else BESIDE_IGNORE if label == IGNORE else label
+        return [text_input(self.vocabulary, example, self.max_length, number)]
 
     def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
         """Squared errors."""

@@ -12,11 +12,12 @@ What has a question mark may be missing; what is learnt from or scored must have
 import json
 import math
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from regard.data.corpora import refuse_surrogates
 from regard.data.labelled.records import Record
-from regard.data.labelled.settings import Columns, Labelled
+from regard.data.labelled.settings import TABLES, Columns, Labelled
 from regard.errors import UserError
 
 Example = dict[str, Any]
@@ -26,6 +27,7 @@ GOLD = {
 }  # fmt: skip
 """Under which key an example of each task says what is right."""
 
+LARGEST = 1e18  # of numbers that are learnt: their squares are floats of 32 bits
 GIVEN = Labelled(file="-", format="jsonl")
 
 
@@ -48,8 +50,9 @@ def regression(record: Record, source: Labelled) -> Example:
             example["label"] = float(label)
         except ValueError:
             example["label"] = math.nan
-        if not math.isfinite(example["label"]):
-            raise UserError(f"{record.place}: the label {label!r} is not a number", "a regression learns numbers")
+        if not abs(example["label"]) <= LARGEST:
+            problem = f"{record.place}: the label {label!r} is not a number, or too large a one"
+            raise UserError(problem, "a regression learns numbers, best of about one digit")
     return example
 
 
@@ -62,6 +65,9 @@ def tagging(record: Record, source: Labelled) -> Example:
             raise UserError(
                 f"{record.place}: {len(example['words'])} words and {len(tags)} tags", "write a tag for each word"
             )
+        if not all(tags):
+            word = example["words"][tags.index("")]
+            raise UserError(f"{record.place}: the tag of {word!r} is empty", 'write a tag for each word, "O" for none')
         example["tags"] = tags
     return example
 
@@ -79,17 +85,16 @@ def answering(record: Record, source: Labelled) -> Example:
 
 def choice(record: Record, source: Labelled) -> Example:
     """A text, ways to go on with it, and which of them is right."""
-    choices = _choices(record, source)
-    example: Example = {"text": _text(record, source, "text"), "choices": list(choices.values())}
+    labels, choices = _choices(record, source)
+    example: Example = {"text": _text(record, source, "text"), "choices": choices}
     if len(choices) < 2:
         raise UserError(f"{record.place} has {len(choices)} choice", "there is nothing to choose; write two or more")
     label = _label(record, source)
     if label is not None:
-        if label not in choices:
-            raise UserError(
-                f"{record.place}: the label {label!r} is none of {', '.join(choices)}", "write which choice is right"
-            )
-        example["label"] = list(choices).index(label)
+        if labels.count(label) != 1:
+            problem = f"{record.place}: the label {label!r} is {'none' if label not in labels else 'not one'} of "
+            raise UserError(problem + ", ".join(labels), "write which choice is right")
+        example["label"] = labels.index(label)
     return example
 
 
@@ -114,13 +119,14 @@ def _get(record: Record, source: Labelled, key: str) -> Any:
 def _missing(record: Record, source: Labelled, key: str) -> UserError:
     column = _column(source, key)
     return UserError(
-        f"{record.place}: there is no {key}, which is looked for under {column!r}", found_instead(record, key)
+        f"{record.place}: there is no {key}, which is looked for under {column!r}", found_instead(record, source, key)
     )
 
 
-def found_instead(record: Record, key: str) -> str:
+def found_instead(record: Record, source: Labelled, key: str) -> str:
     """A remedy for what is not there: what is."""
-    first = "; or header = false, if the first row is an example" if record.header else ""
+    headed = source.written in TABLES and source.header
+    first = "; or header = false, if the first row is an example" if headed else ""
     return f"it has {record.columns()}; write {key} = the one that is meant{first}"
 
 
@@ -144,10 +150,8 @@ def _plain(value: Any, record: Record, key: str) -> str:
 
 def _label(record: Record, source: Labelled) -> str | None:
     value = _get(record, source, "label") if record.label is None else record.label
-    if value is None or value == "":
-        return None
-    label = _plain(value, record, "label").strip()
-    return source.names.get(label, label)
+    label = "" if value is None else _plain(value, record, "label").strip()
+    return source.names.get(label, label) or None
 
 
 def _list(record: Record, source: Labelled, key: str) -> list[str]:
@@ -161,29 +165,34 @@ def _list(record: Record, source: Labelled, key: str) -> list[str]:
     return [_plain(item, record, key) for item in value]
 
 
-def _choices(record: Record, source: Labelled) -> dict[str, str]:
-    """The choices by their labels: their own where they have any, else numbers from 0."""
+def _choices(record: Record, source: Labelled) -> tuple[list[str], list[str]]:
+    """The labels of the choices, their own where they have any, else numbers from 0; and what they say."""
     found = _get(record, source, "choices")
     if found is None:
         raise _missing(record, source, "choices")
     if isinstance(found, dict) and isinstance(found.get("text"), list) and isinstance(found.get("label"), list):
-        pairs = list(zip(found["label"], found["text"], strict=False))
+        pairs = list(zip_longest(found["label"], found["text"]))
     elif isinstance(found, dict):
         pairs = list(found.items())
     elif isinstance(found, list) and all(isinstance(one, dict) for one in found):
         pairs = [(one.get("label", number), one.get("text")) for number, one in enumerate(found)]
     else:
         pairs = list(enumerate(found)) if isinstance(found, list) else []
-    if not pairs or any(text is None for _, text in pairs):
-        raise _missing(record, source, "choices")
-    return {_plain(label, record, "choices"): _plain(text, record, "choices").strip() for label, text in pairs}
+    if not pairs or any(part is None for pair in pairs for part in pair):
+        raise UserError(f"{record.place}: choices is {found!r:.80}", "write a list with a text for each choice")
+    labels, texts = zip(*pairs, strict=True)
+    return [_plain(label, record, "choices") for label in labels], [
+        _plain(text, record, "choices").strip() for text in texts
+    ]
 
 
 def _spans(answers: Any, record: Record) -> list[tuple[str, int | None]]:
     """Texts and starts, however they are written; a text alone begins wherever it first stands, and "" is none."""
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
-        starts = answers.get("start", answers.get("answer_start"))
-        answers = [{"text": text, "start": start} for text, start in zip(answers["text"], starts or [], strict=False)]
+        starts = answers.get("start", answers.get("answer_start", [None] * len(answers["text"])))
+        if not isinstance(starts, list) or len(starts) != len(answers["text"]):
+            raise UserError(f"{record.place}: the answers begin at {starts!r:.60}", "write a list, a start for each")
+        answers = [{"text": text, "start": start} for text, start in zip(answers["text"], starts, strict=True)]
     found: list[tuple[str, int | None]] = []
     for answer in answers if isinstance(answers, list) else [answers] if answers else []:
         if isinstance(answer, str):
@@ -197,9 +206,9 @@ def _spans(answers: Any, record: Record) -> list[tuple[str, int | None]]:
 
 def _answer(text: str, start: int | None, context: str, record: Record) -> dict[str, Any]:
     start = context.find(text) if start is None else start
-    if not text or not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
+    if not text.strip() or not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
         raise UserError(
-            f"{record.place}: the answer {text!r:.60} does not stand at character {start} of its text",
+            f"{record.place}: the answer {text!r:.60} does not stand at character {start!r} of its text",
             "characters count from 0; answers = [] says that there is none",
         )
     return {"text": text, "start": start}

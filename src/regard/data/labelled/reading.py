@@ -22,7 +22,7 @@ def read_examples(task: str, sources: Sequence[Labelled], root: Path, labelled: 
             if labelled and GOLD[task] not in example:
                 raise UserError(
                     f"{record.place}: there is no {GOLD[task]} to learn or to score by",
-                    found_instead(record, GOLD[task]),
+                    found_instead(record, source, GOLD[task]),
                 )
             yield example
         if example is None:

@@ -157,7 +157,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
     number = 0
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith(DOCUMENT):
-            block.append([cell.strip() for cell in line.split("\t")] if "\t" in line else line.split())
+            cells = line.split("\t") if "\t" in line else filter(None, line.split(" "))
+            block.append([cell.strip() for cell in cells])
         elif block:
             yield number - len(block), block
             block = []
