@@ -27,7 +27,7 @@ def training_speed(recipe: TranslationRecipe, steps: int) -> float:
     every = max(1, steps // 6)
     changes = {
         "max_steps": 6 * every, "warmup": every, "log_every": every, "validate_every": 6 * every,
-        "monitor": "loss", "samples": 0, "max_minutes": None, "max_epochs": None,
+        "monitor": "loss", "samples": 0, "max_minutes": 0.0, "max_epochs": 0.0,
     }  # fmt: skip
     short = recipe.model_copy(update={"training": recipe.training.model_copy(update=changes)})
     with tempfile.TemporaryDirectory() as aside:

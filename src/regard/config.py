@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from regard.errors import UserError
 
-__all__ = ["Field", "Settings", "apply_overrides", "build", "by_kind", "describe", "members", "read_toml"]
+__all__ = ["Field", "Settings", "apply_overrides", "build", "by_kind", "describe", "listed", "members", "read_toml"]
 
 
 class Settings(BaseModel):
@@ -144,7 +144,8 @@ def _written(settings: type[Settings], location: Sequence[Any]) -> tuple[str, ty
             holder, forms = forms[part], {}
         elif not part.startswith(("list[", "function-", "union[")):
             names.append(part)
-            found = members(holder.model_fields[part]) if part in holder.model_fields else []
+            field = holder.model_fields.get(part)
+            found = [] if field is None else members(field) or listed(field)
             holder = found[0] if len(found) == 1 else holder
             forms = {kind: form for form in found[1:] and found for kind in _kinds(form)}
     return ".".join(names), holder
@@ -186,6 +187,12 @@ def members(field: FieldInfo) -> list[type[Settings]]:
         forms = [get_args(form)[0] if get_origin(form) is Annotated else form for form in get_args(field.annotation)]
     found = [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
     return list(dict.fromkeys(found))
+
+
+def listed(field: FieldInfo) -> list[type[Settings]]:
+    """The settings of which a field holds a list, if it does."""
+    forms = get_args(field.annotation) if get_origin(field.annotation) is list else ()
+    return [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
 
 
 def _kinds_with(settings: type[Settings], group: str, name: str) -> list[str]:

@@ -93,6 +93,8 @@ def test_an_unknown_setting_is_answered_with_the_nearest(recipe: Path) -> None:
     for abbreviated in ("lr=0.1", "training.lr=0.1"):
         assert "did you mean training.learning_rate?" in refused("train", recipe, abbreviated)
     assert "regard recipes --settings lists them all" in refused("train", recipe, "qqq=1")
+    said = refused("train", recipe, 'data.test=[{file="a.tsv"}, {fil="b.tsv"}]')
+    assert "data.test.1.fil: there is no such setting; did you mean data.test.1.file?" in said
 
 
 def test_a_setting_of_another_kind_of_model_says_whose_it_is(recipe: Path) -> None:

@@ -51,6 +51,9 @@ def test_what_does_not_fit_is_named(first: Run, tmp_path: Path) -> None:
         train(recipe(tmp_path, start_from=str(first.folder), model=fits), tmp_path / "w", say=lambda text: None)
     with pytest.raises(UserError, match="there is no such folder"):
         train(recipe(tmp_path, start_from=str(tmp_path / "nowhere")), tmp_path / "y", say=lambda text: None)
+    larger = {"kind": "char", "vocab_size": 400}
+    with pytest.raises(UserError, match=r"write text\.vocab_size=300$"):
+        train(recipe(tmp_path, start_from=str(first.folder), text=larger), tmp_path / "v", say=lambda text: None)
     apart = {"kind": "char", "vocab_size": 300, "joint": False}
     model = dict(size="tiny", d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1, tie="output")
     with pytest.raises(UserError, match=r"write text\.joint=true model\.tie=all$"):

@@ -17,7 +17,7 @@ from tests.training.toy import written_metrics
 from regard.errors import UserError
 from regard.recipe import build_recipe
 from regard.run import PretrainingRun, Run, train
-from regard.runtime import World
+from regard.runtime import World, seed_everything
 from regard.training import Logs
 from regard.training.log import MetricsFile
 
@@ -122,6 +122,10 @@ def test_one_document_is_too_few_for_two_texts(tmp_path: Path) -> None:
     )
     trained = train(alone, tmp_path / "run", say=lambda text: None)
     assert set(trained.outcome.metrics) == {"loss", "masked_accuracy", "masked_perplexity"}
+    seed_everything(alone.runtime.seed, "weights")
+    fresh, found = trained.run.new_model().state_dict(), weights(tmp_path / "run")
+    unasked = {"next.weight", "next.bias", "bert.pooler.weight", "bert.pooler.bias"}
+    assert {name for name in fresh if torch.equal(fresh[name], found[name])} == unasked, "nor do they decay"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import random
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from tests.system.test_language_runs import DyingLog, KilledError
 
+from regard.errors import UserError
 from regard.recipe import build_recipe
 from regard.run import Run, train
 from regard.training import Logs
@@ -142,3 +144,14 @@ def test_the_model_of_the_run_to_start_from_need_not_be_written(tmp_path: Path) 
         "dropout": 0
     }
     assert found.training.monitor == "accuracy" and found.text.vocab_size == 200
+
+
+def test_what_would_have_no_effect_is_refused_and_no_bound_stays_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="label_smoothing is for classes"):
+        recipe(tmp_path, "regression", "bert", label_smoothing=0.1)
+    with pytest.raises(UserError, match="r_drop is for translators"):
+        recipe(tmp_path, "tagging", "bert", r_drop=1.0)
+    endless = recipe(tmp_path, "classification", "bert", max_epochs=0, max_steps=70)
+    again = build_recipe(tomllib.loads(endless.to_toml()), "test")
+    assert again == endless and again.training.settled(10).max_steps == 70
+    assert recipe(tmp_path, "classification", "bert", max_steps=70).training.settled(5).max_steps == 40

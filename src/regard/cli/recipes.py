@@ -126,7 +126,7 @@ def all_settings(
 
     The kind itself means what its settings say of themselves.
     """
-    from regard.config import Settings, members
+    from regard.config import listed, members
 
     for name, field in settings.model_fields.items():
         forms = members(field)
@@ -135,9 +135,8 @@ def all_settings(
             yield from all_settings(form, kinds, f"{prefix}{name}.")
         if not forms:
             yield f"{prefix}{name}", owner, field, field.description or (settings.__doc__ or "").splitlines()[0]
-        for part in get_args(field.annotation):  # a list of corpora
-            if isinstance(part, type) and issubclass(part, Settings) and name == "train":
-                yield from all_settings(part, owner, f"{prefix}{name}.")
+        for part in listed(field) if name == "train" else ():  # valid and test are lists of the same
+            yield from all_settings(part, owner, f"{prefix}{name}.")
 
 
 def default_text(field: "FieldInfo") -> str:

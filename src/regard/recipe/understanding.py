@@ -16,7 +16,7 @@ from regard.training import TrainingSettings
 class UnderstandingTrainingSettings(TrainingSettings):
     """How a model of understanding is trained; the defaults are those of fine-tuning (Devlin et al. 2018, A.3)."""
 
-    max_epochs: float | None = Field(3.0, gt=0, description="stop after this many passes over the data, if sooner")
+    max_epochs: float = Field(3.0, ge=0, description="stop after this many passes over the data, if sooner; 0 = off")
     batch_examples: int = Field(32, gt=0, description="examples of one optimizer step, over all processes together")
     batch_tokens: int = Field(
         16_384, gt=0, description="a step of long examples has fewer of them: at most so many tokens"
@@ -40,12 +40,12 @@ class UnderstandingTrainingSettings(TrainingSettings):
     def settled(self, steps_in_epoch: int) -> Self:
         """The same with everything counted in steps, now that the length of an epoch is known."""
         steps = self.max_steps
-        if self.max_epochs is not None:
+        if self.max_epochs:
             steps = max(1, min(steps, round(self.max_epochs * steps_in_epoch)))
         return self.model_copy(
             update={
                 "max_steps": steps,
-                "max_epochs": None,
+                "max_epochs": 0.0,
                 "warmup": self.warmup or round(self.warmup_share * steps),
                 "validate_every": self.validate_every or steps_in_epoch,
             }
@@ -98,6 +98,12 @@ class RegressionRecipe(UnderstandingRecipe):
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "pearson", "spearman")
     task: Literal["regression"] = Field("regression", description="what is learnt")
+
+    @model_validator(mode="after")
+    def numbers_are_not_smoothed(self) -> Self:
+        if self.training.label_smoothing:
+            raise ValueError("training.label_smoothing is for classes; write training.label_smoothing = 0.0")
+        return self
 
 
 class TaggingRecipe(UnderstandingRecipe):

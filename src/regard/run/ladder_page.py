@@ -80,7 +80,7 @@ def facts(ladder: Ladder, found: Sequence[Result]) -> dict[str, str]:
     """What holds for all rows: the text, the budget, the seeds, and how speed was measured."""
     training, measuring, data = ladder.base.training, ladder.measuring, ladder.base.data
     budget = f"{training.max_steps:,} steps of {training.batch_tokens:,} tokens"
-    if training.max_minutes is not None:
+    if training.max_minutes:
         budget += f", {duration(60 * training.max_minutes)} at most"
     lowest = [result["alignment"]["lowest_aer"] for result in found if (result["alignment"] or {}).get("lowest_aer")]
     told = {

@@ -84,7 +84,11 @@ class PretrainingRun(PiecesRun, task="pretraining"):
         )
 
     def new_model(self) -> BertPretraining:
-        return BertPretraining(self.recipe.model, len(self.vocabulary))
+        """What is not asked is not learnt either: it would only decay, and processes would wait for its gradient."""
+        model = BertPretraining(self.recipe.model, len(self.vocabulary))
+        for part in (model.next, model.bert.pooler):
+            part.requires_grad_(self.recipe.data.next_sentence)
+        return model
 
 
 def open_pretraining(folder: str | Path) -> PretrainingRun:

@@ -49,7 +49,7 @@ def refuse_changed(folder: Path, recipe: Recipe) -> None:
 
 
 def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe, any_task: bool = False) -> None:
-    """A run that starts from another's weights computes with them as they were trained; every other setting is named.
+    """A run that starts from another's weights reads and computes as they were trained; every other setting is named.
 
     Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
     """
@@ -62,8 +62,10 @@ def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe, any_task: boo
     differing = [f"model.{name}={_written(there[name])}" for name in fixed if here.get(name) != there[name]]
     if there["kind"] != here["kind"]:  # the settings of another kind go with it
         differing = ["'model={" + ", ".join(to_toml({name: there[name]}) for name in fixed) + "}'"]
-    if getattr(theirs.text, "joint", None) != getattr(ours.text, "joint", None):
-        differing.insert(0, f"text.joint={str(theirs.text.joint).lower()}")
+    read = theirs.text.model_dump(exclude_none=True, exclude={"dropout"})
+    differing[:0] = [
+        f"text.{name}={_written(read[name])}" for name in read if getattr(ours.text, name, None) != read[name]
+    ]
     if differing:
         raise UserError(f"the model of {folder}, to start from, is another", f"write {' '.join(differing)}")
 

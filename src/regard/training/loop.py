@@ -125,11 +125,11 @@ class _Run(Generic[B]):
         """Why `step` shall not be trained any more, the same on every rank; None to go on."""
         settings, progress = self.settings, self.progress
         self._tick()
-        out_of_time = settings.max_minutes is not None and progress.seconds >= settings.max_minutes * 60
+        out_of_time = 0 < settings.max_minutes * 60 <= progress.seconds
         asked = agree(2 if interrupted else 1 if out_of_time else 0, self.world)
         if progress.step >= settings.max_steps:
             return "max_steps"
-        if settings.max_epochs is not None and step.epoch >= settings.max_epochs:
+        if 0 < settings.max_epochs <= step.epoch:
             return "max_epochs"
         if settings.patience and progress.stale >= settings.patience:
             return "patience"

@@ -16,9 +16,9 @@ class TrainingSettings(Settings):
     """How a model is trained; the defaults are those of Vaswani et al. 2017, section 5, where they give one."""
 
     max_steps: int = Field(100_000, gt=0, description="stop after this many optimizer steps")
-    max_epochs: float | None = Field(None, gt=0, description="stop after this many passes over the data, if sooner")
-    max_minutes: float | None = Field(
-        None, gt=0, description="stop after this many minutes of training, resumed runs included, if sooner"
+    max_epochs: float = Field(0.0, ge=0, description="stop after this many passes over the data, if sooner; 0 = off")
+    max_minutes: float = Field(
+        0.0, ge=0, description="stop after this many minutes of training, resumed runs included, if sooner; 0 = off"
     )
 
     batch_tokens: int = Field(4096, gt=0, description="tokens of one optimizer step, over all processes together")

@@ -134,7 +134,9 @@ class LabelledDataSettings(SourceSettings):
     limit: int = Field(default=0, ge=0, description="train on so many examples only, drawn by lot; 0 means on all")
     limit_seed: int = Field(default=1, ge=0, lt=1 << 64, description="another seed draws other examples")
     max_length: int = Field(
-        default=128, ge=8, description="pieces of an input, special symbols included; the rest is cut"
+        default=128,
+        ge=8,
+        description="pieces of an input, special symbols included; what is longer is cut, or for tagging read in parts",
     )
 
     @model_validator(mode="after")

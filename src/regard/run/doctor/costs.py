@@ -213,7 +213,7 @@ def check_time(patient: Patient) -> Check:
     total = steps * seconds
     finding = f"{clock(total)} (h:mm) for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, validation aside"
     faster = "train on a GPU, or choose a smaller model.size or training.max_steps"
-    if training.max_minutes is not None and total > 60 * training.max_minutes:
+    if 0 < 60 * training.max_minutes < total:
         reached = int(60 * training.max_minutes / seconds)
         remedy = f"expect about {reached:,} steps, or raise training.max_minutes (now {training.max_minutes:g})"
         return Check("time", "warn", f"{finding}; max_minutes ends it before", remedy)
