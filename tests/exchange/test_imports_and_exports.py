@@ -16,7 +16,9 @@ from regard.attention import Padded
 from regard.errors import UserError
 from regard.exchange import read_marian
 from regard.recipe import build_recipe
-from regard.run import Run, Translator, exporting, train
+from regard.run import Predictor, Run, Translator, exporting, train
+from regard.run.doctor import examine
+from regard.run.explaining import explain
 from regard.run.exporting import export_run
 from regard.run.importing import import_model
 from regard.text.bert import BertVocabulary
@@ -62,6 +64,13 @@ def test_a_bare_bert_is_a_pretrained_run_whose_questions_are_drawn(tmp_path: Pat
     assert export_run(done.run, tmp_path / "out").difference == 0.0  # and what was drawn is not given out as learnt
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("bert", "out"))
     assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
+    pair = {"text": "un [MASK]", "pair": "cats"}
+    with pytest.raises(UserError, match=r"was imported without what fills in \[MASK\]"):
+        next(Predictor(done.run).predict([pair]))
+    assert "masks" not in explain(Predictor(done.run), pair).said
+    bare(tmp_path / "words", "BertForMaskedLM")
+    half = Predictor(import_model(tmp_path / "words", tmp_path / "half").run)
+    assert "masks" in (said := next(half.predict([pair]))) and "next" not in said, "nobody taught it what comes next"
     bare(tmp_path / "whole", "BertForPreTraining")
     assert import_model(tmp_path / "whole", tmp_path / "other").drawn == []
 
@@ -77,6 +86,10 @@ def test_a_finetuned_bert_says_the_same_as_a_run_and_comes_back_to_the_bit(task:
     from tests.exchange.test_bert_heads import compare, our_answers
 
     compare(task, our_answers(run.model()), their_answers(other, task))
+    if done.drawn:
+        with pytest.raises(UserError, match="without a pooler"):
+            next(Predictor(run).embed(["cats"], pool="pooler"))
+    assert {check.status for check in examine(str(tmp_path / "run"))} >= {"fail", "skip"}, "there is no data to examine"
     out = export_run(run, tmp_path / "out")
     assert out.difference == 0.0
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("theirs", "out"))

@@ -56,7 +56,7 @@ def predict(
       regard predict runs/sst-2 "A film to remember."
       regard predict runs/sst-2 --input reviews.txt --output said.jsonl
       regard predict runs/squad '{"question": "Who?", "context": "Ada was."}' --nbest 3
-      regard predict runs/minilm "Paris is the [MASK] of France."
+      regard predict runs/bert "Paris is the [MASK] of France."
       regard predict runs/wnut17 -i
     """
     from regard.run import Run

@@ -79,9 +79,10 @@ class Drawing:
 
     def masks(self, said: Said) -> str:
         """The likeliest pieces of each [MASK], and whether the second text comes next."""
-        shown = [self.bars([(each["piece"], each["probability"]) for each in mask]) for mask in said["masks"]]
+        shown = [self.bars([(each["piece"], each["probability"]) for each in mask]) for mask in said.get("masks", ())]
         shown += [f"comes next: {said['next']:.0%}"] if "next" in said else []
-        return "\n\n".join(shown) or "there is no [MASK] in the text"
+        silent = "there is no [MASK] in the text" if "masks" in said else "imported without what fills in [MASK]"
+        return "\n\n".join(shown) or silent
 
 
 def bar(share: float) -> str:

@@ -28,7 +28,7 @@ from regard.models.reader_pooling import POOLERS
 COMBINE = ("concat", "sum", "mean")
 POOL = ("cls", "mean", "max", "pooler", "tokens")
 OURS = {"cls": "first", "mean": "mean", "max": "max"}
-SLICE = re.compile(r"(-?\d+)?:(-?\d+)?")
+SLICE = re.compile(r"(-?\d{1,9})?:(-?\d{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def layer_numbers(wanted: str, states: int) -> list[int]:
         bounds = SLICE.fullmatch({"last": "-1:", "all": ":"}.get(part, part))
         if bounds is not None:
             found += range(states)[slice(*(None if end is None else int(end) for end in bounds.groups()))]
-        elif re.fullmatch(r"-?\d+", part) and -states <= int(part) < states:
+        elif re.fullmatch(r"-?\d{1,9}", part) and -states <= int(part) < states:
             found.append(range(states)[int(part)])
         else:
             raise UserError(f"there are no layers {wanted!r}", remedy)

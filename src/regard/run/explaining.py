@@ -36,7 +36,7 @@ def explain(predictor: Predictor, given: Given, place: str = "the text") -> Expl
     """Ask about one example, and watch."""
     example = predictor.example(given, place)
     inputs = inputs_of(predictor, example)
-    said = next(iter(predictor.task.predict(predictor.model, [example])))
+    said = predictor.meant(next(iter(predictor.task.predict(predictor.model, [example]))))
     line = line_of(predictor, example, said)
     chosen = inputs[said["label"]] if len(inputs) > 1 else inputs[0]  # of several choices the one that was taken
     return Explained(example, said, line, attention_of(predictor, chosen))
@@ -78,7 +78,7 @@ def line_of(predictor: Predictor, example: Asked, said: Asked) -> str:
 
 def filled(said: Asked) -> str:
     """The likeliest piece of each [MASK], and whether the second text comes next."""
-    best = [f"{mask[0]['piece']} ({mask[0]['probability']:.0%})" for mask in said["masks"]]
+    best = [f"{mask[0]['piece']} ({mask[0]['probability']:.0%})" for mask in said.get("masks", ())]
     return ", ".join([*best, *([f"comes next ({said['next']:.0%})"] if "next" in said else [])])
 
 

@@ -23,12 +23,18 @@ from regard.metrics import Score
 from regard.run.embedding import Embedding, Features
 from regard.run.folder import Progress, Run
 from regard.run.given import Given, as_asked, stretches
+from regard.run.importing import DRAWN
 from regard.run.pretraining import PretrainingRun
 from regard.run.understanding import UnderstandingRun
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.understanding import BUDGET
+from regard.training import read_progress
 
 TELL_EVERY = 100
+READER = {True: "bert", False: "reader"}
+"""What the reader is called in a pretrained model, and in others."""
+PARTS = {"masks": "masked.", "next": "next."}
+"""What is said of a text, and the weights that say it."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Predictor:
     @property
     def reader(self) -> Any:
         """What reads, without what was asked of it in training."""
-        return self.model.bert if isinstance(self.run, PretrainingRun) else self.model.reader
+        return getattr(self.model, READER[isinstance(self.run, PretrainingRun)])
 
     def example(self, given: Given, place: str = "the input") -> Example:
         """What is asked about, as the task takes it."""
@@ -93,9 +99,12 @@ class Predictor:
         so many of them, where one is told otherwise. What is wrong with one is said of "`place` N".
         """
         task = self.asking(nbest)
+        self.refuse_drawn(
+            "masked.", "what fills in [MASK]", "regard embed gives its vectors, and start_from its weights"
+        )
         for some in stretches(self.example(given, f"{place} {number}") for number, given in enumerate(examples, 1)):
             for example, said in zip(some, task.predict(self.model, some), strict=True):
-                yield example | told(said, nbest)
+                yield example | self.meant(told(said, nbest))
 
     def asking(self, nbest: int | None) -> Any:
         """The task, telling so many answers."""
@@ -108,6 +117,21 @@ class Predictor:
         if nbest < 1:
             raise UserError(f"--nbest is {nbest}", "write 1 or more")
         return replace(self.task, nbest=nbest)
+
+    @cached_property
+    def drawn(self) -> tuple[str, ...]:
+        """The weights that an import had to draw by lot, and that mean nothing."""
+        return tuple(read_progress(self.run.checkpoints.resolve(self.checkpoint)).get(DRAWN, ()))
+
+    def refuse_drawn(self, part: str, what: str, remedy: str) -> None:
+        """No part of the model is asked that was drawn by lot."""
+        if any(name.startswith(part) for name in self.drawn):
+            raise UserError(f"{self.run.folder} was imported without {what}", remedy)
+
+    def meant(self, said: Example) -> Example:
+        """What is said, without what would be drawn by lot."""
+        silent = [key for key, part in PARTS.items() if any(name.startswith(part) for name in self.drawn)]
+        return {key: value for key, value in said.items() if key not in silent}
 
     def evaluate(
         self, data: str | Sequence[Example], name: str = "", progress: Progress | None = None
@@ -145,6 +169,9 @@ class Predictor:
         What is `wanted` is as run/embedding.py says: layers="-4:", combine="sum", pool="mean", normalize=True.
         """
         features, vocabulary = features or Features(**wanted), self.run.vocabulary
+        if features.pool == "pooler":
+            reader = READER[isinstance(self.run, PretrainingRun)]
+            self.refuse_drawn(f"{reader}.pooler.", "a pooler", "write --pool mean, or cls")
         asked = (as_asked("pretraining", each, vocabulary, f"{place} {number}") for number, each in enumerate(texts, 1))
         for some in stretches(asked):
             inputs = [self.input(example) for example in some]

@@ -82,6 +82,8 @@ def test_the_pooler_is_the_readers_own(classifier: Path, pretrained: Path) -> No
 
 def test_what_cannot_be_is_refused(pretrained: Path, trained: Path, tmp_path: Path) -> None:
     assert "there are no layers '9'" in refused("embed", pretrained, "a", "--layers", "9")
+    for endless in ("9" * 5000, "9" * 5000 + ":"):
+        assert "there are no layers '9999" in refused("embed", pretrained, "a", "--layers", endless)
     assert "layers '5:' are none" in refused("embed", pretrained, "a", "--layers", "5:")
     assert "pool is 'first'" in refused("embed", pretrained, "a", "--pool", "first")
     assert "the pooler reads the last layer" in refused("embed", pretrained, "a", "--pool", "pooler", "--layers", "all")

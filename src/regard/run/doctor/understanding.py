@@ -48,7 +48,10 @@ def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool
             yield FIRST_THIS
             return
     parts = load_parts(recipe.task, recipe.data)
-    yield check_files(recipe, parts)
+    yield (files := check_files(recipe, parts))
+    if files.status == "fail":
+        yield FIRST_THIS
+        return
     yield show_examples(recipe, parts)
     yield check_labels(recipe.task, parts)
     yield check_overlap(recipe, parts)
@@ -72,6 +75,8 @@ def check_start(recipe: Any) -> Check:
 def check_files(recipe: UnderstandingRecipe, parts: Parts) -> Check:
     """Every file could be read to its end (a defect was raised before) and there is something in each part."""
     finding = str(parts.report)
+    if not parts.train:
+        return Check("files", "fail", finding, "name examples to learn from and to validate by: data.train, data.valid")
     if not parts.test:
         remedy = "name test data, data.test, that no decision was made on, or data.hold_out_test=0.1"
         return Check("files", "warn", f"{finding}\nthere is nothing to test on", remedy)
