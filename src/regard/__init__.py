@@ -17,11 +17,42 @@ if TYPE_CHECKING:
     from regard.decoding import DecodingSettings, Hypothesis, beam_search, greedy_search, sample
     from regard.errors import UserError
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
-    from regard.models import Convolutional, MaskedTransformer, RecurrentModel, Transformer, TransformerSettings
+    from regard.models import (
+        Bert,
+        BertPretraining,
+        BertSettings,
+        Convolutional,
+        MaskedTransformer,
+        RecurrentModel,
+        Transformer,
+        TransformerSettings,
+        Understander,
+    )
     from regard.recipe import Recipe, load_recipe
-    from regard.run import Evaluation, Parser, Predictor, Run, Translator, Writer, evaluate, train
-    from regard.tasks import Prediction, Translation
-    from regard.text import TextSettings, Vocabulary, train_vocabulary
+    from regard.run import (
+        Evaluation,
+        Parser,
+        Predictor,
+        Run,
+        Translator,
+        Writer,
+        evaluate,
+        export_run,
+        import_model,
+        train,
+    )
+    from regard.tasks import (
+        Answering,
+        Choice,
+        Classification,
+        Parsing,
+        Prediction,
+        Pretraining,
+        Regression,
+        Tagging,
+        Translation,
+    )
+    from regard.text import BertVocabulary, TextSettings, Vocabulary, learn_bert_vocabulary, train_vocabulary
     from regard.training import Checkpoints, TrainingSettings, average_checkpoints, fit
     from regard.viz import curve, heatmap, heatmap_svg, write_report
 
@@ -33,18 +64,56 @@ HOMES = {
     "regard.decoding": ("DecodingSettings", "Hypothesis", "beam_search", "greedy_search", "sample"),
     "regard.errors": ("UserError",),
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
-    "regard.models": ("Convolutional", "MaskedTransformer", "RecurrentModel", "Transformer", "TransformerSettings"),
+    "regard.models": (
+        "Bert",
+        "BertPretraining",
+        "BertSettings",
+        "Convolutional",
+        "MaskedTransformer",
+        "RecurrentModel",
+        "Transformer",
+        "TransformerSettings",
+        "Understander",
+    ),
     "regard.recipe": ("Recipe", "load_recipe"),
-    "regard.run": ("Evaluation", "Parser", "Predictor", "Run", "Translator", "Writer", "evaluate", "train"),
-    "regard.tasks": ("Prediction", "Translation"),
-    "regard.text": ("TextSettings", "Vocabulary", "train_vocabulary"),
+    "regard.run": (
+        "Evaluation",
+        "Parser",
+        "Predictor",
+        "Run",
+        "Translator",
+        "Writer",
+        "evaluate",
+        "export_run",
+        "import_model",
+        "train",
+    ),
+    "regard.tasks": (
+        "Answering",
+        "Choice",
+        "Classification",
+        "Parsing",
+        "Prediction",
+        "Pretraining",
+        "Regression",
+        "Tagging",
+        "Translation",
+    ),
+    "regard.text": ("BertVocabulary", "TextSettings", "Vocabulary", "learn_bert_vocabulary", "train_vocabulary"),
     "regard.training": ("Checkpoints", "TrainingSettings", "average_checkpoints", "fit"),
     "regard.viz": ("curve", "heatmap", "heatmap_svg", "write_report"),
 }
 """Where each public name lives."""
 
 __all__ = [
+    "Answering",
+    "Bert",
+    "BertPretraining",
+    "BertSettings",
+    "BertVocabulary",
     "Checkpoints",
+    "Choice",
+    "Classification",
     "Convolutional",
     "DecodingSettings",
     "Evaluation",
@@ -53,19 +122,24 @@ __all__ = [
     "MaskedTransformer",
     "MultiHeadAttention",
     "Parser",
+    "Parsing",
     "Prediction",
     "Predictor",
+    "Pretraining",
     "Recipe",
     "RecurrentModel",
+    "Regression",
     "Run",
     "Score",
     "Settings",
+    "Tagging",
     "TextSettings",
     "TrainingSettings",
     "Transformer",
     "TransformerSettings",
     "Translation",
     "Translator",
+    "Understander",
     "UserError",
     "Vocabulary",
     "Writer",
@@ -79,10 +153,13 @@ __all__ = [
     "curve",
     "evaluate",
     "exact_match",
+    "export_run",
     "fit",
     "greedy_search",
     "heatmap",
     "heatmap_svg",
+    "import_model",
+    "learn_bert_vocabulary",
     "load_recipe",
     "sample",
     "ter",

@@ -7,7 +7,7 @@ import torch
 
 from regard.config import apply_overrides, build
 from regard.errors import UserError
-from regard.recipe import TranslationRecipe
+from regard.recipe import TranslationRecipe, build_recipe
 from regard.run import Run, train
 
 
@@ -77,3 +77,12 @@ def test_moved_data_is_no_other_data(first: Run, tmp_path: Path) -> None:
     assert train(further, first.folder, resume=True, say=lambda text: None).outcome.step == 5
     with pytest.raises(UserError, match=r"other settings in \[text\]"):
         train(recipe(tmp_path / "moved", text={"kind": "word", "vocab_size": 300}), first.folder, resume=True)
+
+
+def test_what_reads_another_way_is_nothing_to_start_from(first: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"text": "a", "label": "x"}\n', encoding="utf-8")
+    data = {"root": str(tmp_path), "train": {"file": "c.jsonl"}, "valid": {"file": "c.jsonl"}}
+    values = {"name": "c", "task": "classification", "start_from": str(first.folder), "data": data}
+    with pytest.raises(UserError, match="learnt another task: translation") as refusal:
+        train(build_recipe(values, "test"), tmp_path / "c", say=lambda text: None)
+    assert refusal.value.remedy.startswith("start from a run of task pretraining or classification")

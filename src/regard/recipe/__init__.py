@@ -2,7 +2,7 @@
 
 from regard.recipe.base import Recipe, to_toml
 from regard.recipe.language import LanguageRecipe
-from regard.recipe.loading import RECIPES, build_recipe, find_recipe, load_recipe, shipped_recipes
+from regard.recipe.loading import RECIPES, beginnings, build_recipe, find_recipe, load_recipe, shipped_recipes
 from regard.recipe.parsing import ParsingRecipe
 from regard.recipe.pretraining import PretrainingRecipe
 from regard.recipe.translation import TranslationRecipe
@@ -14,6 +14,7 @@ __all__ = [
     "PretrainingRecipe",
     "Recipe",
     "TranslationRecipe",
+    "beginnings",
     "build_recipe",
     "find_recipe",
     "load_recipe",

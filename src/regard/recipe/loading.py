@@ -32,23 +32,32 @@ def build_recipe(values: Table, source: str) -> Recipe:
         raise UserError(
             f"{source}: task = {task!r} is none of {known}", f"did you mean {close}?" if close else "write one of them"
         )
-    return build(RECIPES[task], with_start(values), source)
+    return build(RECIPES[task], with_start(task, values), source)
 
 
-def with_start(values: Table) -> Table:
+def with_start(task: str, values: Table) -> Table:
     """The settings of the run to start from stand under one's own: the same model reads the same pieces.
 
-    Whoever wants another model names another kind; a run that is not there is complained of when it is opened.
+    Whoever wants another model names another kind; a run that is not there, or does not suit, is complained of when it
+    is opened.
     """
     path = Path(str(values.get("start_from", ""))).expanduser() / "recipe.toml"
     if not values.get("start_from") or not path.is_file():
         return values
     theirs, merged = read_toml(path), dict(values)
+    if theirs.get("task", "translation") not in beginnings(task):
+        return values
     for group in ("text", "model"):
         there, here = theirs.get(group, {}), values.get(group, {})
         if isinstance(here, dict) and here.get("kind", there.get("kind")) == there.get("kind"):
             merged[group] = there | here
     return merged
+
+
+def beginnings(task: str) -> tuple[str, ...]:
+    """The tasks whose runs one of `task` may start from: its own; for what is said about texts, all that read alike."""
+    family = tuple(recipe.model_fields["task"].default for recipe in UNDERSTANDING)
+    return ("pretraining", *family) if task in family else (task,)
 
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Any:

@@ -1,7 +1,9 @@
 """A run: the folder a model lives in, how it comes about, and what can be done with it."""
 
 from regard.run.evaluation import Evaluation, evaluate
+from regard.run.exporting import export_run
 from regard.run.folder import Run
+from regard.run.importing import import_model
 from regard.run.language import LanguageRun
 from regard.run.parser import Parser
 from regard.run.parsing import ParsingRun
@@ -27,5 +29,7 @@ __all__ = [
     "UnderstandingRun",
     "Writer",
     "evaluate",
+    "export_run",
+    "import_model",
     "train",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.files import digest, read_json, write_json
-from regard.recipe import Recipe, to_toml
+from regard.recipe import Recipe, beginnings, to_toml
 
 SEAL = "seal.json"
 SEALED_GROUPS = ("text", "model")
@@ -48,14 +48,15 @@ def refuse_changed(folder: Path, recipe: Recipe) -> None:
             )
 
 
-def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe, any_task: bool = False) -> None:
+def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
     """A run that starts from another's weights reads and computes as they were trained; every other setting is named.
 
     Weights of another shape would not fit, but those of other heads, norms or positions may, and would mean nothing.
     """
-    if theirs.task != ours.task and not any_task:
+    if theirs.task not in beginnings(ours.task):
         raise UserError(
-            f"{folder}, to start from, learnt another task: {theirs.task}", f"start from a run of task {ours.task}"
+            f"{folder}, to start from, learnt another task: {theirs.task}",
+            f"start from a run of task {' or '.join(beginnings(ours.task))}",
         )
     there, here = theirs.model.model_dump(exclude_none=True), ours.model.model_dump()
     fixed = [name for name in there if name != "size" and not name.endswith("dropout")]

@@ -25,7 +25,6 @@ from regard.models.understanding import Understander, build_reader
 from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.pieces import VOCABULARY, PiecesRun
-from regard.run.seal import refuse_other_model
 from regard.runtime import World
 from regard.tasks.answering import Answering
 from regard.tasks.choice import Choice
@@ -87,11 +86,6 @@ class UnderstandingRun(PiecesRun):
                 f"the training data has labels this run was not begun with: {', '.join(unknown[:8])}",
                 "start another run with --folder FOLDER",
             )
-
-    def refuse_other_start(self) -> None:
-        """Whoever starts from another run reads as it does; what is said of a text may differ."""
-        if self.start is not None:
-            refuse_other_model(self.start.folder, self.start.recipe, self.recipe, any_task=True)
 
     def examples(self, part: str) -> list[Example]:
         """The labelled examples of "train", "valid" or "test"."""

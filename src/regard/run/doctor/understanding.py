@@ -67,7 +67,7 @@ def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool
 def check_start(recipe: Any) -> Check:
     """The run to start from is there, was trained, and its model is the recipe's."""
     start = Run.open(recipe.start_from)
-    refuse_other_model(start.folder, start.recipe, recipe, any_task=True)
+    refuse_other_model(start.folder, start.recipe, recipe)
     best = start.checkpoints.resolve("best")
     return Check("start", "pass", f"{start.folder} ({start.recipe.task}, {best.name}): {start.recipe.model.summary}")
 
