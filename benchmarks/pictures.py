@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks import pictures_computed, windows
+from benchmarks.pictures_reading import Reading
 
 from regard.attention import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
@@ -217,6 +218,7 @@ def drawings(studio: Studio) -> dict[str, Callable[[], str]]:
         "ladder": studio.rungs,
         "language": studio.language,
         "restricted": studio.restricted,
+        **Reading(studio.folder).drawings(),
         **pictures_computed.DRAWINGS,
     }
 

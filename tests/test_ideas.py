@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 IDEAS = ROOT / "docs" / "ideas"
 NAMES = (
     "language", "recurrent", "additive", "multiplicative", "scores", "local", "hard", "alignment", "convolutional",
-    "multi-head", "positions", "restricted", "masked", "chat", "parsing", "ladder",
+    "multi-head", "positions", "restricted", "masked", "pooling", "bert", "pretraining", "fine-tuning", "chat",
+    "parsing", "ladder",
 )  # fmt: skip
 PAGES = [IDEAS / f"{name}{ending}" for name in NAMES for ending in (".md", ".zh.md")]
 INDEXES = [IDEAS / "README.md", IDEAS / "README.zh.md"]

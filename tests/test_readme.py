@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from regard.cli.app import app
-from regard.config import build
-from regard.recipe import TranslationRecipe
+from regard.recipe import build_recipe, load_recipe
+from regard.recipe.loading import shipped_recipes
 
 ROOT = Path(__file__).parents[1]
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
@@ -40,9 +40,20 @@ def test_commands_parse(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
-def test_the_recipe_loads_as_shown(path: Path) -> None:
-    (shown,) = blocks(path, "toml")
-    assert build(TranslationRecipe, tomllib.loads(shown), "README").name == "my"
+def test_the_recipes_load_as_shown(path: Path) -> None:
+    recipes = [build_recipe(tomllib.loads(shown), "README") for shown in blocks(path, "toml")]
+    assert [(recipe.name, recipe.task) for recipe in recipes] == [("my", "translation"), ("reviews", "classification")]
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
+def test_every_recipe_that_comes_with_it_is_listed_with_its_task(path: Path) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    listed: dict[str, str] = {}
+    for task, names in rows:
+        first, *rest = re.split("[,、] ?", names)
+        stem = first.rpartition("-")[0]
+        listed |= {name if name[0] != "-" else stem + name: task for name in (first, *rest)}
+    assert listed == {recipe.stem: load_recipe(recipe.stem).task for recipe in shipped_recipes()}
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)

@@ -1,11 +1,15 @@
 """Every picture of docs/ideas has a function that draws it."""
 
+import random
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from benchmarks.pictures import LANGUAGE, Studio, drawings, language_recipe, main
 from benchmarks.pictures_computed import DRAWINGS
+from benchmarks.pictures_reading import one_sentence, question, told
+
+from regard.metrics.entities import stray
 
 PICTURES = Path(__file__).parents[2] / "docs" / "ideas" / "pictures"
 
@@ -32,3 +36,12 @@ def test_a_picture_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         main(["--only", "sunset"])
     assert "there is no picture sunset" in capsys.readouterr().err
+
+
+def test_what_the_small_world_says_of_its_texts_is_so() -> None:
+    rng = random.Random(1)
+    for _ in range(50):
+        asked, tagged = question(rng), one_sentence(rng)
+        (answer,) = asked["answers"]
+        assert asked["context"][answer["start"] :].startswith(f"{answer['text']} ")
+        assert not stray(tagged["tags"]) and len(tagged["tags"]) == len(tagged["words"]) == len(told([tagged]).split())
