@@ -116,3 +116,17 @@ def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
         assert isinstance(batch, Batch)
         assert len(batch) * max(batch.src.shape[1], batch.labels.shape[1]) <= 80 or len(batch) == 1
         assert drawn.tokens == batch.tokens
+
+
+def test_a_side_that_merges_nothing_stays_as_it_is(tmp_path: Path) -> None:
+    trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S", "(NP XX )NP", "(S ( )S"]
+    brackets = train_vocabulary(trees, TextSettings(kind="token", min_frequency=1))
+    (tmp_path / "a.tsv").write_text("".join(f"the little dog\t{tree}\n" for tree in trees), encoding="utf-8")
+    store = open_or_build(tmp_path / "store", [Corpus(file="a.tsv")], tmp_path, VOCAB, brackets, KEEP_ALL, workers=1)
+    dropping = open_or_build_dropout(tmp_path / "dropout", store, VOCAB, brackets, 0.5, 1, 256, 1)
+    cuts = set()
+    for number in range(4):
+        epoch = dropping.at_epoch(number)
+        assert all(epoch.tgt(index).tolist() == store.tgt(index).tolist() for index in range(len(trees)))
+        cuts.add(tuple(epoch.src(0).tolist()))
+    assert len(cuts) > 1

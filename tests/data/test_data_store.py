@@ -10,7 +10,6 @@ import pytest
 
 from regard.data import digests as digests_module
 from regard.data import parallel as parallel_module
-from regard.data import store as store_module
 from regard.data.arrays import META, SEEN, Ragged, RaggedWriter, damaged, made_from, map_array, smallest_unsigned
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL, RATIO_FROM, FilterReport, Filters
@@ -138,7 +137,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_processes_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(parallel_module, "CHUNK_ITEMS", 7)
     monkeypatch.setattr(parallel_module, "ALONE", 2)
     corpora = write(tmp_path, sentences(300) + sentences(40))
     alone = make(tmp_path, corpora, ALL_FILTERS)
@@ -153,7 +152,7 @@ def test_any_number_of_processes_gives_the_same(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_error_in_the_input_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "CHUNK_PAIRS", 7)
+    monkeypatch.setattr(parallel_module, "CHUNK_ITEMS", 7)
     monkeypatch.setattr(parallel_module, "ALONE", 2)
     corpora = write(tmp_path, sentences(100))
     with (tmp_path / "a.tsv").open("ab") as stream:

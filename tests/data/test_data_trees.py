@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from regard.data import trees as trees_module
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.treebanks import is_treebank, read_trees
 from regard.data.trees import (
@@ -168,7 +169,8 @@ def test_cleaning_takes_traces_and_functions_and_nothing_else(tree: Tree) -> Non
 def test_linearised_as_the_paper_shows() -> None:
     tree = one("(ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))")
     assert " ".join(linearised(tree)) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"
-    assert " ".join(linearised(tree, tags=True)) == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
+    assert " ".join(linearised(tree, "tags")) == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
+    assert " ".join(linearised(tree, "words")) == "(S (NP John )NP (VP has (NP a dog )NP )VP . )S"
     with pytest.raises(ValueError, match="clean it first"):
         linearised(one("(S (NN a))"))
 
@@ -176,10 +178,12 @@ def test_linearised_as_the_paper_shows() -> None:
 @MODEST
 @given(ROOTED)
 def test_built_undoes_linearised(tree: Tree) -> None:
-    assert built(linearised(tree, tags=True), words(tree)) == (tree, False)
+    assert built(linearised(tree, "tags"), words(tree)) == (tree, False)
     untagged, repaired = built(linearised(tree), words(tree))
     assert not repaired and words(untagged) == words(tree) and linearised(untagged) == linearised(tree)
     assert {leaf.label for leaf in leaves(untagged)} == {"XX"}
+    copied, repaired = built(linearised(tree, "words"), words(tree))
+    assert not repaired and trees_module.untagged(copied) == trees_module.untagged(tree) == untagged
 
 
 @MODEST
@@ -188,8 +192,8 @@ def test_any_tokens_give_a_proper_tree_over_exactly_the_words(tokens: list[str],
     tree, repaired = built(tokens, sentence)
     assert words(tree) == sentence and tree.label == "ROOT" and tree.children
     assert all(node.children or node.word for node, _ in walk(tree)), "no phrase is empty"
-    assert repaired == (linearised(tree, tags=True) != tokens), "what was said as it is needed no repair"
-    assert built(linearised(tree, tags=True), sentence) == (tree, False)
+    assert repaired == (linearised(tree, "tags") != tokens), "what was said as it is needed no repair"
+    assert built(linearised(tree, "tags"), sentence) == (tree, False)
 
 
 @pytest.mark.parametrize(

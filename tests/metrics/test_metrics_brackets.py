@@ -118,7 +118,7 @@ def test_counts_equal_the_slow_ones(found: Tree, gold: Tree) -> None:
 @given(TREES, st.lists(LABELS, min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, labels: list[str], draw: Random) -> None:
     """Other trees over the gold words: what they share is seldom nothing."""
-    tokens = trees.linearised(gold, tags=True)
+    tokens = trees.linearised(gold, "tags")
     changed = [token if draw.random() > 0.2 else token[0] + draw.choice(labels) for token in tokens]
     keep = [new if old[0] in "()" else old for old, new in zip(tokens, changed, strict=True)]
     found = trees.built(keep, trees.words(gold)).tree

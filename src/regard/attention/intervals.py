@@ -35,10 +35,24 @@ def _scores(q, k, keys, lo, hi, scale, precision: tl.constexpr):
 
 
 @triton.jit
-def _kept(seed, head, rows, keys, num_keys, dropout):
-    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped."""
-    place = (head.to(tl.int64) << 40) + rows[:, None].to(tl.int64) * num_keys + keys[None, :]
-    return tl.where(tl.rand(seed, place) >= dropout, 1.0 / (1.0 - dropout), 0.0)
+def _mixed(x):
+    """A number of 32 bits stirred until each bit depends on all of them (Wellons 2018, lowbias32)."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _kept(seed, head, rows, keys, dropout):
+    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped.
+
+    The seed, the head and the row are stirred one after the other, which costs little as there are few of them; only
+    the last stirring, of row and key, is done for every weight.
+    """
+    drawn = _mixed(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
+    row = _mixed(_mixed(drawn + head.to(tl.uint32)) + rows.to(tl.uint32))
+    lot = _mixed(row[:, None] + keys.to(tl.uint32)[None, :] * 0x9E3779B1)
+    return tl.where(lot.to(tl.float32) >= dropout * 4294967296.0, 1.0 / (1.0 - dropout), 0.0)
 
 
 @triton.jit
@@ -81,7 +95,7 @@ def _forward(
         shrink = tl.exp(top - known)
         total = total * shrink + tl.sum(p, 1)
         if DROP:
-            p = p * _kept(seed, head, rows, keys, num_keys, dropout)
+            p = p * _kept(seed, head, rows, keys, dropout)
         out = out * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
         top = new_top
     seen = total > 0
@@ -119,7 +133,7 @@ def _backward_queries(
         p = tl.exp(_scores(q, k, keys, lo, hi, scale, PRECISION) - lse[:, None])
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         if DROP:
-            dp = dp * _kept(seed, head, rows, keys, num_keys, dropout)
+            dp = dp * _kept(seed, head, rows, keys, dropout)
         ds = p * (dp - delta[:, None])
         dq += tl.dot(ds.to(k.dtype), k, input_precision=PRECISION)
     _store(DQ + head * K, rows, stride, columns, inside, (dq * scale).to(DQ.dtype.element_ty), K)
@@ -155,7 +169,7 @@ def _backward_keys(
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         dropped = p
         if DROP:
-            kept = _kept(seed, head, rows, keys, num_keys, dropout)
+            kept = _kept(seed, head, rows, keys, dropout)
             dropped, dp = p * kept, dp * kept
         ds = p * (dp - delta[:, None])
         dv += tl.dot(tl.trans(dropped.to(grad.dtype)), grad, input_precision=PRECISION)

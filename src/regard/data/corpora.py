@@ -53,6 +53,10 @@ class Corpus(Settings):
     context: int | None = Field(
         default=None, ge=1, description="how many turns of a dialogue are read before each reply; 1 where not said"
     )
+    leaves: trees.Leaves = Field(
+        default="XX",
+        description="of trees: what is written in the place of a word: XX (Vinyals et al. 2015), its tag, or the word",
+    )
     builtin: Literal["dates", "numbers", "trees"] | None = Field(
         default=None, description="a corpus made by the toolkit"
     )
@@ -75,6 +79,8 @@ class Corpus(Settings):
             raise ValueError("context counts the turns of a dialogue, which is not given")
         if self.file is None and (self.src_column is not None or self.tgt_column is not None):
             raise ValueError("src_column and tgt_column choose columns of file, which is not given")
+        if self.leaves != "XX" and (self.file is None or ending(self.file) not in TREEBANK):
+            raise ValueError("leaves is of trees in a file, which is not given")
         if self.file is not None:
             _reader(self)
         return self
@@ -239,7 +245,7 @@ def _read_trees(path: Path, corpus: Corpus) -> Iterator[Pair]:
     """The words of every tree and its tokens; a tree of nothing but traces has no words, and is none."""
     for number, tree in trees.numbered(read_lines(path), str(path)):
         if (clean := trees.cleaned(tree)) is not None:
-            yield Pair(*trees.as_pair(clean), number)
+            yield Pair(*trees.as_pair(clean, corpus.leaves), number)
 
 
 def refuse_surrogates(text: str, place: str) -> None:

@@ -230,12 +230,14 @@ class Cutter:
 
     def __call__(self, words: list[str]) -> Rows:
         """`CUTS` rows of tokens for each word."""
-        numbers = self._vocab.numbers
-        rows = [[numbers[piece] for piece in cut] if word else [EOS] for word in words for cut in self._cuts(word)]
+        rows = [cut if word else [EOS] for word in words for cut in self._cuts(word)]
         tokens = np.array([number for row in rows for number in row], smallest_unsigned(len(self._vocab)))
         return tokens, np.array([len(row) for row in rows], np.int64)
 
-    def _cuts(self, word: str) -> list[list[str]]:
-        rng = random.Random(f"{self._seed} {word}")
-        ranks = self._vocab.merge_ranks
-        return [segment(word, ranks, self._rate, rng) for _ in range(DRAWN)] + [segment(word, ranks, 0.0, rng)]
+    def _cuts(self, word: str) -> list[list[int]]:
+        """The numbers of each cut; a vocabulary that merges nothing, a parser's brackets for example, has but one."""
+        rng, ranks, numbers = random.Random(f"{self._seed} {word}"), self._vocab.merge_ranks, self._vocab.numbers
+        if not ranks:
+            return [self._vocab.encode_word(word)] * CUTS
+        cuts = [segment(word, ranks, self._rate, rng) for _ in range(DRAWN)] + [segment(word, ranks, 0.0, rng)]
+        return [[numbers[piece] for piece in cut] for cut in cuts]

@@ -11,6 +11,7 @@ B inputs, T tokens of the longest, N tokens of a stream, E examples, C inputs th
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -78,12 +79,12 @@ class Inputs:
         """E, the number of examples."""
         return len(self.firsts) - 1
 
-    @property
+    @cached_property
     def src_lengths(self) -> Array:
         """(E,) the tokens of each example."""
         return np.diff(self.offsets[self.firsts])
 
-    @property
+    @cached_property
     def tgt_lengths(self) -> Array:
         """(E,) how much is asked of each example: once, or of each token that has a label."""
         if not self.per_token:
@@ -91,7 +92,7 @@ class Inputs:
         asked = np.concatenate([[0], np.cumsum(self.labels != IGNORE)])
         return np.diff(asked[self.label_offsets])
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The most inputs of an example."""
         return int(np.diff(self.firsts).max(initial=1))

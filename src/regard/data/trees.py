@@ -7,7 +7,8 @@
 The second is the tree without its words, from left to right, so that parsing is translation from words to tokens. A
 phrase closes with its name, and every word is XX, since its part of speech is not needed to build the tree and leaving
 it out made parsing better (Vinyals et al. 2015, "Grammar as a Foreign Language", sections 2.2 and 3). The Transformer
-learnt to parse in the same way (Vaswani et al. 2017, section 6.3).
+learnt to parse in the same way (Vaswani et al. 2017, section 6.3). Those had 40,000 trees and more; from ten thousand a
+model that writes XX loses count of the words, and one that writes their tags, or the words, loses it less.
 
 `built` is the way back. Whatever a model generates, it gives a tree over exactly the words of the sentence.
 
@@ -19,9 +20,12 @@ in treebanks.py.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from regard.errors import UserError
+
+Leaves = Literal["XX", "tags", "words"]
+"""What stands for a word among the tokens."""
 
 ROOT = "ROOT"
 OUTER = ("", ROOT, "TOP", "S1")  # what treebanks and parsers call the bracket around a sentence
@@ -179,22 +183,42 @@ def spoken(sentence: Iterable[str]) -> str:
     return " ".join(BRACKETS.get(word, word) for word in sentence)
 
 
-def as_pair(tree: Tree) -> tuple[str, str]:
+def as_pair(tree: Tree, leaves: Leaves = "XX") -> tuple[str, str]:
     """A `cleaned` tree as a pair to translate: the line of its words, the line of its tokens."""
-    return spoken(words(tree)), " ".join(linearised(tree))
+    return spoken(words(tree)), " ".join(linearised(tree, leaves))
 
 
-def linearised(tree: Tree, tags: bool = False) -> list[str]:
-    """A `cleaned` tree as the tokens that a model generates; a word is XX, or with `tags` its part of speech."""
+def linearised(tree: Tree, leaves: Leaves = "XX") -> list[str]:
+    """A `cleaned` tree as the tokens that a model generates; a word is XX, its part of speech, or itself."""
     if tree.label != ROOT:
         raise ValueError(f"the tree has no {ROOT} around it but {tree.label!r}: clean it first")
     tokens: list[str] = []
     for node, opens in walk(tree):
         if not node.children:
-            tokens.append(node.label if tags else UNTAGGED)
+            tokens.append({"XX": UNTAGGED, "tags": node.label, "words": leaf_word(node.word)}[leaves])
         elif node is not tree:
             tokens.append(f"({node.label}" if opens else f"){node.label}")
     return tokens
+
+
+def leaf_word(word: str) -> str:
+    """A word as a token: one that begins as a bracket does is escaped, as it is none."""
+    word = BRACKETS.get(word, word)
+    return f"\\{word}" if word.startswith(("(", ")")) else word
+
+
+def untagged(tree: Tree) -> Tree:
+    """The same tree with XX over every word: what a model said in their place, a tag or the word, is no part of it."""
+    stack: list[list[Tree]] = [[]]
+    for node, opens in walk(tree):
+        if not node.children:
+            stack[-1].append(Tree(UNTAGGED, (), node.word))
+        elif opens:
+            stack.append([])
+        else:
+            children = stack.pop()
+            stack[-1].append(Tree(node.label, tuple(children)))
+    return stack[0][0]
 
 
 def built(tokens: Sequence[str], sentence: Sequence[str]) -> Built:

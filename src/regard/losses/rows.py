@@ -29,11 +29,11 @@ def _survey(Z, V, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _visit(Z, LABELS, OBJECTIVE, NLL, V, smoothing, ignore, BLOCK: tl.constexpr):
+def _visit(Z, LABELS, OBJECTIVE, NLL, stride, V, smoothing, ignore, BLOCK: tl.constexpr):
     """dL/dz = p - q."""
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(LABELS + row)
-    Z += row * V
+    Z += row * stride
     lse, mean = _survey(Z, V, BLOCK)
     real = tl.where(label == ignore, 0.0, 1.0)
     nll = (lse - tl.load(Z + label).to(tl.float32)) * real
@@ -48,11 +48,11 @@ def _visit(Z, LABELS, OBJECTIVE, NLL, V, smoothing, ignore, BLOCK: tl.constexpr)
 
 
 @triton.jit
-def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, V, smoothing, strength, ignore, BLOCK: tl.constexpr):
+def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ignore, BLOCK: tl.constexpr):
     """Both passes over one position, as `paired` in projected.py writes it down."""
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(LABELS + row)
-    ONE, TWO = Z + row * V, Z + (M + row) * V
+    ONE, TWO = Z + row * stride, Z + (M + row) * stride
     lse_one, mean_one = _survey(ONE, V, BLOCK)
     lse_two, mean_two = _survey(TWO, V, BLOCK)
     forth, back = 0.0, 0.0  # KL(p || r), KL(r || p)
@@ -83,11 +83,11 @@ def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, V, smoothing, strength, ignore, BL
 
 
 def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
-    """Scores z (M, V), contiguous, become dL/dz; returned are the objective and the nll, summed."""
+    """Scores z (1, M, V), of a matrix that may be wider, become dL/dz; returned are objective and nll, summed."""
     found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
         _visit[(len(labels),)](
-            z, labels, found[0], found[1], z.size(-1), smoothing, ignore, BLOCK=BLOCK, num_warps=8
+            z, labels, found[0], found[1], z.stride(-2), z.size(-1), smoothing, ignore, BLOCK=BLOCK, num_warps=8
         )  # fmt: skip
     return found.sum(dim=1)
 
@@ -97,7 +97,7 @@ def visit_pairs(z: Tensor, labels: Tensor, smoothing: float, strength: float, ig
     found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
         _visit_pair[(len(labels),)](
-            z, labels, found[0], found[1], len(labels), z.size(-1), smoothing, strength, ignore, BLOCK=BLOCK,
-            num_warps=8,
+            z, labels, found[0], found[1], len(labels), z.stride(-2), z.size(-1), smoothing, strength, ignore,
+            BLOCK=BLOCK, num_warps=8,
         )  # fmt: skip
     return found.sum(dim=1)

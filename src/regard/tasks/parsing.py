@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.data.trees import ROOT, Tree, built, spoken, words, written
+from regard.data.trees import ROOT, Tree, built, spoken, untagged, words, written
 from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
 from regard.metrics import Score
@@ -87,7 +87,7 @@ def as_parse(sentence: list[str], prediction: Prediction) -> Parse:
     best = next((number for number, tree in enumerate(trees) if not tree.repaired), 0)
     used = prediction.hypotheses if prediction.parts > 1 else prediction.hypotheses[best : best + 1]
     score = sum(hypothesis.score for hypothesis in used) / max(1, len(used))
-    return Parse(sentence, *trees[best], score, texts[best], prediction.parts)
+    return Parse(sentence, untagged(trees[best].tree), trees[best].repaired, score, texts[best], prediction.parts)
 
 
 def tree_scores(found: Sequence[Parse], gold: Sequence[Tree]) -> dict[str, Score]:

@@ -90,6 +90,10 @@ class Vocabulary:
         refuse_surrogates(text)
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
 
+    def encode_word(self, word: str) -> list[int]:
+        """The numbers of the pieces of one of `words`."""
+        return self.encode(to_bytes(word).decode().removeprefix(self._implied))
+
     def spelled_out(self, text: str) -> tuple[int, int]:
         """How many words of `text` the vocabulary knows no part of (every byte is a piece), and of how many.
 
