@@ -152,6 +152,6 @@ def test_what_would_have_no_effect_is_refused_and_no_bound_stays_none(tmp_path: 
     with pytest.raises(UserError, match="r_drop is for translators"):
         recipe(tmp_path, "tagging", "bert", r_drop=1.0)
     endless = recipe(tmp_path, "classification", "bert", max_epochs=0, max_steps=70)
-    again = build_recipe(tomllib.loads(endless.to_toml()), "test")
+    again: Any = build_recipe(tomllib.loads(endless.to_toml()), "test")
     assert again == endless and again.training.settled(10).max_steps == 70
     assert recipe(tmp_path, "classification", "bert", max_steps=70).training.settled(5).max_steps == 40

@@ -9,7 +9,7 @@ file system says of each file, as long as that is what it said when the file was
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from regard.data.digests import Digests, checksum
 from regard.errors import UserError
-from regard.files import read_json, write_json
+from regard.files import read_json, replacing, write_json
 
 META, SEEN = "meta.json", "seen.json"
 FORMAT = 3  # which arrays there are and what they hold; another one is made again
@@ -128,6 +128,24 @@ def unseal(folder: Path, print_of_inputs: str, digests: Digests) -> dict[str, An
         return content if content["sums"] == _sums(folder, content["sums"], digests) else None
     except OSError:
         return None
+
+
+def open_or_make(
+    folder: Path, print_of_inputs: str, digests: Digests, make: Callable[[Path], dict[str, Any]]
+) -> dict[str, Any]:
+    """The facts of a sealed folder; where there is none that is whole and current, `make` fills one and says them.
+
+    It is made aside and renamed, so what is there is whole.
+    """
+    facts = unseal(folder, print_of_inputs, digests)
+    if facts is None:
+        with replacing(folder, folder=True) as place:
+            seal(place, print_of_inputs, make(place))
+        facts = unseal(folder, print_of_inputs, digests)
+        if facts is None:
+            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
+    digests.save()
+    return facts
 
 
 def damaged(folder: Path) -> list[str]:

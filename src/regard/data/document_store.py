@@ -5,20 +5,19 @@ sentences    (sentences + 1,) where each begins among the pieces
 documents    (documents + 1,) the first sentence of each
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, seal, smallest_unsigned, unseal
+from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, smallest_unsigned
 from regard.data.digests import Digests
 from regard.data.documents import Documents, Sentence, identify, read_documents
-from regard.data.parallel import count_workers, map_in_order
-from regard.data.store import CHUNK_CHARACTERS, CHUNK_PAIRS, Progress
+from regard.data.parallel import count_workers, in_chunks, map_in_order
+from regard.data.store import Progress
 from regard.errors import UserError
-from regard.files import replacing
 from regard.text.bert import BertVocabulary
 
 PIECES, SENTENCES, DOCUMENTS = "pieces", "sentences", "documents"
@@ -47,23 +46,18 @@ def open_or_build_documents(
 ) -> DocumentStore:
     """The documents of `files` in `folder`, made anew if anything they depend on has changed or they are damaged.
 
-    They are made aside and renamed, so what is there is whole. `progress` is told how many sentences are done.
+    `progress` is told how many sentences are done.
     """
     digests = Digests(folder / SEEN)
     inputs = [identify(documents, root, digests) for documents in files]
     current = fingerprint("documents", *inputs, vocabulary.to_json())
-    meta = unseal(folder, current, digests)
-    if meta is None:
-        sentences = _chunks(read_documents(files, root))
-        chunks = map_in_order(
-            SentenceEncoder.from_json, (vocabulary.to_json(),), sentences, count_workers(workers)
-        )  # fmt: skip
-        with closing(chunks), replacing(folder, folder=True) as place:
-            seal(place, current, _write(place, chunks, len(vocabulary), progress))
-        meta = unseal(folder, current, digests)
-        if meta is None:
-            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
-    digests.save()
+
+    def make(place: Path) -> dict[str, Any]:
+        chunks, encoder = in_chunks(read_documents(files, root), _characters), (vocabulary.to_json(),)
+        with closing(map_in_order(SentenceEncoder.from_json, encoder, chunks, count_workers(workers))) as encoded:
+            return _write(place, encoded, len(vocabulary), progress)
+
+    meta = open_or_make(folder, current, digests, make)
     kinds = {PIECES: meta["dtype"], SENTENCES: np.int64, DOCUMENTS: np.int64}
     store = DocumentStore(
         **{name: map_array(folder / name, kind) for name, kind in kinds.items()}, print_of_inputs=current
@@ -73,18 +67,8 @@ def open_or_build_documents(
     return store
 
 
-def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
-    """Sentences in handfuls of bounded size."""
-    chunk: list[Sentence] = []
-    characters = 0
-    for sentence in sentences:
-        chunk.append(sentence)
-        characters += len(sentence.text)
-        if len(chunk) == CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+def _characters(sentence: Sentence) -> int:
+    return len(sentence.text)
 
 
 class Encoded(NamedTuple):

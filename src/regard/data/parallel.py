@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
@@ -11,10 +11,25 @@ from typing import Any, TypeVar
 
 from regard.errors import UserError
 
+CHUNK_ITEMS, CHUNK_CHARACTERS = 2_000, 1 << 22
 ALONE = 100  # so few chunks are done here, by the tokenizer's own threads: starting processes takes longer
 
 C = TypeVar("C")
 R = TypeVar("R")
+
+
+def in_chunks(items: Iterable[C], characters: Callable[[C], int]) -> Iterator[list[C]]:
+    """Items in handfuls of bounded size, given how many characters each of them has."""
+    chunk: list[C] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += characters(item)
+        if len(chunk) == CHUNK_ITEMS or size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def map_in_order(

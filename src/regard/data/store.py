@@ -25,22 +25,19 @@ from regard.data.arrays import (
     Rows,
     fingerprint,
     map_array,
-    seal,
+    open_or_make,
     smallest_unsigned,
-    unseal,
 )
-from regard.data.corpora import Corpus, Pair, read_pairs
+from regard.data.corpora import Corpus, read_pairs
 from regard.data.digests import Digests
 from regard.data.filters import FilterReport, Filters
-from regard.data.parallel import count_workers, map_in_order
+from regard.data.parallel import count_workers, in_chunks, map_in_order
 from regard.errors import UserError
-from regard.files import open_binary, replacing
+from regard.files import open_binary
 from regard.text.symbols import EOS
 from regard.text.vocabulary import Vocabulary
 
 Progress = Callable[[int, int | None], None]
-CHUNK_PAIRS = 2_000
-CHUNK_CHARACTERS = 1 << 22
 
 
 class Store:
@@ -93,30 +90,25 @@ def open_or_build(
 ) -> Store:
     """The store of `corpora` in `folder`, made anew if anything it depends on has changed or it is damaged.
 
-    It is made aside and renamed, so a store that is there is whole. `progress` is told how many pairs are done, and of
+    `progress` is told how many pairs are done, and of
     how many where that is known.
     """
     digests = Digests(folder / SEEN)
     inputs = [_identify(corpus, root, digests) for corpus in corpora]
     current = fingerprint(*inputs, src_vocab.to_json(), tgt_vocab.to_json(), repr(filters))
-    meta = unseal(folder, current, digests)
-    if meta is None:
-        pairs = (pair for corpus in corpora for pair in read_pairs(corpus, root))
+
+    def make(place: Path) -> dict[str, Any]:
+        pairs = ((pair.src, pair.tgt) for corpus in corpora for pair in read_pairs(corpus, root))
         encoder = (src_vocab.to_json(), tgt_vocab.to_json(), filters)
-        chunks = map_in_order(Encoder.from_json, encoder, _chunks(pairs), count_workers(workers))
-        with closing(chunks), replacing(folder, folder=True) as place:
-            facts = _write(place, chunks, filters, (len(src_vocab), len(tgt_vocab)), progress)
-            if not facts["report"]["kept"]:
-                table = FilterReport(**facts["report"]).table().replace("\n", "\n  ")
-                raise UserError(
-                    f"no pair is left of {', '.join(map(str, corpora))}", f"every one was left out:\n  {table}"
-                )
-            seal(place, current, facts)
-        meta = unseal(folder, current, digests)
-        if meta is None:
-            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
-    digests.save()
-    return Store(folder, meta)
+        chunks = in_chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]))
+        with closing(map_in_order(Encoder.from_json, encoder, chunks, count_workers(workers))) as encoded:
+            facts = _write(place, encoded, filters, (len(src_vocab), len(tgt_vocab)), progress)
+        if not facts["report"]["kept"]:
+            table = FilterReport(**facts["report"]).table().replace("\n", "\n  ")
+            raise UserError(f"no pair is left of {', '.join(map(str, corpora))}", f"every one was left out:\n  {table}")
+        return facts
+
+    return Store(folder, open_or_make(folder, current, digests, make))
 
 
 def _identify(corpus: Corpus, root: Path, digests: Digests) -> str:
@@ -130,20 +122,6 @@ def _identify(corpus: Corpus, root: Path, digests: Digests) -> str:
     if corpus.dialogue is not None:
         return repr((contents, endings, dialogues.fingerprint(corpus.part, corpus.turns)))
     return repr((contents, endings, corpus.src_column, corpus.tgt_column))
-
-
-def _chunks(pairs: Iterator[Pair]) -> Iterator[list[tuple[str, str]]]:
-    """Pairs in handfuls of bounded size."""
-    chunk: list[tuple[str, str]] = []
-    characters = 0
-    for src, tgt, _ in pairs:
-        chunk.append((src, tgt))
-        characters += len(src) + len(tgt)
-        if len(chunk) == CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
 
 
 @dataclass(frozen=True)

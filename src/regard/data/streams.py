@@ -3,20 +3,18 @@
 Every line ends in the end symbol, the last one too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, seal, smallest_unsigned, unseal
+from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, smallest_unsigned
 from regard.data.digests import Digests, checksum
-from regard.data.parallel import count_workers, map_in_order
-from regard.data.store import CHUNK_CHARACTERS, CHUNK_PAIRS, Progress
+from regard.data.parallel import count_workers, in_chunks, map_in_order
+from regard.data.store import Progress
 from regard.data.texts import Reading, Text, identify, read_texts
-from regard.errors import UserError
-from regard.files import replacing
 from regard.text.symbols import EOS
 from regard.text.vocabulary import Vocabulary
 
@@ -52,41 +50,19 @@ def open_or_build_stream(
 ) -> Stream:
     """The row of `texts` in `folder`, made anew if anything it depends on has changed or it is damaged.
 
-    It is made aside and renamed, so one that is there is whole. `progress` is told how many lines are done.
+    `progress` is told how many lines are done.
     """
     digests = Digests(folder / SEEN)
     known = "all" if reading.known is None else checksum(sorted(reading.known))
     inputs = [identify(text, root, digests) for text in texts]
     current = fingerprint("stream", *inputs, vocabulary.to_json(), str(reading.single_blanks), known)
-    meta = unseal(folder, current, digests)
-    if meta is None:
-        chunks = map_in_order(
-            LineEncoder.from_json,
-            (vocabulary.to_json(),),
-            _chunks(read_texts(texts, root, reading)),
-            count_workers(workers),
-        )
-        with closing(chunks), replacing(folder, folder=True) as place:
-            seal(place, current, _write(place, chunks, len(vocabulary), progress))
-        meta = unseal(folder, current, digests)
-        if meta is None:
-            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
-    digests.save()
-    return Stream(folder, meta)
 
+    def make(place: Path) -> dict[str, Any]:
+        chunks, encoder = in_chunks(read_texts(texts, root, reading), len), (vocabulary.to_json(),)
+        with closing(map_in_order(LineEncoder.from_json, encoder, chunks, count_workers(workers))) as encoded:
+            return _write(place, encoded, len(vocabulary), progress)
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Lines in handfuls of bounded size."""
-    chunk: list[str] = []
-    characters = 0
-    for line in lines:
-        chunk.append(line)
-        characters += len(line)
-        if len(chunk) == CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    return Stream(folder, open_or_make(folder, current, digests, make))
 
 
 class Measured(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 
 from regard.data.inputs import Input, Inputs
 from regard.data.labelled import Example as Asked
+from regard.data.labelled import texts_of
 from regard.errors import UserError
 from regard.run.given import Given
 from regard.run.predictor import Predictor
@@ -101,9 +102,3 @@ def reader_report(predictor: Predictor, found: Explained) -> Report:
         facts={name: fact for name, fact in facts.items() if fact},
         examples=[Example(source, "", found.line, None, found.maps)],
     )
-
-
-def texts_of(example: Asked) -> list[str]:
-    """What was given, text by text."""
-    parts = [example[key] for key in ("question", "context", "text", "pair") if example.get(key)]
-    return [*parts, *([" ".join(example["words"])] if "words" in example else []), *example.get("choices", ())]

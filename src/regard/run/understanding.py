@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from regard.data.input_batching import InputBatches, InputPacking, InputPadding
 from regard.data.inputs import Inputs, open_or_build_inputs
-from regard.data.labelled import Parts, load_parts
+from regard.data.labelled import Parts, load_parts, texts_of
 from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.models.understanding import Understander, build_reader
@@ -64,7 +64,7 @@ class UnderstandingRun(PiecesRun):
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         self.refuse_other_start()
         say(str(self.parts.report))
-        self.make_pieces(texts_of(self.parts.train), say)
+        self.make_pieces((text for example in self.parts.train for text in texts_of(example)), say)
         self.make_labels(say)
         self.seal(VOCABULARY, *([LABELS] if (self.folder / LABELS).exists() else []))
         for part in ("train", "valid"):
@@ -216,17 +216,6 @@ def reader_weights(weights: dict[str, Any]) -> dict[str, Any]:
         for name, tensor in weights.items()
         if name.startswith(prefix)
     }
-
-
-def texts_of(examples: Sequence[Example]) -> Iterator[str]:
-    """Everything that is read."""
-    for example in examples:
-        for key in ("text", "pair", "question", "context"):
-            if example.get(key):
-                yield example[key]
-        yield from example.get("choices", ())
-        if "words" in example:
-            yield " ".join(example["words"])
 
 
 def labels_of(examples: Sequence[Example]) -> list[str]:

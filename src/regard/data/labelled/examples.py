@@ -28,7 +28,14 @@ GOLD = {
 """Under which key an example of each task says what is right."""
 
 LARGEST = 1e18  # of numbers that are learnt: their squares are floats of 32 bits
+
 GIVEN = Labelled(file="-", format="jsonl")
+
+
+def texts_of(example: Mapping[str, Any]) -> list[str]:
+    """What is read of an example of any task, text by text."""
+    parts = [example[key] for key in ("question", "context", "text", "pair") if example.get(key)]
+    return [*parts, *([" ".join(example["words"])] if "words" in example else []), *example.get("choices", ())]
 
 
 def as_example(task: str, value: Mapping[str, Any], place: str = "the input") -> Example:

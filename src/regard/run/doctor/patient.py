@@ -57,11 +57,7 @@ class Patient:
 
     def new_model(self, dropout: bool = True) -> Any:
         """The model as training begins with it; without dropout the same weights."""
-        run = self.run
-        if not dropout:
-            shape = run.recipe.model
-            model = shape.model_copy(update={name: 0.0 for name in shape.model_dump() if name.endswith("dropout")})
-            run = replace(run, recipe=run.recipe.model_copy(update={"model": model}))
+        run = self.run if dropout else without_dropout(self.run)
         seed_everything(run.recipe.runtime.seed, "weights")
         return run.new_model().to(self.world.device)
 
@@ -96,3 +92,10 @@ class Patient:
 def real(batch: Batch) -> Tensor:
     """(B, T): True where the target is a word, False where it is padding."""
     return torch.arange(batch.tgt_in.size(1), device=batch.tgt_in.device) < batch.tgt_lengths[:, None]
+
+
+def without_dropout(run: Any) -> Any:
+    """The same run, with a model that leaves nothing out by lot."""
+    shape = run.recipe.model
+    model = shape.model_copy(update={name: 0.0 for name in shape.model_dump() if name.endswith("dropout")})
+    return replace(run, recipe=run.recipe.model_copy(update={"model": model}))

@@ -142,10 +142,6 @@ class PretrainingPatient(ReaderPatient):
         return entropy(batch.labels[batch.labels != self.run.vocabulary.pad].tolist())
 
     @property
-    def unasked(self) -> tuple[str, ...]:
-        return () if self.run.recipe.data.next_sentence else ("next.", "bert.pooler.", "bert.segments.")
-
-    @property
     def steps(self) -> tuple[int, float]:
         training, pieces = self.run.recipe.training, len(self.run.store("train").pieces)
         epoch = max(1.0, pieces / self.share / training.batch_tokens)

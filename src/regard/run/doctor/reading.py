@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from regard.run.doctor.check import Check, Status, guarded
 from regard.run.doctor.costs import TIGHT, clock, free_memory, measured_on_gpu, saved_bytes, sized, train_step
 from regard.run.doctor.learning import OVERFIT_SECONDS, OVERFIT_STEPS, OVERFIT_WARMUP, OWN_DEFECT
+from regard.run.doctor.patient import without_dropout
 from regard.run.doctor.texts import PIECES_PER_WORD
 from regard.runtime import World, autocast, seed_everything
 from regard.text.bert import BertVocabulary
@@ -76,11 +77,7 @@ class ReaderPatient(ABC):
 
     def new_model(self, dropout: bool = True) -> Any:
         """The model as training begins with it; without dropout the same weights."""
-        run = self.run
-        if not dropout:
-            shape = run.recipe.model
-            model = shape.model_copy(update={name: 0.0 for name in shape.model_dump() if name.endswith("dropout")})
-            run = replace(run, recipe=run.recipe.model_copy(update={"model": model}))
+        run = self.run if dropout else without_dropout(self.run)
         seed_everything(run.recipe.runtime.seed, "weights")
         return run.first_model().to(self.world.device)
 

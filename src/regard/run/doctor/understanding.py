@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.inputs import IGNORE, Inputs
-from regard.data.labelled import GOLD, Example, Labelled, Parts, load_parts
+from regard.data.labelled import GOLD, Example, Labelled, Parts, load_parts, texts_of
 from regard.data.labelled.parts import content
 from regard.files import write_text
 from regard.recipe.understanding import UnderstandingRecipe
@@ -25,7 +25,7 @@ from regard.run.doctor.reading import ReaderPatient, check_pieces, entropy, exam
 from regard.run.doctor.texts import LEAKED_TOO_MUCH
 from regard.run.folder import Run
 from regard.run.seal import SEAL, refuse_other_model
-from regard.run.understanding import UnderstandingRun, texts_of
+from regard.run.understanding import UnderstandingRun
 from regard.runtime import World
 from regard.tasks.understanding import shortly
 
@@ -57,7 +57,7 @@ def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool
     yield check_overlap(recipe, parts)
     with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
         run = prepare(recipe, parts, Path(temporary))
-        texts = list(texts_of(run.examples("valid")[:LOOKED_AT]))
+        texts = [text for example in run.examples("valid")[:LOOKED_AT] for text in texts_of(example)]
         yield check_pieces(run.vocabulary, texts, bool(recipe.start_from))
         yield guarded("lengths", partial(check_lengths, run))
         share = len(run.parts.train) / len(parts.train)
@@ -89,7 +89,7 @@ def show_examples(recipe: UnderstandingRecipe, parts: Parts) -> Check:
     lines = []
     for name in PARTS:
         for example in getattr(parts, name)[:1]:
-            read = " | ".join(shortly(text, SHOWN) for text in texts_of([example]))
+            read = " | ".join(shortly(text, SHOWN) for text in texts_of(example))
             lines.append(f"{name}: {read} -> {shortly(json.dumps(example.get(gold), ensure_ascii=False), SHOWN)}")
     return Check("examples", "pass", "what is read -> what is right, one of each\n" + "\n".join(lines))
 
