@@ -336,6 +336,8 @@ def test_json_that_is_no_example_is_named(tmp_path: Path, line: str, problem: st
         ({"file": "a.csv", "header": False}, "text = 1, label = 2"),
         ({"file": "a.csv", "header": False, "text": "body"}, "no column is called 'body'"),
         ({"file": "a.csv", "part": "train"}, "part is for json files"),
+        ({"file": "a.jsonl", "header": False}, "header and quoted are for csv and tsv, and this file is jsonl"),
+        ({"file": "a.json", "format": "squad", "labels_file": "b"}, "squad says itself where everything is"),
         ({"file": "a.tsv", "format": "qamr"}, "two files"),
         ({"file": "a.tsv", "contexts_file": "b"}, "two files"),
         ({"file": "a.words", "format": "squad-tokens"}, r"with \.context in its name"),

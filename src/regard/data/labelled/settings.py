@@ -69,9 +69,11 @@ class Labelled(Settings):
                 raise ValueError(f"header = false, so that no column is called {names[0]!r}; write its number, from 1")
             if not numbers:
                 raise ValueError("header = false: say which column is which by number, like text = 1, label = 2")
+        if self.written not in TABLES and (not self.header or self.quoted is not None):
+            raise ValueError(f"header and quoted are for csv and tsv, and this file is {self.written}")
         if self.part and self.written != "json":
             raise ValueError(f"part is for json files, and this one is {self.written}")
-        if self.written in QUESTIONS and (named := self._named()):
+        if self.written in QUESTIONS and (named := [*self._named(), *filter(None, [self.labels_file])]):
             raise ValueError(f"{self.written} says itself where everything is; leave {named[0]!r} out")
         if self.written == "conll" and any(isinstance(column, str) for column in self._named()):
             raise ValueError("the columns of conll have no names; write words = 1 and tags = their number, or neither")
