@@ -67,7 +67,8 @@ def examples_of(
         part = one_of("--on", on, ("test", "valid"))
         data = run.recipe.data
         if not getattr(data, part) and not getattr(data, "hold_out_test" if part == "test" else "hold_out", 0):
-            raise UserError(f"the recipe of {run.folder} names no {part} data", "write --on valid, or give --file FILE")
+            remedy = "write --on valid, or give --file FILE" if part == "test" and data.valid else "give --file FILE"
+            raise UserError(f"the recipe of {run.folder} names no {part} data", remedy)
         return part, part
     if isinstance(run, PretrainingRun):
         raise UserError("--file is for examples with labels, and a pretrained model has none", "give --on test|valid")

@@ -115,7 +115,8 @@ def summary(trained: "Trained") -> str:
             f"best {run.recipe.training.monitor}: {outcome.best:.4g} in validation, at step {outcome.best_step}"
         )
     if outcome.reason == "max_steps":
-        epochs = getattr(run.recipe.training, "batch_examples", None) and run.recipe.training.max_epochs
+        training = run.recipe.training
+        epochs = getattr(training, "batch_examples", None) and outcome.step < training.max_steps and training.max_epochs
         more = f"training.max_epochs={2 * epochs:g}" if epochs else f"training.max_steps={2 * outcome.step}"
         lines.append(f"further: regard train {shlex.quote(str(run.folder))} {more}")
     return "\n".join(lines)

@@ -25,13 +25,7 @@ def seal(folder: Path, recipe: Recipe, files: tuple[str, ...]) -> None:
 def refuse_changed(folder: Path, recipe: Recipe) -> None:
     """Name what is no longer as it was sealed; a run without a seal was never prepared, or copied without it."""
     path = folder / SEAL
-    if not path.exists():
-        return
-    sealed = read_json(path)
-    try:
-        settings, sums = _sealed(sealed)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged", f"remove it if {folder} is otherwise as it was") from error
+    settings, sums = _sealed(folder)
     for name, value in settings.items():
         group, _, key = name.partition(".")
         now = getattr(getattr(recipe, group, None), key, None)
@@ -46,6 +40,11 @@ def refuse_changed(folder: Path, recipe: Recipe) -> None:
                 f"{folder / name} is damaged: it is not what the run was begun with (sha256 differs from {path})",
                 "bring it back from a copy; the weights mean nothing with another vocabulary",
             )
+
+
+def sealed_files(folder: Path) -> set[str]:
+    """The files that the weights depend on; none before a run is prepared."""
+    return set(_sealed(folder)[1])
 
 
 def refuse_other_model(folder: Path, theirs: Recipe, ours: Recipe) -> None:
@@ -76,8 +75,15 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _sealed(content: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Settings by their full names, and sums by file."""
-    groups = {name: dict(values.items()) for name, values in content["settings"].items()}
-    settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
-    return settings, dict(content["sha256"].items())
+def _sealed(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings by their full names, and sums by file; none where there is no seal."""
+    path = folder / SEAL
+    if not path.exists():
+        return {}, {}
+    content = read_json(path)
+    try:
+        groups = {name: dict(values.items()) for name, values in content["settings"].items()}
+        settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
+        return settings, dict(content["sha256"].items())
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is damaged", f"remove it if {folder} is otherwise as it was") from error

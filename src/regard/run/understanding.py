@@ -18,13 +18,14 @@ from typing import Any, ClassVar
 
 from regard.data.input_batching import InputBatches, InputPacking, InputPadding
 from regard.data.inputs import Inputs, open_or_build_inputs
-from regard.data.labelled import Parts, load_parts, texts_of
+from regard.data.labelled import Parts, load_parts, read_examples, texts_of
 from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.models.understanding import Understander, build_reader
 from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.pieces import VOCABULARY, PiecesRun
+from regard.run.seal import sealed_files
 from regard.runtime import World
 from regard.tasks.answering import Answering
 from regard.tasks.choice import Choice
@@ -49,6 +50,8 @@ class UnderstandingRun(PiecesRun):
     def labels(self) -> tuple[str, ...]:
         """What can be said; nothing where it is no name."""
         path = self.folder / LABELS
+        if not path.exists() and LABELS in sealed_files(self.folder):
+            raise UserError(f"{path}: no such file", "bring it back from a copy: without it nobody knows what is said")
         return tuple(read_json(path)) if path.exists() else ()
 
     @cached_property
@@ -86,9 +89,14 @@ class UnderstandingRun(PiecesRun):
                 f"the training data has labels this run was not begun with: {', '.join(unknown[:8])}",
                 "start another run with --folder FOLDER",
             )
+        if found and (never := sorted(set(labels_of(self.parts.valid)) - set(found))):
+            say(f"note: valid has labels that train has not, which count as wrong: {', '.join(never[:8])}")
 
     def examples(self, part: str) -> list[Example]:
         """The labelled examples of "train", "valid" or "test"."""
+        data = self.recipe.data
+        if part == "test" and data.test:  # it can be scored where the training text is not
+            return list(read_examples(self.recipe.task, data.test, data.folder))
         found: list[Example] = getattr(self.parts, part)
         if not found:
             remedy = f"give it: data.{part}=..." + (", or data.hold_out=0.1" if part == "valid" else "")
