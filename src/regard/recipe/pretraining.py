@@ -8,29 +8,20 @@ from regard.config import Field
 from regard.data.documents import DocumentDataSettings
 from regard.models.bert_settings import BertSettings
 from regard.recipe.base import Recipe
+from regard.recipe.bert_training import BertTrainingSettings
 from regard.text.bert_settings import BertTextSettings
-from regard.training import TrainingSettings
 
 
-class PretrainingTrainingSettings(TrainingSettings):
+class PretrainingTrainingSettings(BertTrainingSettings):
     """How a BERT is pretrained; the defaults are those of Devlin et al. 2018, section A.2, and of their program."""
 
     max_steps: int = Field(1_000_000, gt=0, description="stop after this many optimizer steps")
     batch_tokens: int = Field(
         131_072, gt=0, description="tokens of one optimizer step, over all processes together (256 inputs of 512)"
     )
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
-        "linear", description="how the learning rate moves; linear rises, then falls to zero at max_steps"
-    )
     learning_rate: float = Field(1e-4, gt=0, description="the highest rate")
     warmup: int = Field(10_000, ge=0, description="steps over which the learning rate rises from zero")
-    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Adam: decay of the mean of squared gradients")
     adam_epsilon: float = Field(1e-6, gt=0, description="Adam: what keeps a division by zero away")
-    weight_decay: float = Field(
-        0.01, ge=0, description="0 is Adam; above it AdamW, on matrices only, never on norms and biases"
-    )
-    clip: float = Field(1.0, ge=0, description="longest gradient (global norm); longer ones are shortened; 0 = off")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability given away to wrong words in the target")
 
 
 class PretrainingRecipe(Recipe):
@@ -47,8 +38,6 @@ class PretrainingRecipe(Recipe):
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
-        if self.training.r_drop:
-            raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
         if self.training.monitor == "next_sentence_accuracy" and not self.data.next_sentence:
             raise ValueError('data.next_sentence = false asks for no next sentence; write training.monitor = "loss"')
         if self.data.next_sentence and self.model.segments < 2:

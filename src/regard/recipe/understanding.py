@@ -9,11 +9,11 @@ from regard.data.labelled.settings import AnsweringDataSettings, LabelledDataSet
 from regard.models.reader_transformer import TransformerReaderSettings
 from regard.models.understanding import ReaderSettings
 from regard.recipe.base import Recipe
+from regard.recipe.bert_training import BertTrainingSettings
 from regard.text.bert_settings import BertTextSettings
-from regard.training import TrainingSettings
 
 
-class UnderstandingTrainingSettings(TrainingSettings):
+class UnderstandingTrainingSettings(BertTrainingSettings):
     """How a model of understanding is trained; the defaults are those of fine-tuning (Devlin et al. 2018, A.3)."""
 
     max_epochs: float = Field(3.0, ge=0, description="stop after this many passes over the data, if sooner; 0 = off")
@@ -21,19 +21,10 @@ class UnderstandingTrainingSettings(TrainingSettings):
     batch_tokens: int = Field(
         16_384, gt=0, description="a step of long examples has fewer of them: at most so many tokens"
     )
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
-        "linear", description="how the learning rate moves; linear rises, then falls to zero at the end"
-    )
     learning_rate: float = Field(5e-5, gt=0, description="the highest rate")
     warmup: int = Field(0, ge=0, description="steps over which the learning rate rises; 0 = by warmup_share")
     warmup_share: float = Field(0.1, ge=0, lt=1, description="share of all steps over which the learning rate rises")
-    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Adam: decay of the mean of squared gradients")
     adam_epsilon: float = Field(1e-8, gt=0, description="Adam: what keeps a division by zero away")
-    weight_decay: float = Field(
-        0.01, ge=0, description="0 is Adam; above it AdamW, on matrices only, never on norms and biases"
-    )
-    clip: float = Field(1.0, ge=0, description="longest gradient (global norm); longer ones are shortened; 0 = off")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability given away to wrong classes")
     validate_every: int = Field(0, ge=0, description="steps between two validations; 0 = at the end of every epoch")
     keep: int = Field(1, gt=0, description="newest checkpoints kept, beside the best one")
 
@@ -71,8 +62,6 @@ class UnderstandingRecipe(Recipe):
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
-        if self.training.r_drop:
-            raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
         if self.model.longest is not None and self.model.longest < self.data.max_length:
             raise ValueError(
                 f"model.max_positions = {self.model.longest} is shorter than data.max_length = {self.data.max_length}; "
