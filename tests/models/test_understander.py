@@ -9,10 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from regard.attention import Packed, Padded
-from regard.models.bert import Bert, BertSettings
+from regard.models.bert import Bert
 from regard.models.reader_recurrent import RecurrentReader
-from regard.models.reader_transformer import TransformerReader
+from regard.models.reader_transformer import TransformerReader, TransformerReaderSettings
 from regard.models.understanding import ReaderSettings, Understander, build_reader
+from regard.recipe.understanding import UnderstandingRecipe
 
 V, T = 20, 6
 LENGTHS = torch.tensor([6, 2, 4])
@@ -38,11 +39,11 @@ def batch() -> tuple[Tensor, Tensor]:
     return torch.randint(5, V, (3, T), generator=generator), torch.randint(0, 2, (3, T), generator=generator)
 
 
-def test_a_kind_is_a_reader_and_bert_the_one_that_need_not_be_named() -> None:
-    assert isinstance(build_reader(settings(size="tiny"), V), Bert)
+def test_a_kind_is_a_reader_and_the_one_of_every_recipe_need_not_be_named() -> None:
+    assert isinstance(build_reader(settings(kind="bert", size="tiny"), V), Bert)
     assert isinstance(build_reader(settings(**SMALL["transformer"]), V), TransformerReader)
     assert isinstance(build_reader(settings(**SMALL["recurrent"]), V), RecurrentReader)
-    assert settings() == BertSettings()
+    assert settings() == UnderstandingRecipe.model_fields["model"].default == TransformerReaderSettings()
     with pytest.raises(ValidationError, match="'bert', 'transformer', 'recurrent'"):
         settings(kind="convolutional")
 

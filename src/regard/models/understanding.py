@@ -30,7 +30,7 @@ ReaderSettings = Annotated[
     Annotated[BertSettings, Tag("bert")]
     | Annotated[TransformerReaderSettings, Tag("transformer")]
     | Annotated[RecurrentReaderSettings, Tag("recurrent")],
-    by_kind("bert"),
+    by_kind("transformer"),
 ]
 
 BUILDERS: dict[str, Callable[[Any, int], nn.Module]] = {
