@@ -140,8 +140,18 @@ def asked_for(run: "Run", ask: Ask) -> "Iterator[Given]":
         return questions(ask)
     if task == "choice":
         return choices(ask)
-    sources = run.recipe.data.train if task in ("classification", "regression") else []
-    return pairs(ask) if any(source.pair is not None for source in sources) else texts(ask)
+    return pairs(ask) if task in ("classification", "regression") and reads_pairs(run) else texts(ask)
+
+
+def reads_pairs(run: "Run") -> bool:
+    """Whether the first example it learnt from has a second text; where that is gone, whether the recipe names one."""
+    from regard.data.labelled import read_examples
+
+    data = run.recipe.data
+    try:
+        return "pair" in next(read_examples(run.recipe.task, data.train, data.folder), ())
+    except UserError:
+        return any(source.pair is not None for source in data.train)
 
 
 def texts(ask: Ask) -> "Iterator[Given]":
@@ -152,9 +162,12 @@ def texts(ask: Ask) -> "Iterator[Given]":
 
 
 def pairs(ask: Ask) -> "Iterator[Given]":
-    """Two at a time."""
-    while (text := ask("text")) is not None and (pair := ask("second text")) is not None:
-        yield {"text": text, "pair": pair}
+    """Two at a time, or both in a line: with a tab between them, or as JSON."""
+    while (text := ask("text")) is not None:
+        if "\t" in text or text.lstrip().startswith("{"):
+            yield text
+        elif (pair := ask("second text")) is not None:
+            yield {"text": text, "pair": pair}
 
 
 def questions(ask: Ask) -> "Iterator[Given]":

@@ -172,6 +172,8 @@ def test_a_person_is_asked_field_by_field(
     choices = regard("predict", chooser, "-i", stdin="the film is the\nsong\nfilm\n\nthe song\n")
     assert "choice 3 (blank: that is all)> " in choices.err and choices.out.count("→") == 1
     assert regard("predict", rater, "-i", stdin="a film\tthe film\n").out.strip().replace(".", "").strip("-").isdigit()
+    both = [regard("predict", rater, "-i", stdin=typed) for typed in ("a film\tthe film\n", "a film\nthe film\n")]
+    assert both[0].out == both[1].out and "second text> " in both[1].err, "what was learnt from pairs asks for pairs"
     assert '"' not in regard("predict", tagger, "-i", stdin='{"words": ["Ada"]}\n').out, "JSON can be typed too"
     assert "there is no [MASK]" in regard("predict", pretrained, "-i", stdin="a film\n").out
 
