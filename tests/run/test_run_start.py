@@ -42,6 +42,20 @@ def test_it_begins_with_the_other_runs_vocabulary_and_weights(first: Run, tmp_pa
     assert train(second.recipe, tmp_path / "third", say=lambda text: None).outcome.step == 3
 
 
+def test_what_has_begun_needs_the_other_run_no_more(first: Run, tmp_path: Path) -> None:
+    begun = recipe(tmp_path, start_from=str(first.folder))
+    longer = begun.model_copy(update={"training": begun.training.model_copy(update={"max_steps": 5})})
+    whole = train(longer, tmp_path / "whole", say=lambda text: None).run
+    second = train(begun, tmp_path / "second", say=lambda text: None).run
+    own = (second.folder / "tokenizer.json").read_bytes()
+    (first.folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    first.folder.rename(tmp_path / "elsewhere")
+    resumed = train(longer, second.folder, resume=True, say=lambda text: None).run
+    assert (second.folder / "tokenizer.json").read_bytes() == own, "its vocabulary is its own"
+    mine, theirs = (run.model("step-00000005").state_dict() for run in (resumed, whole))
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs), "to the bit"
+
+
 def test_what_does_not_fit_is_named(first: Run, tmp_path: Path) -> None:
     wider = dict(size="tiny", d_model=32, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
     with pytest.raises(UserError, match=r"write model\.d_model=16$"):

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.training.toy import cpu_world, toy_settings
 
 from regard.errors import UserError
 from regard.training import Logs, MetricsFile, TrainRecord, ValidationRecord, build_log
-from regard.training.console import LiveConsole, PlainConsole, build_console, duration
+from regard.training.console import LiveConsole, PlainConsole, build_console, describe, duration
 from regard.training.log import TensorBoard
 from regard.training.records import Log
 
@@ -39,6 +40,10 @@ def test_plain_lines_hold_everything() -> None:
     assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1:02:03 left" in said
     assert "step 20  validation: loss 1.5000  bleu 33.2500  (best so far)" in said
     assert "ein [bold]Hund" in said and "a dog" in said and "a cat" in said and "something [else]" in said
+
+
+def test_what_is_no_likelihood_has_no_perplexity() -> None:
+    assert "ppl" in describe(record(10)) and "ppl" not in describe(replace(record(10), nll=500_000.0))
 
 
 def test_control_characters_in_samples_are_drawn_not_obeyed() -> None:

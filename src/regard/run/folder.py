@@ -119,8 +119,8 @@ class Run(ABC):
 
     @property
     def start(self) -> "Run | None":
-        """The run this one begins with, if it does not begin with nothing."""
-        return Run.open(self.recipe.start_from) if self.recipe.start_from else None
+        """The run this one begins with, if any; once there are weights of its own it is needed no more."""
+        return Run.open(self.recipe.start_from) if self.recipe.start_from and not self.checkpoints.all() else None
 
     @property
     def was_trained(self) -> bool:

@@ -91,6 +91,9 @@ class LiveConsole:
             self._bar.stop()
 
 
+BEYOND_WORDS = 1e9  # a perplexity of more than there are words: what is minimised is no likelihood
+
+
 def build_console(stream: TextIO | None = None) -> Log:
     """A live line if the stream is a terminal, else plain lines."""
     from rich.console import Console
@@ -101,8 +104,9 @@ def build_console(stream: TextIO | None = None) -> Log:
 
 def describe(record: TrainRecord) -> str:
     """What is minimised, the plain likelihood (what validation calls loss), perplexity, speed and rate."""
+    perplexity = f"ppl {record.perplexity:.2f}  " if record.perplexity < BEYOND_WORDS else ""
     return (
-        f"loss {record.loss:.4f}  nll {record.nll:.4f}  ppl {record.perplexity:.2f}  "
+        f"loss {record.loss:.4f}  nll {record.nll:.4f}  {perplexity}"
         f"{record.tokens_per_second:,.0f} tok/s  lr {record.learning_rate:.2e}"
     )
 
