@@ -170,8 +170,6 @@ def compare(name: str, given: Any, seed: int, most_steps: int = 0) -> dict[str, 
         found["ours"] = judged(task, run.model("last", device), examples, monitor)
         model, found["theirs_s"] = train_theirs(run, given.folder, seed, device, steps)
         found["theirs"] = judged(task, model, examples, monitor)
-        tokens = int(read_metrics(run.folder)[-1].get("tokens", 0)) or 0
-        found["tokens"] = tokens
     return found
 
 
