@@ -81,6 +81,15 @@ def test_an_epoch_has_every_example_once(size: int, tokens: int, epoch: int, for
         assert together <= max(tokens, lengths.max())
 
 
+def test_rectangles_of_several_inputs_stay_within_the_bound() -> None:
+    """Many short choices beside one long text would be many long rows."""
+    examples = [[[7] * 3] * 50 if number % 2 else [[7] * 90] for number in range(40)]
+    inputs = inputs_of(examples, per_token=False)
+    batches = InputBatches(inputs, 400, 1, form=InputPadding(8))
+    sizes = [batches.batch(step).micro[0].ids.numel() for step in range(batches.steps_in_epoch(0))]
+    assert max(sizes) <= 400 and min(sizes) > 100
+
+
 def test_ranks_share_what_one_process_computes() -> None:
     inputs = inputs_of([[[i + 1] * (1 + i % 5)] for i in range(30)], per_token=False)
     for form in (InputPadding(8), InputPacking(8)):

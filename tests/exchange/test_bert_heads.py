@@ -1,6 +1,7 @@
 """A BERT with the layer of a task: the same answers there and here, and there and back the same bits."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from regard.exchange import FineTuned, read_finetuned, task_of, write_finetuned
 from regard.exchange.bert import HEADS
 from regard.models.bert import Bert, BertSettings
 from regard.models.understanding import Understander
+from regard.run import Run
+from regard.run.importing import import_model
 from regard.text.bert import SPECIALS, BertVocabulary
 from regard.training.weights import load_weights, weights_of
 
@@ -125,6 +128,16 @@ def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
     read = vocabulary().input(vocabulary().cut("a b"), vocabulary().cut("c"))
     assert tokenizer("a b", "c").input_ids == read.ids
+
+
+def test_a_model_that_may_say_there_is_no_answer_says_so_again(tmp_path: Path) -> None:
+    saved("answering", tmp_path / "theirs")
+    found = replace(read_finetuned(tmp_path / "theirs"), labels=("answerable", "unanswerable"))
+    write_finetuned(tmp_path / "ours", found, vocabulary())
+    assert read_finetuned(tmp_path / "ours").labels == found.labels
+    import_model(tmp_path / "ours", tmp_path / "run")
+    import_model(tmp_path / "theirs", tmp_path / "other")
+    assert Run.open(tmp_path / "run").task().no_answer and not Run.open(tmp_path / "other").task().no_answer
 
 
 def test_which_task_a_folder_is_of() -> None:

@@ -34,6 +34,17 @@ def test_groups_hold_everything_once_within_the_budget(lengths: list[int], budge
 
 
 @quick
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 20))), st.integers(1, 200))
+def test_groups_of_several_rows_each_stay_within_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
+    lengths, rows = [length for length, _ in sizes], [count for _, count in sizes]
+    groups = groups_by_length(lengths, budget, rows)
+    assert sorted(index for group in groups for index in group) == list(range(len(sizes)))
+    for group in groups:
+        space = sum(rows[index] for index in group) * max(lengths[index] for index in group)
+        assert len(group) == 1 or space <= budget
+
+
+@quick
 @given(st.text(alphabet="ab ,.。猫", min_size=1, max_size=200), st.integers(1, 20))
 def test_a_cut_loses_only_blanks_and_keeps_the_limit(text: str, limit: int) -> None:
     words = vocabulary()

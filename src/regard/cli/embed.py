@@ -97,10 +97,15 @@ def chosen_format(wanted: str | None, output: str, pool: str) -> str:
 
 
 def counted(found: "Iterator[Embedding]", ticker: Ticker) -> "Iterator[Embedding]":
-    """The same, with a moving count."""
+    """The same, with a moving count, and a word at the end about texts that were not read whole."""
+    number = cut = 0
     for number, each in enumerate(found, 1):
         yield each
+        cut += each.unread > 0
         ticker(number)
+    if cut:
+        ticker.clear()
+        say(f"note: {cut:,} of {number:,} texts were longer than the model reads at once, and were cut")
 
 
 def write_lines(output: str, found: "Iterator[Embedding]") -> None:

@@ -72,10 +72,14 @@ def predict(
         return
     lines = lines_of(input_) if text is None else [text]
     given = (from_json(line, f"{place} {number}") for number, line in enumerate(lines, 1))
+    cut = 0
     with opened(output) as stream, Ticker("predicted lines:") as ticker:
         for number, said in enumerate(saying(given), 1):
             print(to_json(said), file=stream, flush=True)
+            cut += "unread" in said
             ticker(number)
+    if cut:
+        say(f'note: {cut:,} of {number:,} were longer than the model reads at once; "unread" counts what was left out')
 
 
 def speaker(run: "Run", weights: dict[str, Any], nbest: int | None, place: str) -> Saying:

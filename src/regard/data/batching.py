@@ -129,12 +129,12 @@ class Batches:
         """`batch_tokens` bounds a global batch, which is split into `world_size * accumulation` parts."""
         if batch_tokens < 1:
             raise UserError(f"a batch of {batch_tokens} tokens holds nothing", "write a positive number")
-        self._epochs, self._seed = epochs, seed
+        self._epochs, self._seed, self._wanted = epochs, seed, form
         self._parts = world_size * accumulation
         self._mine = range(rank * accumulation, (rank + 1) * accumulation)
         self._starts = [0]
         first = epochs.at_epoch(0)
-        self._form: Any = form.of(first.src_lengths, first.tgt_lengths, batch_tokens, self._parts)
+        self._form: Any = form.of(*self.sizes(first), batch_tokens, self._parts)
         self._current = self._plan(0, first)
 
     def batch(self, step: int) -> Step:
@@ -168,7 +168,7 @@ class Batches:
         return self._plan(epoch, self._epochs.at_epoch(epoch))
 
     def _plan(self, epoch: int, examples: Examples) -> tuple[int, Examples, list[Array]]:
-        plan = self._form.plan(examples.src_lengths, examples.tgt_lengths, self._seed, epoch)
+        plan = self._form.plan(*self.sizes(examples), self._seed, epoch)
         if epoch == len(self._starts) - 1:
             self._starts.append(self._starts[-1] + len(plan))
         self._current = (epoch, examples, plan)
@@ -180,6 +180,10 @@ class Batches:
         if len(share) == 0:
             return self.collate(examples, indices[:1]).silenced()
         return self.collate(examples, share)
+
+    def sizes(self, examples: Examples) -> tuple[Array, Array]:
+        """What batches are planned from."""
+        return examples.src_lengths, examples.tgt_lengths
 
     def measure(self, examples: Examples, indices: Array) -> tuple[int, int]:
         """How much is asked in a step, and how many tokens it has."""

@@ -28,22 +28,29 @@ class InputPadding:
     examples: int
     tokens: int = 0
 
-    def of(self, lengths: Array, counts: Array, batch_tokens: int, parts: int) -> "InputPadding":
+    def sizes(self, inputs: Inputs) -> tuple[Array, Array]:
+        """How wide the rows of each example are, and how many it has."""
+        return inputs.longest, inputs.counts
+
+    def of(self, widths: Array, counts: Array, batch_tokens: int, parts: int) -> "InputPadding":
         return replace(self, tokens=batch_tokens)
 
-    def plan(self, lengths: Array, counts: Array, seed: int, epoch: int) -> list[Array]:
-        """The batches of an epoch: shuffled, sorted by length within a pool, cut, and shuffled again."""
+    def plan(self, widths: Array, counts: Array, seed: int, epoch: int) -> list[Array]:
+        """The batches of an epoch: shuffled, sorted by width within a pool, cut, and shuffled again."""
         rng = generator(seed, epoch)
-        order = rng.permutation(len(lengths))
+        order = rng.permutation(len(widths))
         batches = []
         for first in range(0, len(order), POOL * self.examples):
             pool = order[first : first + POOL * self.examples]
-            pool = pool[np.argsort(-lengths[pool], kind="stable")]
-            start = 0
+            pool = pool[np.argsort(-widths[pool], kind="stable")]
+            rows, start = np.cumsum(counts[pool]), 0
             while start < len(pool):
-                fit = max(1, min(self.examples, self.tokens // max(1, int(lengths[pool[start]]))))
-                batches.append(pool[start : start + fit])
-                start += fit
+                before = int(rows[start - 1]) if start else 0
+                room = self.tokens // max(1, int(widths[pool[start]]))
+                full = int(np.searchsorted(rows, before + room, side="right"))
+                stop = max(min(full, start + self.examples), start + 1)
+                batches.append(pool[start:stop])
+                start = stop
         return [batches[place] for place in rng.permutation(len(batches))]
 
     def collate(self, inputs: Inputs, examples: Array) -> InputBatch:
@@ -57,6 +64,10 @@ class InputPacking:
     examples: int
     room: int = 0
     parts: int = 1
+
+    def sizes(self, inputs: Inputs) -> tuple[Array, Array]:
+        """The tokens of each example, and its inputs."""
+        return inputs.src_lengths, inputs.counts
 
     def of(self, lengths: Array, counts: Array, batch_tokens: int, parts: int) -> "InputPacking":
         """Room for what almost every batch of a shuffle holds, and for the longest example."""
@@ -84,6 +95,9 @@ class InputPacking:
 
 class InputBatches(Batches):
     """An endless stream of batches of examples, addressed by step."""
+
+    def sizes(self, examples: Any) -> tuple[Array, Array]:
+        return self._wanted.sizes(examples)
 
     def measure(self, examples: Any, indices: Array) -> tuple[int, int]:
         return int(examples.tgt_lengths[indices].sum()), int(examples.src_lengths[indices].sum())

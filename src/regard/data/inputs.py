@@ -10,7 +10,7 @@ B inputs, T tokens of the longest, N tokens of a stream, E examples, C inputs th
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 
 from regard.attention import Packed, Padded, Tokens
-from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, positions, seal, unseal
+from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, positions
 from regard.data.digests import Digests
-from regard.errors import UserError
-from regard.files import replacing
+from regard.data.steps import Tensors
 
 IGNORE = -100
 """The label of what nothing is asked of; torch's losses leave it out."""
@@ -39,6 +38,8 @@ class Input(NamedTuple):
     ids: list[int]
     segments: list[int]
     labels: Sequence[float] = ()
+    unread: int = 0
+    """Pieces of the text for which there was no room."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,19 @@ class Inputs:
         return np.diff(asked[self.label_offsets])
 
     @cached_property
+    def longest(self) -> Array:
+        """(E,) the tokens of the longest input of each example."""
+        return np.maximum.reduceat(np.diff(self.offsets), self.firsts[:-1])
+
+    @cached_property
+    def counts(self) -> Array:
+        """(E,) the inputs of each example."""
+        return np.diff(self.firsts)
+
+    @cached_property
     def most(self) -> int:
         """The most inputs of an example."""
-        return int(np.diff(self.firsts).max(initial=1))
+        return int(self.counts.max(initial=1))
 
     def at_epoch(self, epoch: int) -> "Inputs":
         """The same in every epoch."""
@@ -173,7 +184,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class InputBatch:
+class InputBatch(Tensors):
     """What is computed together."""
 
     ids: Tensor
@@ -191,21 +202,9 @@ class InputBatch:
     def source(self) -> Tokens:
         raise NotImplementedError
 
-    def to(self, device: torch.device | str) -> Self:
-        """The batch on `device`; a copy from pinned memory does not wait."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> Self:
-        """The batch in page-locked memory, from where a GPU copies while it computes."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
     def silenced(self) -> Self:
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
         return replace(self, labels=torch.full_like(self.labels, IGNORE), tokens=0)
-
-    def _map(self, change: Any) -> Self:
-        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokens"}
-        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -234,17 +233,16 @@ class PackedInputBatch(InputBatch):
 
 def open_or_build_inputs(folder: Path, content: str, make: Any, per_token: bool) -> Inputs:
     """The inputs kept in `folder`, made anew by `make()` if `content`, all they depend on, has changed."""
-    digests, current = Digests(folder / SEEN), fingerprint("inputs 1", content)
-    if unseal(folder, current, digests) is None:
+
+    def write(place: Path) -> dict[str, Any]:
         made = Inputs.of(make(), per_token)
-        with replacing(folder, folder=True) as place:
-            for name, kind in TYPES.items():
-                with ArrayWriter(place / name, kind) as writer:
-                    writer.append(getattr(made, name))
-            seal(place, current, {})
-        if unseal(folder, current, digests) is None:
-            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
-    digests.save()
+        for name, kind in TYPES.items():
+            with ArrayWriter(place / name, kind) as writer:
+                writer.append(getattr(made, name))
+        return {}
+
+    current = fingerprint("inputs 1", content)
+    open_or_make(folder, current, Digests(folder / SEEN), write)
     arrays = {name: map_array(folder / name, kind) for name, kind in TYPES.items()}
     return Inputs(**arrays, per_token=per_token, fingerprint=current)
 

@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 
 
-def groups_by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of like length together, longest first, so that size times longest stays within `budget`."""
+def groups_by_length(lengths: Sequence[int], budget: int, rows: Sequence[int] | None = None) -> list[list[int]]:
+    """Indices of like length together, longest first, so that rows times longest stays within `budget`.
+
+    Each index is a row, or as many as `rows` says; one that is too much by itself is alone.
+    """
     groups: list[list[int]] = []
     room = 0
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if room == 0:
+        taken = 1 if rows is None else rows[index]
+        if taken > room:
             groups.append([])
-            room = max(1, budget // max(1, lengths[index]))
+            room = max(taken, budget // max(1, lengths[index]))
         groups[-1].append(index)
-        room -= 1
+        room -= taken
     return groups

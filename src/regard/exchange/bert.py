@@ -118,6 +118,8 @@ HEADS = {
 """Our tasks and theirs."""
 
 NAMED = ("classification", "tagging")
+ANSWERS = ("answerable", "unanswerable")
+"""What the outputs of a model are called that may say that a question has no answer: their names are not used there."""
 """Tasks whose outputs have names."""
 
 
@@ -156,7 +158,8 @@ def read_finetuned(folder: Path) -> FineTuned:
     weights = collected(found, expected, modules(head), (), path)
     refuse_unknown({key: tensor for key, tensor in found.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "reader.", name): tensor for name, tensor in weights.items()}
-    return FineTuned(task, labels_of(config, outputs, folder) if task in NAMED else (), settings, weights)
+    labels = labels_of(config, outputs, folder) if task in (*NAMED, "answering") else ()
+    return FineTuned(task, labels if task in NAMED or labels == ANSWERS else (), settings, weights)
 
 
 def write_bert(
@@ -182,7 +185,7 @@ def write_finetuned(folder: Path, model: FineTuned, vocabulary: BertVocabulary) 
     expected = encoder_shapes(settings, words, head)
     refuse_strange({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
     theirs = {renamed(name, modules(head)): tensor for name, tensor in weights.items()}
-    named = model.labels if model.task in NAMED else ()
+    named = model.labels if model.task in NAMED or model.labels == ANSWERS else ()
     labels = named or tuple(f"LABEL_{number}" for number in range(outputs))
     config: Config = {"architectures": [head.architecture], "vocab_size": words}
     if model.task != "choice":  # whose one output says nothing by itself

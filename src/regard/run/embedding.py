@@ -39,6 +39,8 @@ class Embedding:
     pieces: list[str]
     vector: Any
     """numpy, float32"""
+    unread: int = 0
+    """Pieces of the text for which there was no room."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def bert_parts(source: Path, config: Values) -> Parts:
         model = read_finetuned(source)
         settings, weights, words = model.settings, model.weights, model.weights["reader.words.weight"]
         data = {"max_length": min(LONGEST, settings.max_positions)}
-        labels = [ANSWERABLE] if task == "answering" else list(model.labels)
+        labels = list(model.labels) or ([ANSWERABLE] if task == "answering" else [])
         files = {JOINT: vocabulary} | ({LABELS: labels} if labels else {})
     if len(words) != len(vocabulary):
         raise UserError(

@@ -183,14 +183,14 @@ class Predictor:
                 for index, row in zip(group, rows, strict=True):
                     found[index] = row[: len(inputs[index].ids)] if features.pool == "tokens" else row
             for example, each, vector in zip(some, inputs, found, strict=True):
-                yield Embedding(example, vocabulary.pieces(each.ids), vector)
+                yield Embedding(example, vocabulary.pieces(each.ids), vector, each.unread)
 
     def input(self, example: Example) -> Input:
         """[CLS] text [SEP] pair [SEP], as much of it as the model reads at once."""
         vocabulary, pair = self.run.vocabulary, example.get("pair")
         cut = None if pair is None else vocabulary.cut(pair)
         found = vocabulary.input(vocabulary.cut(example["text"]), cut, self.longest)
-        return Input(found.ids, found.segments, [IGNORE])
+        return Input(found.ids, found.segments, [IGNORE], found.unread)
 
     @property
     def longest(self) -> int:

@@ -81,7 +81,8 @@ class Answering(Understanding):
         return lru_cache(AHEAD)(self.vocabulary.cut)
 
     def encode(self, example: Example) -> list[Input]:
-        question, text = self.vocabulary.cut(example["question"])[: self.max_question], self.cut(example["context"])
+        asked, text = self.vocabulary.cut(example["question"]), self.cut(example["context"])
+        question = asked[: self.max_question]
         before, gold = len(question) + 2, gold_tokens(example, text)
         room = self.max_length - before - 1
         inputs = []
@@ -89,7 +90,8 @@ class Answering(Understanding):
             part = text[first : first + room]
             read = self.vocabulary.input(question, part)
             labels = [IGNORE, IGNORE] if "answers" not in example else places(gold, first, len(part), before)
-            inputs.append(Input(read.ids, read.segments, labels))
+            unread = 0 if inputs else len(asked) - len(question)
+            inputs.append(Input(read.ids, read.segments, labels, unread))
         return inputs
 
     def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:

@@ -41,7 +41,7 @@ class Choice(Understanding):
         for number, choice in enumerate(example["choices"]):
             read = self.vocabulary.input(text, self.vocabulary.cut(choice), self.max_length)
             labels = [] if number else [IGNORE if label is None else label]
-            found.append(Input(read.ids, read.segments, labels))
+            found.append(Input(read.ids, read.segments, labels, read.unread))
         return found
 
     def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:

@@ -90,7 +90,7 @@ def text_input(vocabulary: BertVocabulary, example: Example, longest: int, label
     """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; of two texts the longer one is shortened first."""
     pair = example.get("pair")
     found = vocabulary.input(vocabulary.cut(example["text"]), None if pair is None else vocabulary.cut(pair), longest)
-    return Input(found.ids, found.segments, [label])
+    return Input(found.ids, found.segments, [label], found.unread)
 
 
 def asked(logits: Tensor, batch: InputBatch) -> Tensor:

@@ -109,12 +109,14 @@ class Understanding(ABC):
         return Validation({"loss": read.nll / max(1, read.asked), **scores}, samples)
 
     def predict(self, model: nn.Module, examples: Iterable[Example]) -> Iterator[Example]:
-        """What the model says of each example, in their order."""
+        """What the model says of each example, in their order; `unread` are pieces for which there was no room."""
         examples = iter(examples)
         while some := list(islice(examples, AHEAD)):
             encoded = [self.encode(example) for example in some]
             read = self.read(model, encoded)
-            yield from (self.decode(*each) for each in zip(some, encoded, read.logits, strict=True))
+            for example, inputs, logits in zip(some, encoded, read.logits, strict=True):
+                unread = sum(each.unread for each in inputs)
+                yield self.decode(example, inputs, logits) | ({"unread": unread} if unread else {})
 
     @torch.no_grad()
     def read(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Read:
@@ -123,7 +125,8 @@ class Understanding(ABC):
         units = list(encoded) if self.together else [[each] for each in chain(*encoded)]
         found: list[list[Tensor]] = [[] for _ in units]
         nll, asked = 0.0, 0
-        for group in groups_by_length([max(len(i.ids) for i in unit) * len(unit) for unit in units], BUDGET):
+        longest, counts = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
+        for group in groups_by_length(longest, BUDGET, counts):
             inputs = Inputs.of([units[place] for place in group], self.per_token)
             batch = inputs.padded(np.arange(len(group))).to(device)
             logits = model(batch.source, batch.segments).float()

@@ -56,6 +56,8 @@ class BertInput:
     segments: list[int]
     spans: list[tuple[int, int] | None]
     words: list[int | None]
+    unread: int = 0
+    """Pieces for which there was no room."""
 
 
 class BertVocabulary:
@@ -128,11 +130,12 @@ class BertVocabulary:
         A passage with its question asks to shorten the passage alone; a text that must stay whole but is too long for
         `longest` is a ValueError.
         """
+        given = len(first) + len(second or ())
         if longest is not None:
             first, second = shortened(first, second, longest - (2 if second is None else 3), shorten)
         parts = [([self.cls], None, 0), (first.ids, first, 0), ([self.sep], None, 0)]
         parts += [(second.ids, second, 1), ([self.sep], None, 1)] if second is not None else []
-        result = BertInput([], [], [], [])
+        result = BertInput([], [], [], [], given - len(first) - len(second or ()))
         for ids, pieces, segment in parts:
             result.ids.extend(ids)
             result.segments.extend([segment] * len(ids))

@@ -65,6 +65,8 @@ def test_written_as_lines_a_matrix_and_tokens(pretrained: Path, tmp_path: Path) 
     with np.load(tmp_path / "x.npz") as found:
         assert found["embeddings"].shape == (len(found["pieces"]), 64) and found["offsets"][-1] == len(found["pieces"])
         assert found["pieces"][found["offsets"][1]] == "[CLS]" and found["pieces"][-1] == "[SEP]"
+    long = regard("embed", pretrained, "a film " * 500)
+    assert long.status == 0 and "1 of 1 texts were longer" in long.err
     nothing = regard("embed", pretrained, "--layers", "all", "--output", tmp_path / "none.npy", stdin="")
     assert nothing.status == 0 and np.load(tmp_path / "none.npy").shape == (0, 96)
     tokens = json.loads(regard("embed", pretrained, "a film", "--pool", "tokens").out)

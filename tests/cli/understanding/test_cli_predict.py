@@ -35,6 +35,19 @@ def test_classes_of_text_and_json_alike(classifier: Path, tmp_path: Path) -> Non
     assert rounded(json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8"))) == rounded(plain)
 
 
+def test_what_there_was_no_room_for_is_told(classifier: Path, answerer: Path, chooser: Path) -> None:
+    done = regard("predict", classifier, stdin="a dull book\n" + "a dull book " * 40 + "\n")
+    whole, cut = (json.loads(line) for line in done.lines)
+    longest = Predictor.load(classifier).longest
+    assert "unread" not in whole and cut["unread"] == 3 * 40 + 2 - longest
+    assert "1 of 2 were longer" in done.err
+    question, text = "who " * 200, "Ada lives in Oslo . " * 30
+    (asked,) = Predictor.load(answerer).predict([{"question": question, "context": text}])
+    assert asked["unread"] == 200 - Predictor.load(answerer).task.max_question, "a long context is read in windows"
+    (chosen,) = Predictor.load(chooser).predict([{"text": "a film " * 200, "choices": ["a", "b"]}])
+    assert chosen["unread"] > 600
+
+
 def test_one_by_one_is_all_together(classifier: Path, tagger: Path, answerer: Path, chooser: Path) -> None:
     contexts = ["Ada lives in Oslo .", "Max lives in Rome . " * 9, "Eve lives in Bonn . Bob lives in Lima ."]
     given: dict[Path, list[Any]] = {

@@ -167,6 +167,11 @@ class AnsweringDataSettings(LabelledDataSettings):
     @model_validator(mode="after")
     def _windows_overlap(self) -> Self:
         room = self.max_length - self.max_question - 3  # [CLS], and a [SEP] after each
+        if room < 1:
+            raise ValueError(
+                f"a question of max_question = {self.max_question} pieces leaves no room for a text in a window of "
+                f"max_length = {self.max_length}; make max_question smaller"
+            )
         if self.stride > room:
             raise ValueError(
                 f"a window of max_length = {self.max_length} has room for {room} pieces of text beside a question of "
