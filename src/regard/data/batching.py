@@ -129,7 +129,8 @@ class Batches:
         """`batch_tokens` bounds a global batch, which is split into `world_size * accumulation` parts."""
         if batch_tokens < 1:
             raise UserError(f"a batch of {batch_tokens} tokens holds nothing", "write a positive number")
-        self._epochs, self._seed, self._wanted = epochs, seed, form
+        self._epochs, self._seed = epochs, seed
+        self._wanted: Any = form
         self._parts = world_size * accumulation
         self._mine = range(rank * accumulation, (rank + 1) * accumulation)
         self._starts = [0]

@@ -85,7 +85,7 @@ class Answering(Understanding):
         question = asked[: self.max_question]
         before, gold = len(question) + 2, gold_tokens(example, text)
         room = self.max_length - before - 1
-        inputs = []
+        inputs: list[Input] = []
         for first in window_firsts(len(text), room, self.stride):
             part = text[first : first + room]
             read = self.vocabulary.input(question, part)
