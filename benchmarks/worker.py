@@ -132,6 +132,7 @@ def main(module: str, contender: str) -> None:
     warnings.filterwarnings("ignore")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what is printed last says most
     desk = Desk(module, contender)
     while True:
         try:
