@@ -21,7 +21,7 @@ TRANSLATORS = [path for path in RECIPES if TASKS[path] == "translation"]
 LANGUAGE_MODELS = [path for path in RECIPES if TASKS[path] == "language"]
 PRETRAINING = [path for path in RECIPES if TASKS[path] == "pretraining"]
 TOYS: dict[str, dict[str, Any]] = {
-    "classification": {"label": "x"},
+    "classification": {},
     "regression": {"label": 0.5},
     "tagging": {"tags": ["B-x", "O"]},
     "answering": {"answers": "bc"},
@@ -89,7 +89,10 @@ def test_a_reader_of_a_recipe_trains_on_toy_text(path: Path, tmp_path: Path) -> 
     rng = random.Random(3)
     texts = [" ".join(rng.choices(["a", "def", "ghij", "ä"], k=rng.randint(1, 6))) for _ in range(12)]
     toys = [{"text": text, "words": ["a", "bc"], "question": "a", "context": f"{text} bc"} for text in texts]
-    lines = [json.dumps(toy | TOYS[TASKS[path]]) + "\n" for toy in toys]
+    toys = [toy | TOYS[TASKS[path]] for toy in toys]
+    if TASKS[path] == "classification":
+        toys = [toy | {"label": "xy"[number % 2]} for number, toy in enumerate(toys)]
+    lines = [json.dumps(toy) + "\n" for toy in toys]
     (tmp_path / "toy.jsonl").write_text("".join(lines), encoding="utf-8")
     values = read_toml(path)
     values["model"] = values.get("model", {"kind": "bert"}) | {"layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}

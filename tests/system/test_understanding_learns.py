@@ -92,6 +92,14 @@ def test_numbers_are_learnt(tmp_path: Path, model: str) -> None:
     assert found["pearson"] > 90 and found["spearman"] > 90, found
 
 
+def test_one_class_is_nothing_to_tell_apart(tmp_path: Path) -> None:
+    for part in ("train", "valid", "test"):
+        lines = [json.dumps({"text": word, "label": "same"}) + "\n" for word in WORDS]
+        (tmp_path / f"{part}.jsonl").write_text("".join(lines), encoding="utf-8")
+    with pytest.raises(UserError, match="are of one class, 'same'"):
+        train(recipe(tmp_path, "classification", "bert"), tmp_path / "run", say=lambda _: None)
+
+
 def weights(run: Path) -> dict[str, torch.Tensor]:
     return load_file(sorted((run / "checkpoints").glob("step-*"))[-1] / "model.safetensors")
 

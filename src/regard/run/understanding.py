@@ -80,6 +80,11 @@ class UnderstandingRun(PiecesRun):
     def make_labels(self, say: Say) -> None:
         """Write down what the training examples say, once."""
         found = labels_of(self.parts.train)
+        if self.recipe.task == "classification" and len(found) < 2:
+            raise UserError(
+                f"all training examples of {self.folder / RECIPE} are of one class, {found[0]!r}",
+                "there is nothing to tell apart: check data.train, its label column and its where",
+            )
         if found and not (self.folder / LABELS).exists():
             write_json(self.folder / LABELS, found)
         if self.labels:

@@ -11,6 +11,7 @@ B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -101,12 +102,15 @@ class Understanding(ABC):
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and scores of the validation examples, and a few of them to read."""
-        encoded = [self.encode(example) for example in self.valid]
-        read = self.read(model, encoded)
-        said = [self.decode(*each) for each in zip(self.valid, encoded, read.logits, strict=True)]
+        read = self.read(model, self._valid_inputs)
+        said = [self.decode(*each) for each in zip(self.valid, self._valid_inputs, read.logits, strict=True)]
         scores = {name: score.value for name, score in self.scores(self.valid, said).items()}
         samples = [self.shown(*each) for each in zip(self.valid[: self.samples], said, strict=False)]
         return Validation({"loss": read.nll / max(1, read.asked), **scores}, samples)
+
+    @cached_property
+    def _valid_inputs(self) -> list[list[Input]]:
+        return [self.encode(example) for example in self.valid]
 
     def predict(self, model: nn.Module, examples: Iterable[Example]) -> Iterator[Example]:
         """What the model says of each example, in their order; `unread` are pieces for which there was no room."""
