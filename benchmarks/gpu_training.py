@@ -237,7 +237,7 @@ def measure(
     ]
 
 
-def profile(train: Callable[[], None], path: Path | None = None, rows: int = 25) -> None:
+def profile(train: Callable[[], Any], path: Path | None = None, rows: int = 25) -> None:
     """Where the time of a step goes, by kernel."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record

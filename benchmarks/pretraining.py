@@ -2,6 +2,7 @@
 
     python -m benchmarks.pretraining                         ours alone: base, inputs of 128 tokens, 20 seconds
     python -m benchmarks.pretraining --peers                 and BertForPreTraining, as it is and with torch.compile
+    python -m benchmarks.pretraining --batch 65536 --profile      a step of ours by kernel, on a GPU
     python -m benchmarks.pretraining --size tiny --seconds 6 --batch 1024 --vocabulary 2000 --peers      on a CPU
 
 Ours is the product's own step with all that belongs to it: inputs are drawn and words hidden by a thread beside it. On
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.gpu_training import profile
 from rich.console import Console
 from rich.table import Table
 
@@ -171,6 +173,14 @@ def race(makers: list[Callable[[], Any]], seconds: float, device: torch.device) 
     return [(racer.name, *median) for racer, median in zip(racing, medians, strict=True)]
 
 
+def profile_ours(racer: Ours) -> None:
+    """Kernels of one step, after those that compile and record."""
+    for _ in range(WARM_UP):
+        racer.train()
+    profile(racer.train, rows=60)
+    racer.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="base", help="tiny, mini, small, minilm, base or large [base]")
@@ -179,10 +189,14 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=30_522)
     parser.add_argument("--seconds", type=float, default=20, help="that each is measured [20]")
     parser.add_argument("--peers", action="store_true", help="also transformers, eager and compiled")
+    parser.add_argument("--profile", action="store_true", help="where the time of our step goes, by kernel, instead")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     settings = BertSettings.model_validate({"size": options.size, "max_positions": max(512, options.length)})
     setting = Setting(options.vocabulary, options.length, options.batch, device)
+    if options.profile:
+        profile_ours(Ours(settings, setting))
+        return
     makers: list[Callable[[], Any]] = [lambda: Ours(settings, setting)]
     if options.peers:
         makers += [lambda: Theirs(settings, setting, False), lambda: Theirs(settings, setting, True)]

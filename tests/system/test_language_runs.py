@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.system.dying import DyingLog, KilledError
 from tests.training.toy import written_metrics
 
 from regard.recipe import build_recipe
 from regard.run import Writer, train
-from regard.training import Logs
-from regard.training.log import MetricsFile
 from regard.training.state import TrainingState
 
 ROOT = Path(__file__).parents[2]
@@ -80,22 +79,6 @@ def test_a_language_model_learns_to_count(tmp_path: Path, model: str) -> None:
     assert line.texts[0].startswith("four five six ") and line.texts[0].endswith(" .") and line.hypotheses[0].finished
     numbers = [NAMES.index(word) for word in line.texts[0].split()[:-1]]
     assert all((first + 1) % 10 == second for first, second in pairwise(numbers)), line.texts
-
-
-class KilledError(Exception):
-    """A process that is killed."""
-
-
-class DyingLog(Logs):
-    """Goes down with the process after a step."""
-
-    def __init__(self, folder: Path, after: int) -> None:
-        super().__init__([MetricsFile(folder / "metrics.jsonl")])
-        self.after = after
-
-    def step(self, number: int) -> None:
-        if number == self.after:
-            raise KilledError
 
 
 @pytest.mark.parametrize("model", ["lstm", "markov"])

@@ -12,14 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.cli.command import refused, regard
+from tests.system.dying import DyingLog, KilledError
 from tests.training.toy import written_metrics
 
 from regard.errors import UserError
 from regard.recipe import build_recipe
 from regard.run import PretrainingRun, Run, train
 from regard.runtime import World, seed_everything
-from regard.training import Logs
-from regard.training.log import MetricsFile
 
 ROOT = Path(__file__).parents[2]
 TOPICS = [
@@ -147,22 +146,6 @@ def test_contradictions_are_refused_before_anything_is_computed(
 ) -> None:
     with pytest.raises(UserError, match=complaint):
         recipe(tmp_path, **changes)
-
-
-class KilledError(Exception):
-    """A process that is killed."""
-
-
-class DyingLog(Logs):
-    """Goes down with the process after a step."""
-
-    def __init__(self, folder: Path, after: int) -> None:
-        super().__init__([MetricsFile(folder / "metrics.jsonl")])
-        self.after = after
-
-    def step(self, number: int) -> None:
-        if number == self.after:
-            raise KilledError
 
 
 def test_killed_and_resumed_is_uninterrupted_to_the_bit(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.system.test_language_runs import DyingLog, KilledError
+from tests.system.dying import DyingLog, KilledError
 
 from regard.errors import UserError
 from regard.recipe import build_recipe

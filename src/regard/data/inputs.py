@@ -9,6 +9,7 @@
 B inputs, T tokens of the longest, N tokens of a stream, E examples, C inputs there is room for, K labels of an example.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -137,18 +138,18 @@ class Inputs:
         offsets[: len(part.lengths) + 1] = ends(part.lengths)
         labels = self._labels(examples, room)
         if self.per_token:
-            labels = _filled(labels, size, IGNORE)
+            labels = filled(labels, size, IGNORE)
         rows = np.repeat(np.arange(len(part.lengths)), part.lengths)
         places = np.arange(len(part.ids)) - np.repeat(offsets[: len(part.lengths)], part.lengths)
         return PackedInputBatch(
             **{name: torch.from_numpy(array) for name, array in (
-                ("ids", _filled(part.ids.astype(np.int64), size, 0)),
-                ("segments", _filled(part.segments.astype(np.int64), size, 0)),
+                ("ids", filled(part.ids.astype(np.int64), size, 0)),
+                ("segments", filled(part.segments.astype(np.int64), size, 0)),
                 ("labels", labels),
                 ("members", self._members(part.counts, room)),
                 ("offsets", offsets),
-                ("rows", _filled(rows, size, inputs - 1)),
-                ("positions", _filled(places, size, 0)),
+                ("rows", filled(rows, size, inputs - 1)),
+                ("positions", filled(places, size, 0)),
             )},
             tokens=len(part.ids),
         )  # fmt: skip
@@ -165,7 +166,7 @@ class Inputs:
         starts = self.label_offsets[examples]
         lengths = self.label_offsets[examples + 1] - starts
         labels = self.labels[positions(starts, lengths)]
-        return labels if self.per_token else _filled(labels.reshape(len(examples), -1), room, IGNORE)
+        return labels if self.per_token else filled(labels.reshape(len(examples), -1), room, IGNORE)
 
     def _members(self, counts: Array, room: int) -> Array:
         """(E, most): the rows of each example's inputs, -1 where it has no more."""
@@ -184,7 +185,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class InputBatch(Tensors):
+class InputBatch(Tensors, ABC):
     """What is computed together."""
 
     ids: Tensor
@@ -199,8 +200,9 @@ class InputBatch(Tensors):
     """Real tokens, for measuring speed."""
 
     @property
+    @abstractmethod
     def source(self) -> Tokens:
-        raise NotImplementedError
+        """The tokens, and where they lie."""
 
     def silenced(self) -> Self:
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
@@ -265,7 +267,7 @@ def _laid(values: Array, real: Array, filler: float = 0) -> Array:
     return rectangle
 
 
-def _filled(values: Array, room: int, filler: float) -> Array:
+def filled(values: Array, room: int, filler: float) -> Array:
     """Values, and the filler for as many more as there is room."""
     more = np.full((room - len(values), *values.shape[1:]), filler, values.dtype)
     return np.concatenate([values, more])

@@ -10,6 +10,7 @@ each input's answer weighs M/B, which is the same for all parts of the step.
 B inputs, T tokens of the longest, N tokens of a stream, C inputs there is room for, M hidden words.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -23,7 +24,7 @@ from regard.attention import Packed, Padded, Tokens
 from regard.data.arrays import Array, positions
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE, ends, up
+from regard.data.inputs import IGNORE, ends, filled, up
 from regard.data.lots import generator
 from regard.data.masking import choose, hide, ordinary, wanted
 from regard.data.pretraining import Assembly, Drawn, draw_inputs
@@ -77,7 +78,7 @@ class Rooms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MaskedBatch(Tensors):
+class MaskedBatch(Tensors, ABC):
     """What is computed together."""
 
     ids: Tensor
@@ -96,12 +97,14 @@ class MaskedBatch(Tensors):
     """Real tokens, for measuring speed."""
 
     @classmethod
+    @abstractmethod
     def of(cls, hidden: Hidden, balance: float, pad: int, rooms: Rooms) -> Self:
-        raise NotImplementedError
+        """Lay inputs out."""
 
     @property
+    @abstractmethod
     def source(self) -> Tokens:
-        raise NotImplementedError
+        """The tokens, and where they lie."""
 
     def silenced(self, pad: int) -> Self:
         """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
@@ -259,8 +262,3 @@ def cut(lengths: Array, room: int) -> list[int]:
         full = int(np.searchsorted(begins, begins[places[-1]] + room, side="right")) - 1
         places.append(max(full, places[-1] + 1))
     return places
-
-
-def filled(values: Array, room: int, filler: int) -> Array:
-    """Values, and the filler for as many more as there is room."""
-    return np.concatenate([values, np.full(room - len(values), filler, np.int64)])

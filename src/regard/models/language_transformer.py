@@ -11,21 +11,19 @@ B columns or sentences, W hypotheses, T tokens, D model, V vocabulary.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import KeyValues, MultiHeadAttention, Padded, Sight, Tokens, Watched
+from regard.attention import KeyValues, Padded, Sight, Tokens, Watched
 from regard.config import Field
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
-from regard.models.transformer import positions, weighing, xavier
+from regard.models.transformer import positions, stack, xavier
 from regard.models.transformer_settings import LayerSettings
 
 
@@ -85,16 +83,7 @@ class TransformerLanguageModel(nn.Module):
         self.positions = positions(s)
         self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
         self.dropout = nn.Dropout(s.dropout)
-        attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate)
-        feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
-        self.layers: Sequence[CausalLayer] = nn.ModuleList(  # type: ignore[assignment]
-            CausalLayer(
-                attention(head_dim=s.head_dim, weighing=weighing(s, self.positions.between())),
-                feedforward(),
-                partial(NORMS[s.norm], s.d_model, s.dropout),
-            )
-            for _ in range(s.layers)
-        )
+        self.layers: Sequence[CausalLayer] = stack(CausalLayer, s, s.layers, self.positions)
         self.norm = NORMS[s.norm].final(s.d_model)
         self.apply(xavier)
 

@@ -14,6 +14,7 @@ least; padding has no part in it.
 B inputs, T tokens, N packed tokens, D model; `*` is (B, T) padded or (N,) packed, with room for B inputs.
 """
 
+from abc import ABC, abstractmethod
 from typing import Literal
 
 import torch
@@ -25,14 +26,15 @@ from regard.models.bert import firsts
 Pooling = Literal["first", "mean", "max", "attention"]
 
 
-class Pooler(nn.Module):
+class Pooler(nn.Module, ABC):
     """h (*, D) -> s (B, D)."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
 
+    @abstractmethod
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        raise NotImplementedError
+        """The tokens of each input as one vector."""
 
 
 class First(Pooler):

@@ -12,23 +12,21 @@ B inputs, T tokens, D model, V vocabulary, H heads; `*` is (B, T) padded or (N,)
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Layout, MultiHeadAttention, Padded, Sight, Tokens, Watched
+from regard.attention import Layout, Padded, Sight, Tokens, Watched
 from regard.config import Field
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
 from regard.models.reader_pooling import POOLERS, Pooling
-from regard.models.transformer import positions, weighing, xavier
+from regard.models.transformer import positions, stack, xavier
 from regard.models.transformer_settings import LayerSettings
 
 
@@ -68,16 +66,7 @@ class TransformerReader(nn.Module):
         self.positions = positions(s)
         self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
         self.dropout = nn.Dropout(s.dropout)
-        attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate)
-        feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
-        self.layers: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            EncoderLayer(
-                attention(head_dim=s.head_dim, weighing=weighing(s, self.positions.between())),
-                feedforward(),
-                partial(NORMS[s.norm], s.d_model, s.dropout),
-            )
-            for _ in range(s.layers)
-        )
+        self.layers: Sequence[EncoderLayer] = stack(EncoderLayer, s, s.layers, self.positions)
         self.norm = NORMS[s.norm].final(s.d_model)
         self.pooler = POOLERS[s.pooling](s.d_model)
         self.apply(xavier)

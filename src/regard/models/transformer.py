@@ -31,7 +31,7 @@ from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
 from regard.models.transformer_settings import LayerSettings, TransformerSettings
 
-__all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "weighing", "xavier"]
+__all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "stack", "weighing", "xavier"]
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,18 @@ def weighing(settings: LayerSettings, between: Between | None = None) -> Weighin
         return None
     width = settings.head_width
     return Weighing(SCORINGS[settings.score](width, width, width), between)
+
+
+def stack(layer: type[EncoderLayer], settings: LayerSettings, count: int, between: Positions) -> Any:
+    """So many layers in which the words of one text look at each other: a reader's, or a language model's."""
+    s = settings
+    attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, between.rotate)
+    feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
+    residual = partial(NORMS[s.norm], s.d_model, s.dropout)
+    return nn.ModuleList(
+        layer(attention(head_dim=s.head_dim, weighing=weighing(s, between.between())), feedforward(), residual)
+        for _ in range(count)
+    )
 
 
 def xavier(module: nn.Module) -> None:
