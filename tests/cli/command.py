@@ -1,6 +1,7 @@
 """A way to type commands in this process, and the small language that the run of these tests has learnt."""
 
 import io
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from regard.cli import main
 
 WORDS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs"}
 TRAIN_SHARE = -20
+ERROR = re.compile(r"^error(?: \[([a-z0-9-]+)\])?: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,12 @@ class Result:
     status: int
     out: str
     err: str
+
+    @property
+    def code(self) -> str:
+        """The code of the error on stderr; empty if there is none."""
+        match = ERROR.search(self.err)
+        return (match[1] or "") if match else ""
 
     @property
     def lines(self) -> list[str]:
@@ -60,7 +68,7 @@ def refused(*arguments: object, stdin: str | bytes = b"") -> str:
     """Run a command that must be refused as the user's mistake, without a traceback; return what it says."""
     result = regard(*arguments, stdin=stdin)
     assert result.status == 1, (result.status, result.err)
-    assert "error: " in result.err
+    assert ERROR.search(result.err)
     assert "Traceback" not in result.err
     return result.err
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.command import ERROR
 
 from regard.cli import main
 
@@ -25,4 +26,4 @@ def test_a_full_disk_behind_stdout_is_said(
         monkeypatch.setattr(sys, "stdout", full)
         assert main(command) == 1
     said = capsys.readouterr().err
-    assert "error: " in said and "free some space" in said and "Traceback" not in said
+    assert ERROR.search(said) and "free some space" in said and "Traceback" not in said

@@ -63,7 +63,8 @@ def complain(error: UserError) -> None:
         return
     from rich.text import Text
 
-    problem = Text.assemble(("error:", "bold red"), " ", error.problem.translate(CONTROL))
+    code = f" [{error.code}]" if error.code else ""
+    problem = Text.assemble((f"error{code}:", "bold red"), " ", error.problem.translate(CONTROL))
     screen = console(sys.stderr)
     screen.print(problem, soft_wrap=True)
     if error.remedy:
