@@ -1,7 +1,8 @@
-"""Reading text of any compression and writing files that are either whole or not there.
+"""Files: reading compressed text, atomic writing, locks, and manifests with checksums.
 
-Every file the toolkit leaves behind is written aside, flushed to the disk and renamed (`replacing`), so that a crash,
-a kill or a full disk never leaves half a file under a name that somebody trusts.
+Every file that regard leaves behind is written under a temporary name, flushed to the disk and renamed (`replacing`).
+So a crash, a kill or a full disk never leaves half a file under its final name. A `Manifest` beside the files says what
+they were made from and what they must contain.
 """
 
 import errno
@@ -12,8 +13,9 @@ import lzma
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,45 +23,56 @@ from regard.errors import UserError
 
 try:
     import fcntl
-except ImportError:  # a system without it has no such locks
+except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
+JsonObject = dict[str, Any]  # what a JSON object is read into
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Open `path` for reading bytes; .gz and .xz are decompressed on the way."""
+    """Open `path` for reading bytes; .gz and .xz files are decompressed."""
     try:
         if path.is_dir():
-            raise UserError(f"{path} is a folder, not a file", "name a text file")
+            raise UserError(f"{path} is a folder, not a file", "give a text file", code="not-a-file", where=path)
         if not path.exists():
-            raise UserError(f"{path}: no such file", nearest_file(path))
+            raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
         if path.suffix == ".xz":
             return cast(BinaryIO, lzma.open(path, "rb"))
         return path.open("rb")
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}", "check its permissions") from error
+        raise UserError(
+            f"{path} cannot be read: {error.strerror or error}",
+            "check its permissions",
+            code="unreadable-file",
+            where=path,
+        ) from error
 
 
 def nearest_file(path: Path) -> str:
-    """A remedy for a missing file: where we looked, and what stands there instead."""
+    """Describe the folder of a missing file, as the remedy of an error."""
     folder = path.parent
     if not folder.is_dir():
-        return f"the folder {folder.absolute()} does not exist either; relative paths start where the command is typed"
+        return f"the folder {folder.absolute()} does not exist; relative paths start at the current folder"
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:8]
-    return f"the folder {folder} holds {', '.join(names) if names else 'no files'}"
+    return f"the folder {folder} contains {', '.join(names) if names else 'no files'}"
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file's content, read in pieces."""
+    """Compute the sha256 of a file's content."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def checksum(value: object) -> str:
+    """Compute the sha256 of a JSON value; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def flush_folder(folder: Path) -> None:
-    """Make renames inside `folder` survive a power cut."""
+    """Make renames inside `folder` survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -74,37 +87,47 @@ def _flush_tree(path: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system says about writing `path` into an error that names it and a remedy."""
+def io_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError while writing `path` into a UserError with a remedy."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(f"the disk is full: {path} was not written", "free some space and go on") from error
+            raise UserError(
+                f"the disk is full: {path} was not written",
+                "free some disk space and run the command again",
+                code="disk-full",
+                where=path,
+            ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise UserError(
-                f"{path} cannot be written: {error.strerror}", "choose a folder you may write to"
+                f"{path} cannot be written: {error.strerror}",
+                "choose a folder with write permission",
+                code="unwritable",
+                where=path,
             ) from error
         impossible = error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
         if impossible or (error.errno == errno.ENOENT and Path(error.filename or "") in (path, *path.parents)):
-            raise UserError(f"{path} cannot be written: {error.strerror}", "choose another path") from error
+            raise UserError(
+                f"{path} cannot be written: {error.strerror}", "choose another path", code="unwritable", where=path
+            ) from error
         raise
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Find out before the work whether its result can be written to `path`."""
-    with writing(path):
+def require_writable(path: Path) -> None:
+    """Raise a UserError if `path` cannot be written; called before the work whose result goes there."""
+    with io_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Be the only process that has `folder`, which is made if it is not there; another one is refused at once.
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of `folder`, which is created if needed; raise a UserError if another process holds it.
 
-    The lock is the operating system's and ends with the process, however it ends: the file that stays means nothing.
+    The operating system releases the lock when the process ends, however it ends. The lock file itself may stay.
     """
-    with writing(folder):
+    with io_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -114,9 +137,12 @@ def held(folder: Path) -> Iterator[None]:
         if error.errno == errno.EWOULDBLOCK:
             os.close(handle)
             raise UserError(
-                f"another process is training in {folder}", "wait until it ends, or choose another folder"
+                f"another process is working in {folder}",
+                "wait until it ends, or choose another folder",
+                code="in-use",
+                where=folder,
             ) from error
-        # Any other answer is that of a file system without locks: then there is nobody to ask.
+        # Any other error means that the file system has no locks: go on without one.
     try:
         yield
     finally:
@@ -125,49 +151,126 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path, folder: bool = False) -> Iterator[Path]:
-    """Yield a place aside to write a file (or a whole folder) to; on success it is flushed and takes `path`'s name.
+    """Yield a temporary path for a file (or a folder); on success flush it and rename it to `path`.
 
-    On any failure what stood at `path` before still stands there, and the place aside is removed.
+    On failure `path` is unchanged and the temporary files are removed.
     """
-    with writing(path):
+    with io_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-        place = aside / path.name
+        temporary = aside / path.name
         try:
             if folder:
-                place.mkdir()
-            yield place
-            _flush_tree(place)
+                temporary.mkdir()
+            yield temporary
+            _flush_tree(temporary)
             if folder and path.exists():
                 path.rename(aside / "replaced")
-            place.replace(path)
+            temporary.replace(path)
             flush_folder(path.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes left aside in `folder` and below; only for whoever holds the folder."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary folders of killed processes in `folder` and below; the caller holds the lock."""
     for leftover in [path for path in folder.rglob(".*.partial") if path.is_dir()]:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, or nothing."""
-    with replacing(path) as place:
-        place.write_text(text, encoding="utf-8")
+    """Write a text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, or nothing."""
+def write_json(path: Path, value: object) -> None:
+    """Write a value as indented JSON, atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON that this toolkit wrote; a damaged file is named."""
+    """Read a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
+        raise UserError(f"{path}: no such file", code="missing-file", where=path) from error
     except (ValueError, OSError) as error:
-        raise UserError(f"{path} is damaged or is not JSON: {error}") from error
+        raise UserError(f"{path} is damaged or is not JSON: {error}", code="damaged-file", where=path) from error
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A JSON file that says what the files beside it were made from and what they must contain.
+
+    format   version of the files' layout; another version is not current
+    inputs   JSON that identifies everything the files depend on
+    files    size and sha256 of every file, by its path relative to the folder
+    facts    further JSON values about the files, for example counts
+
+    On disk `facts` stand beside the other keys, and "sha256" is the checksum of all of them.
+    """
+
+    format: int
+    inputs: object = None
+    files: dict[str, JsonObject] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def describe(
+        cls,
+        folder: Path,
+        names: Iterable[str],
+        *,
+        format: int,
+        inputs: object = None,
+        facts: JsonObject | None = None,
+        digest: Callable[[Path], str] = digest,
+    ) -> "Manifest":
+        """Make the manifest of the files `names` in `folder` as they are now."""
+        files = {name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in names}
+        return cls(format, json.loads(json.dumps(inputs)), files, facts or {})
+
+    def write(self, path: Path) -> None:
+        """Write the manifest atomically; write it last, so that a folder with a manifest is complete."""
+        content = {"format": self.format, "inputs": self.inputs, "files": self.files, **self.facts}
+        write_json(path, {**content, "sha256": checksum(content)})
+
+    @classmethod
+    def read(cls, path: Path) -> "Manifest":
+        """Read a manifest; raise a UserError if it is missing or its checksum is wrong."""
+        content = read_json(path)
+        try:
+            if content.pop("sha256") != checksum(content):
+                raise ValueError("its sha256 differs from the one written in it")
+            return cls(content.pop("format"), content.pop("inputs", None), content.pop("files"), content)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path} is damaged: {error}", code="damaged-file", where=path) from error
+
+    @classmethod
+    def read_or_none(cls, path: Path) -> "Manifest | None":
+        """Read a manifest; None if it is missing or damaged."""
+        try:
+            return cls.read(path)
+        except UserError:
+            return None
+
+    def is_current(self, inputs: object, format: int) -> bool:
+        """True if the files were made from `inputs` in this `format`."""
+        return self.format == format and self.inputs == json.loads(json.dumps(inputs))
+
+    def damaged(
+        self, folder: Path, names: Iterable[str] | None = None, digest: Callable[[Path], str] = digest
+    ) -> dict[str, str]:
+        """Check the files `names`, or all, against the manifest: the problem of each that differs, by its name."""
+        problems = {name: self._problem(folder, name, digest) for name in (self.files if names is None else names)}
+        return {name: problem for name, problem in problems.items() if problem}
+
+    def _problem(self, folder: Path, name: str, digest: Callable[[Path], str]) -> str:
+        path, expected = folder / name, self.files[name]
+        if not path.is_file():
+            return "it is missing"
+        size = path.stat().st_size
+        if size != expected["bytes"]:
+            return f"it has {size} of {expected['bytes']} bytes"
+        return "" if digest(path) == expected["sha256"] else "its content changed (sha256 differs)"

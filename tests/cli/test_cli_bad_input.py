@@ -148,7 +148,7 @@ def test_a_place_that_cannot_be_written(
     monkeypatch.setattr(Path, "mkdir", forbidden)
     said = refused("train", recipe, *SHORT, "--folder", tmp_path / "run")
     assert f"{tmp_path / 'run'} cannot be written: Permission denied" in said
-    assert "choose a folder you may write to" in said
+    assert "choose a folder with write permission" in said
 
 
 def test_a_full_disk_while_a_page_is_written(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

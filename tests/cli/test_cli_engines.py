@@ -13,7 +13,7 @@ from regard.decoding import Ensemble, Symbols
 from regard.engines.ctranslate2 import to_ctranslate2
 from regard.engines.prepared import Prepared
 from regard.engines.searching import Searching
-from regard.files import write_json
+from regard.files import Manifest
 from regard.models import Transformer
 from regard.run import Translator
 
@@ -82,16 +82,17 @@ def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, mon
     assert conversions() == 1
     assert made == [copied / EXPORT]
     assert sorted(path.name for path in (copied / EXPORT).iterdir()) == [
-        "config.json", "model.bin", "seal.json", "shared_vocabulary.json",
+        "config.json", "manifest.json", "model.bin", "shared_vocabulary.json",
     ]  # fmt: skip
     assert conversions() == 0
     content = bytearray((copied / EXPORT / "model.bin").read_bytes())
     content[len(content) // 2] ^= 1
     (copied / EXPORT / "model.bin").write_bytes(content)
     assert conversions() == 1, "a file that is damaged"
-    (copied / EXPORT / "seal.json").write_text("{", encoding="utf-8")
-    assert conversions() == 1, "a seal that is damaged"
-    write_json(copied / EXPORT / "seal.json", {"format": 1, "weights": "others", "sha256": {}})
+    manifest = copied / EXPORT / "manifest.json"
+    manifest.write_text("{", encoding="utf-8")
+    assert conversions() == 1, "a damaged manifest"
+    Manifest(2, {"weights": "others"}).write(manifest)
     assert conversions() == 1, "other weights"
     assert conversions() == 0
 

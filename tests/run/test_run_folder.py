@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.files import LOCK, held
+from regard.files import LOCK, locked
 from regard.recipe import TranslationRecipe
 from regard.run import Run, Translator, evaluate, train
 from regard.training import Logs
@@ -89,7 +89,7 @@ def test_a_run_that_was_never_trained_can_begin_anew_with_another_model(tmp_path
 
 
 def hold(folder: Path, link: Connection) -> None:
-    with held(folder):
+    with locked(folder):
         link.send("held")
         link.recv()
 
@@ -111,7 +111,7 @@ def test_a_second_training_is_refused_but_using_the_run_is_not(
     copied: Path, holder: multiprocessing.process.BaseProcess
 ) -> None:
     recipe = Run.open(copied).recipe
-    with pytest.raises(UserError, match="another process is training in"):
+    with pytest.raises(UserError, match="another process is working in"):
         train(recipe, copied, resume=True, say=silent, log=Logs())
     assert isinstance(Translator.load(copied, device="cpu").translate("ab"), str)
 

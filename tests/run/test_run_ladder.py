@@ -9,7 +9,7 @@ import pytest
 from regard.data import builtin
 from regard.data.builtin import Part
 from regard.errors import UserError
-from regard.files import held, read_json
+from regard.files import locked, read_json
 from regard.run import Run, ladder
 from regard.run.judging import Measuring
 from regard.run.ladder import RESULT, Interrupted, Ladder, climb, open_ladder
@@ -156,7 +156,7 @@ def test_a_rung_that_fails_stops_nobody(tmp_path: Path) -> None:
 
 def test_a_rung_that_another_process_climbs_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "train", None)
-    with held(tmp_path / "bahdanau-seed1"):
+    with locked(tmp_path / "bahdanau-seed1"):
         failures = climb(small(tmp_path), find_rungs(["bahdanau"]), [1], quiet)
     assert "another process" in failures[0].reason
 

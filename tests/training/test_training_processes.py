@@ -38,7 +38,7 @@ def kill_after(folder: Path, step: int, *overrides: str) -> None:
 def test_killed_and_resumed_to_the_bit(tmp_path: Path) -> None:
     values = {"max_steps": 120, "log_every": 1, "validate_every": 10, "ema": 0.9}
     kill_after(tmp_path / "killed", random.Random(11).randrange(20, 60), *(f"{k}={v}" for k, v in values.items()))
-    good, _ = Checkpoints(tmp_path / "killed" / "checkpoints").newest_good()
+    good, _ = Checkpoints(tmp_path / "killed" / "checkpoints").newest_undamaged()
     assert good is not None
     settings = toy_settings(**values)
     assert toy_run(tmp_path / "killed", settings).step == toy_run(tmp_path / "whole", settings).step == 120

@@ -45,12 +45,12 @@ def align(
       regard align runs/de --layer 5 --output test.align --by pieces
     """
     from regard.data.corpora import read_pairs
-    from regard.files import refuse_unwritable
+    from regard.files import require_writable
     from regard.run.alignment import gold_of, study
 
     one_of("--by", by, ("words", "pieces"))
     if output is not None:
-        refuse_unwritable(output)
+        require_writable(output)
     translator = model.load(run)
     _, corpora, root = text.corpora(translator.run)
     pairs = ((src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, root))

@@ -83,7 +83,7 @@ def demo(
 
 def make_room(folder: Path, name: str) -> None:
     """Remove an earlier demo; whatever else stands there stays."""
-    from regard.files import held
+    from regard.files import locked
     from regard.run import Run
 
     if not (folder / "recipe.toml").exists():
@@ -91,7 +91,7 @@ def make_room(folder: Path, name: str) -> None:
     there = Run.open(folder).recipe.name
     if there != name:
         raise UserError(f"{folder} holds another run, {there}", "choose another folder with --folder FOLDER")
-    with held(folder):
+    with locked(folder):
         shutil.rmtree(folder)
 
 

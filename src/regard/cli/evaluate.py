@@ -113,7 +113,7 @@ def evaluate_translation(
     as_json: bool,
 ) -> None:
     """Translate, score, and compare or draw if that is asked for."""
-    from regard.files import refuse_unwritable
+    from regard.files import require_writable
     from regard.run.translation import open_translation
     from regard.viz import write_report
 
@@ -125,7 +125,7 @@ def evaluate_translation(
     # Named after all that was chosen here, so that one search does not overwrite what another found.
     title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in changes.items())])
     path = output or translator.run.folder / "evaluations" / f"{title}.json"
-    refuse_unwritable(path)
+    require_writable(path)
     found = measure(translator, corpora, root, model.checkpoint, tokenize, changes)
     found.save(path)
     values = {"file": str(path), **brief(found)}

@@ -28,7 +28,7 @@ def evaluate_examples(
     as_json: bool,
 ) -> None:
     """Score the run's test examples, or another file of them, and compare with another run if that is asked for."""
-    from regard.files import refuse_unwritable, write_json
+    from regard.files import require_writable, write_json
     from regard.run import Predictor
 
     weights = {name: model[name] for name in ("checkpoint", "device", "precision")}
@@ -36,7 +36,7 @@ def evaluate_examples(
     other = None if against is None else rival(against, predictor, weights)
     name, data = examples_of(run, on, file)
     path = output or run.folder / "evaluations" / f"{name}-{predictor.checkpoint}.json"
-    refuse_unwritable(path)
+    require_writable(path)
     found = measure(predictor, data, name)
     write_json(path, found.to_json())
     values: dict[str, Any] = {"file": str(path), **brief(found)}

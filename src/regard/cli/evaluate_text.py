@@ -16,13 +16,13 @@ def evaluate_text(
     run: "LanguageRun", on: str, file: str | None, model: dict[str, Any], output: Path | None, as_json: bool
 ) -> None:
     """Score the run's test text, or another one, by token, word and character."""
-    from regard.files import refuse_unwritable, write_json
+    from regard.files import require_writable, write_json
     from regard.run import Writer
 
     writer = Writer(run, **{name: model[name] for name in ("checkpoint", "device", "precision")})
     name, texts, root = texts_of(run, on, file)
     path = output or run.folder / "evaluations" / f"{name}-{writer.checkpoint}.json"
-    refuse_unwritable(path)
+    require_writable(path)
     say(f"reading {', '.join(map(str, texts))} with {run.folder} ({writer.checkpoint})")
     found = writer.evaluate(texts, root)
     write_json(path, found.to_json())

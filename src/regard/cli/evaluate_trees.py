@@ -25,7 +25,7 @@ def evaluate_trees(
 ) -> None:
     """Parse a treebank and compare; the trees are kept beside the scores."""
     from regard.data.treebanks import is_treebank
-    from regard.files import refuse_unwritable, write_json
+    from regard.files import require_writable, write_json
     from regard.run import Parser
 
     name, corpora, root = data
@@ -35,7 +35,7 @@ def evaluate_trees(
     parser = Parser([run], **asdict(model))
     title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in changes.items())])
     path = output or run.folder / "evaluations" / f"{title}.json"
-    refuse_unwritable(path)
+    require_writable(path)
     say(f"parsing {', '.join(map(str, corpora))} with {run.folder} ({model.checkpoint})")
     with Ticker("parsed:") as ticker:
         found = parser.evaluate(corpora, root, ticker, **changes)

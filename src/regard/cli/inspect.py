@@ -50,11 +50,11 @@ def inspect(
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
       regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
     """
-    from regard.files import refuse_unwritable
+    from regard.files import require_writable
     from regard.run import PretrainingRun, Run, UnderstandingRun
 
     if svg is not None:
-        refuse_unwritable(svg)
+        require_writable(svg)
     if isinstance(opened := Run.open(run), UnderstandingRun | PretrainingRun):
         if target is not None or search.changes():
             raise UserError("--target and the options of a search are for translators", "leave them out")

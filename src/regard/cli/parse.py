@@ -57,14 +57,14 @@ def parse(
       regard parse runs/gum "Time flies like an arrow ." --svg arrow.svg
       regard parse runs/gum -i
     """
-    from regard.files import refuse_unwritable
+    from regard.files import require_writable
     from regard.run import Parser
 
     form = FORMS["json" if as_json else one_of("--format", format_, tuple(FORMS))]
     if sum([bool(sentences), input_ is not None, interactive]) > 1:
         raise UserError("sentences come from one place", "give TEXT, or --input FILE, or -i")
     if svg is not None:
-        refuse_unwritable(svg)
+        require_writable(svg)
     parser = Parser.load(run, **asdict(model))
     typed = interactive or (not sentences and input_ is None and sys.stdin.isatty())
     lines = asked() if typed else iter(sentences) if sentences else lines_of(input_ or STANDARD)

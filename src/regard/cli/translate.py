@@ -112,13 +112,13 @@ def asked(invitation: str = "Type a sentence, then Enter; Ctrl-D ends.") -> Iter
 @contextmanager
 def opened(output: str) -> Iterator[TextIO]:
     """Where translations go: stdout, a device or pipe as it is, or a file that appears when it is whole."""
-    from regard.files import replacing, writing
+    from regard.files import io_errors, replacing
 
     path = Path(output)
     if output == STANDARD:
         yield sys.stdout
     elif path.exists() and not path.is_file():
-        with writing(path), path.open("w", encoding="utf-8", newline="\n") as stream:
+        with io_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
         with replacing(path) as place, place.open("w", encoding="utf-8", newline="\n") as stream:

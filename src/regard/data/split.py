@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from regard.data.corpora import Corpus, Pair, read_lines, read_pairs
 from regard.errors import UserError
-from regard.files import refuse_unwritable, replacing, write_json
+from regard.files import replacing, require_writable, write_json
 
 Hashes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -97,7 +97,7 @@ def split_corpora(
 
     Endings that end in .gz or .xz compress. The folder appears whole or not at all, and none is overwritten.
     """
-    refuse_unwritable(folder)
+    require_writable(folder)
     if any(not ending or ending != Path(ending).name for ending in endings):
         raise UserError(f"the endings are {','.join(endings)}", "write two like en,de: parts of a file's name")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):

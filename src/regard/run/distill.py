@@ -26,11 +26,11 @@ from typing import Any, BinaryIO
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.settings import DataSettings
 from regard.errors import UserError
-from regard.files import digest, held, read_json, replacing, sweep, write_json, writing
+from regard.files import digest, io_errors, locked, read_json, remove_leftovers, replacing, write_json
 from regard.run.folder import Progress
 from regard.run.translator import Translator
 from regard.tasks.translation import one_line
-from regard.training.checkpoint import MODEL, STATE
+from regard.training.checkpoint import weights_sum
 
 LINES = 1024
 """A stretch: lines translated together, and lost at most when it is interrupted."""
@@ -59,8 +59,8 @@ def distill(
         folder / f"{part}.{kind}" for kind in ("src", "tgt", "unfinished", "manifest.json")
     )
     data = translator.run.recipe.data
-    with held(folder):
-        sweep(folder)
+    with locked(folder):
+        remove_leftovers(folder)
         total, src_sum = counted(sources(data, part))
         made_of = {**origin(translator, changes), "part": part, "src": src_sum}
         known = begun(manifest, made_of, (src, tgt))
@@ -72,7 +72,7 @@ def distill(
         write_json(manifest, made_of)
         before = translate(translator, src, unfinished, total, progress, changes)
         write_json(manifest, {**made_of, "tgt": digest(unfinished)})
-        with writing(tgt):
+        with io_errors(tgt):
             unfinished.replace(tgt)
         return Distilled(src, tgt, total, before)
 
@@ -100,7 +100,7 @@ def origin(translator: Translator, changes: dict[str, Any]) -> dict[str, Any]:
     return {
         "runs": [str(run.folder.absolute()) for run in translator.runs],
         "checkpoint": translator.checkpoint,
-        "weights": [read_json(path / STATE)["files"][MODEL]["sha256"] for path in paths],
+        "weights": [weights_sum(path) for path in paths],
         "precision": translator.world.precision,
         "decoding": translator.decoding(**changes).model_dump(),
     }
@@ -125,7 +125,7 @@ def translate(
     translator: Translator, src: Path, unfinished: Path, total: int, progress: Progress | None, changes: dict[str, Any]
 ) -> int:
     """A line for each of `src`, behind those that are there; returned is how many were."""
-    with writing(unfinished), unfinished.open("a+b") as stream, src.open("rb") as lines:
+    with io_errors(unfinished), unfinished.open("a+b") as stream, src.open("rb") as lines:
         before = done = whole_stretches(stream, total)
         remaining = islice(lines, done, None)
         while stretch := [line.removesuffix(b"\n").decode() for line in islice(remaining, LINES)]:

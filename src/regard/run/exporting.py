@@ -31,7 +31,7 @@ from regard.exchange import (
     write_finetuned,
     write_marian,
 )
-from regard.files import refuse_unwritable
+from regard.files import require_writable
 from regard.models import Transformer, TransformerSettings
 from regard.models.bert import Bert, BertPretraining
 from regard.models.bert_settings import BertSettings
@@ -69,7 +69,7 @@ def export_run(
     """Write the model of a run's checkpoint to the new `folder`, and compare the two."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already", "choose another folder with --folder FOLDER")
-    refuse_unwritable(folder)
+    require_writable(folder)
     if to == "ctranslate2":
         return to_other_library(run, folder, checkpoint, quantization)
     if isinstance(run, TranslationRun) and run.recipe.model.kind == "transformer":

@@ -22,7 +22,7 @@ from regard.config import read_toml
 from regard.data.arrays import made_from
 from regard.data.steps import Numbered, StepsAhead
 from regard.errors import UserError
-from regard.files import write_text, writing
+from regard.files import io_errors, write_text
 from regard.kernels import kernels_available
 from regard.recipe import Recipe, build_recipe
 from regard.run.seal import SEAL, refuse_other_model, seal
@@ -74,7 +74,7 @@ class Run(ABC):
     def create(cls, folder: Path, recipe: Recipe) -> Any:
         """Make the folder of the recipe's task. Paths are kept whole, so that the run can be used from anywhere."""
         recipe = with_whole_paths(recipe)
-        with writing(folder):
+        with io_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / RECIPE, recipe.to_toml() + "\n")
         return cls.kinds[recipe.task](folder, recipe)

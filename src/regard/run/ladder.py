@@ -16,7 +16,7 @@ from typing import Any
 
 from regard.config import Table, apply_overrides, read_toml
 from regard.errors import UserError
-from regard.files import held, read_json, write_json, write_text
+from regard.files import locked, read_json, write_json, write_text
 from regard.recipe import Recipe, build_recipe, find_recipe
 from regard.run.folder import RECIPE, STORES, Run, Say, with_whole_paths
 from regard.run.judging import JUDGES, Measuring, training_facts
@@ -170,7 +170,7 @@ def made_of(ladder: Ladder, rung: Rung, seed: int) -> dict[str, str]:
 def climb_one(ladder: Ladder, rung: Rung, seed: int, say: Say) -> dict[str, Any]:
     """Train one rung, or go on with it, and judge it."""
     folder = ladder.run_folder(rung.name, seed)
-    with held(folder):  # somebody else's, if it is refused; the training takes it again
+    with locked(folder):  # somebody else's, if it is refused; the training takes it again
         pass
     if rung.taught_by:
         teach(ladder, rung, seed, say)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import LOCK, held, sweep
+from regard.files import LOCK, locked, remove_leftovers
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import close_world, open_world
@@ -56,8 +56,8 @@ def begin_and_prepare(
     """
     try:
         refuse_strangers(folder)
-        alone.enter_context(held(folder))
-        sweep(folder)
+        alone.enter_context(locked(folder))
+        remove_leftovers(folder)
         begin(recipe, folder, resume or restarted()).prepare(say, progress)
     except UserError as problem:
         return problem

@@ -11,220 +11,200 @@ The folders are the truth: `checkpoints.json` is written from them and can alway
 """
 
 import errno
-import hashlib
-import json
 import os
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
-from regard.files import digest, read_json, replacing, sweep, write_json
+from regard.files import JsonObject, Manifest, remove_leftovers, replacing, write_json
 from regard.training.weights import Tensors
 
 FORMAT = 1
 MODEL, TRAINING, STATE, INDEX = "model.safetensors", "training.safetensors", "state.json", "checkpoints.json"
 AVERAGED = "averaged"
-State = dict[str, Any]
 
 
 class Checkpoints:
-    """The checkpoints of one run; `keep` of the newest stay, and always the best and the last."""
+    """The checkpoints of one run; the `keep` newest stay, and always the best one."""
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
         self.folder = folder
         self.keep = keep
 
-    def save(self, step: int, weights: Tensors, training: Tensors, progress: State) -> Path:
-        """Write the checkpoint of `step` and, once it is safely there, remove those no longer wanted."""
+    def save(self, step: int, weights: Tensors, training: Tensors, progress: JsonObject) -> Path:
+        """Write the checkpoint of `step`, then remove the checkpoints that are no longer kept."""
         path = self.folder / name_of(step)
         write_checkpoint(path, {MODEL: weights, TRAINING: training}, progress)
-        self._tidy()
+        self._remove_old()
         return path
 
     def save_average(self, weights: Tensors, sources: Sequence[Path]) -> Path:
-        """Write the mean of several checkpoints as the checkpoint named averaged."""
+        """Write the average of several checkpoints as the checkpoint "averaged"."""
         path = self.folder / AVERAGED
         write_checkpoint(path, {MODEL: weights}, {"averaged": [source.name for source in sources]})
         return path
 
     def all(self) -> list[Path]:
-        """Every checkpoint of a step, oldest first."""
+        """List the checkpoints of steps, oldest first."""
         return sorted(path for path in self.folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
-    def newest_good(self) -> tuple[Path | None, list[str]]:
-        """The newest checkpoint whose sums are right, and what was wrong with those newer than it."""
-        remarks: list[str] = []
+    def newest_undamaged(self) -> tuple[Path | None, list[str]]:
+        """Find the newest checkpoint with correct checksums, and describe the damage of newer ones."""
+        problems: list[str] = []
         for path in reversed(self.all()):
-            problem = damage(path)
+            problem = find_damage(path)
             if problem is None:
-                return path, remarks
-            remarks.append(problem)
-        return None, remarks
+                return path, problems
+            problems.append(problem)
+        return None, problems
 
     def resolve(self, name: str) -> Path:
-        """The folder of the checkpoint called best, last, averaged or step-00001000; its weights are checked."""
+        """Return the folder of the checkpoint best, last, averaged or step-00001000; check its weights."""
         path = self._find(name)
-        problem = damage(path, only=MODEL)
+        problem = find_damage(path, only=MODEL)
         if problem is not None:
-            others = [
-                other.name for other in reversed(self.all()) if other != path and damage(other, only=MODEL) is None
+            intact = [
+                other.name for other in reversed(self.all()) if other != path and find_damage(other, only=MODEL) is None
             ]
-            raise UserError(problem, f"use {others[0]}, which is whole" if others else "no other checkpoint is whole")
+            remedy = f"use {intact[0]}, which is not damaged" if intact else "no other checkpoint is intact"
+            raise UserError(problem, remedy, code="damaged-file", where=path)
         return path
 
     def set_aside_after(self, step: int) -> None:
-        """Take checkpoints newer than `step`, and what a killed process left half-written, out of the way.
+        """Rename checkpoints newer than `step`, and remove incomplete ones, before training continues from `step`.
 
-        Training goes on from `step`: what it will write under later names must not be mistaken for what was there.
+        A damaged checkpoint must not be mistaken for the one that training will write under the same name.
         """
         for path in self.all():
             if step_of(path) > step:
                 aside = path.with_name(f"damaged-{path.name}")
                 shutil.rmtree(aside, ignore_errors=True)
                 path.rename(aside)
-        sweep(self.folder)
+        remove_leftovers(self.folder)
 
     def _find(self, name: str) -> Path:
-        known = self.all()
-        if name == "last" and known:
-            return known[-1]
-        if name == "best" and known:
-            self._refuse_forgetful(known[-1])
-            return self._best() or known[-1]
+        steps = self.all()
+        if name == "last" and steps:
+            return steps[-1]
+        if name == "best" and steps:
+            self._require_state(steps[-1])
+            return self._best() or steps[-1]
         path = self.folder / name
-        if (name == AVERAGED or path in known) and path.is_dir():
+        if (name == AVERAGED or path in steps) and path.is_dir():
             return path
-        listed = ", ".join(path.name for path in known)
+        names = ", ".join(path.name for path in steps)
         raise UserError(
             f"{self.folder} has no checkpoint {name!r}",
-            f"write best, last or one of {listed}" if known else "train first: no checkpoint has been written yet",
+            f"write best, last or one of {names}" if steps else "train first: no checkpoint has been written yet",
+            code="no-checkpoint",
+            where=self.folder,
         )
 
-    def _refuse_forgetful(self, newest: Path) -> None:
-        """Only the newest checkpoint knows which is the best; an older one would silently name another."""
-        if _state_or_none(newest) is None:
+    def _require_state(self, newest: Path) -> None:
+        """Only the newest state.json says which checkpoint is the best; an older one may name another."""
+        if Manifest.read_or_none(newest / STATE) is None:
             raise UserError(
-                f"{newest / STATE} is damaged, and with it the knowledge which checkpoint is the best",
-                f"choose one yourself: {', '.join(path.name for path in self.all())}",
+                f"{newest / STATE} is damaged; it says which checkpoint is the best",
+                f"choose a checkpoint: {', '.join(path.name for path in self.all())}",
+                code="damaged-file",
+                where=newest / STATE,
             )
 
     def _best(self) -> Path | None:
-        """The best checkpoint as the newest readable one remembers it."""
+        """Return the best checkpoint according to the newest readable state.json."""
         for path in reversed(self.all()):
-            state = _state_or_none(path)
-            if state is not None:
-                best = self.folder / name_of(state["progress"].get("best_step") or 0)
+            manifest = Manifest.read_or_none(path / STATE)
+            if manifest is not None:
+                best = self.folder / name_of(manifest.facts["progress"].get("best_step") or 0)
                 return best if best.is_dir() else None
         return None
 
-    def _tidy(self) -> None:
-        known, best = self.all(), self._best()
-        kept = {*known[-self.keep :], *([best] if best else [])}
-        states = {path.name: _state_or_none(path) for path in known if path in kept}
-        scores = {name: state["progress"].get("score") for name, state in states.items() if state}
-        last = known[-1].name if known else None
+    def _remove_old(self) -> None:
+        steps, best = self.all(), self._best()
+        remaining = [path for path in steps if path in steps[-self.keep :] or path == best]
+        states = {path.name: Manifest.read_or_none(path / STATE) for path in remaining}
+        scores = {name: state.facts["progress"].get("score") for name, state in states.items() if state}
+        last = steps[-1].name if steps else None
         index = {"format": FORMAT, "last": last, "best": best.name if best else None, "scores": scores}
         write_json(self.folder / INDEX, index)
-        for path in known:
-            if path not in kept:
+        for path in steps:
+            if path not in remaining:
                 shutil.rmtree(path)
 
 
 def name_of(step: int) -> str:
-    """The folder name of a step's checkpoint; names sort as their steps do."""
+    """Name the folder of a step's checkpoint; names sort like steps."""
     return f"step-{step:08d}"
 
 
 def step_of(path: Path) -> int:
-    """The step in a checkpoint's folder name."""
+    """Parse the step from the name of a checkpoint's folder."""
     return int(path.name.removeprefix("step-"))
 
 
-def write_checkpoint(path: Path, files: dict[str, Tensors], progress: State) -> None:
-    """Write one checkpoint folder aside, flush it and give it its name; on a full disk nothing has changed."""
-    with replacing(path, folder=True) as place:
+def write_checkpoint(path: Path, files: dict[str, Tensors], progress: JsonObject) -> None:
+    """Write one checkpoint folder atomically; if the disk is full, nothing changes."""
+    with replacing(path, folder=True) as folder:
         for name, tensors in files.items():
-            _save_tensors(place / name, tensors)
-        sums = {name: {"bytes": (place / name).stat().st_size, "sha256": digest(place / name)} for name in files}
-        state = {"format": FORMAT, "torch": torch.__version__, "files": sums, "progress": progress}
-        write_json(place / STATE, {**state, "sha256": _sum(state)})
+            _save_tensors(folder / name, tensors)
+        facts = {"torch": torch.__version__, "progress": progress}
+        Manifest.describe(folder, files, format=FORMAT, facts=facts).write(folder / STATE)
 
 
-def read_progress(path: Path) -> State:
-    """What state.json of a checkpoint says about the progress of its run."""
-    state = read_json(path / STATE)
-    if state["format"] > FORMAT:
+def read_progress(path: Path) -> JsonObject:
+    """Read the training progress from state.json of a checkpoint."""
+    manifest = Manifest.read(path / STATE)
+    if manifest.format > FORMAT:
         raise UserError(
-            f"{path} was written by a newer version (format {state['format']})", "update: pip install -U regard"
+            f"{path} was written by a newer version of regard (format {manifest.format})",
+            "update: pip install -U regard",
+            code="newer-version",
+            where=path,
         )
-    progress: State = state["progress"]
+    progress: JsonObject = manifest.facts["progress"]
     return progress
 
 
+def weights_sum(path: Path) -> str:
+    """Return the sha256 of a checkpoint's weights as state.json states it."""
+    return str(Manifest.read(path / STATE).files[MODEL]["sha256"])
+
+
 def read_weights(path: Path) -> Tensors:
-    """The weights to use of a checkpoint folder."""
+    """Read the weights of a checkpoint."""
     return _load_tensors(path / MODEL)
 
 
 def read_training(path: Path) -> Tensors:
-    """What only training needs of a checkpoint folder."""
+    """Read the tensors of a checkpoint that only training needs."""
     return _load_tensors(path / TRAINING)
 
 
-def damage(path: Path, only: str | None = None) -> str | None:
-    """What is wrong with a checkpoint's files, or with `only` one of them; None when size and sha256 are right."""
+def find_damage(path: Path, only: str | None = None) -> str | None:
+    """Describe the first damaged file of a checkpoint, or the damage of `only` one; None if nothing is damaged."""
     try:
-        state = read_json(path / STATE)
+        manifest = Manifest.read(path / STATE)
     except UserError as error:
         return error.problem
-    if not _is_as_written(state):
-        return f"{path / STATE} is damaged: its content is not what was written (sha256 differs)"
-    for name, expected in state["files"].items():
-        file = path / name
-        if only not in (None, name):
-            continue
-        if not file.is_file():
-            return f"{file} is missing"
-        if file.stat().st_size != expected["bytes"]:
-            return f"{file} is damaged: it has {file.stat().st_size} of {expected['bytes']} bytes"
-        if digest(file) != expected["sha256"]:
-            return f"{file} is damaged: its content is not what was written (sha256 differs)"
+    for name, problem in manifest.damaged(path, None if only is None else [only]).items():
+        return f"{path / name} is damaged: {problem}"
     return None
-
-
-def _is_as_written(state: Any) -> bool:
-    if not isinstance(state, dict):
-        return False
-    return state.get("sha256") == _sum({name: value for name, value in state.items() if name != "sha256"})
-
-
-def _sum(state: State) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _state_or_none(path: Path) -> State | None:
-    try:
-        state = read_json(path / STATE)
-    except UserError:
-        return None
-    return state if _is_as_written(state) else None
 
 
 def _save_tensors(path: Path, tensors: Tensors) -> None:
     try:
-        path.touch()  # with the rights that other files get here; the library's own are for nobody else to read
-        rights = path.stat().st_mode
+        path.touch()  # with the permissions of other new files; safetensors creates files that only the owner can read
+        permissions = path.stat().st_mode
         save_file(tensors, path)
-        path.chmod(rights)
+        path.chmod(permissions)
     except SafetensorError as error:
-        # The library reports what the operating system said only in words: "... (os error 28)".
+        # safetensors gives the error number of the operating system only as text: "... (os error 28)".
         number = re.search(r"os error (\d+)", str(error))
         code = int(number[1]) if number else errno.EIO
         raise OSError(code, os.strerror(code), str(path)) from error
@@ -235,5 +215,8 @@ def _load_tensors(path: Path) -> Tensors:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path} cannot be read: {error}", "use another checkpoint: best, last or an older step"
+            f"{path} cannot be read: {error}",
+            "use another checkpoint: best, last or an older step",
+            code="damaged-file",
+            where=path,
         ) from error

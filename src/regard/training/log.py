@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import write_text, writing
+from regard.files import io_errors, write_text
 from regard.runtime import World
 from regard.training.console import build_console
 from regard.training.records import Log, TrainRecord, ValidationRecord
@@ -93,7 +93,7 @@ class MetricsFile:
         """Every line is on the disk already."""
 
     def _append(self, line: dict[str, Any]) -> None:
-        with writing(self._path):
+        with io_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -89,7 +89,7 @@ class TrainingState:
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:
         """Go on from the newest good checkpoint, if there is one; return what was wrong with newer ones."""
-        path, remarks = checkpoints.newest_good() if self.world.is_main else (None, [])
+        path, remarks = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
         if self.world.is_main:
             if path is None and remarks:
                 raise UserError(f"no checkpoint in {checkpoints.folder} can be used: {remarks[0]}", "start a new run")
