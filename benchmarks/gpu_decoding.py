@@ -25,8 +25,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import Padded
 from regard.data.builtin import pairs
-from regard.decoding import DecodingSettings, Hypothesis, Symbols, decode
-from regard.engines.device import Bench, DeviceEngine
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.device import DeviceEngine, SlotBatch
 from regard.models import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
 
@@ -56,12 +59,12 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor,
 
 
 def readable(
-    model: Transformer, sources: list[list[int]], limits: list[int], settings: DecodingSettings
+    model: Transformer, sources: list[list[int]], max_new_tokens: list[int], settings: DecodingSettings
 ) -> list[list[Hypothesis]]:
     """The search everything is held against."""
     device = model.tgt_embedding.weight.device
     with torch.inference_mode():
-        limit = torch.tensor(limits, device=device)
+        limit = torch.tensor(max_new_tokens, device=device)
         return decode(model, Padded.of(*padded(sources, device)), limit, SYMBOLS, settings)
 
 
@@ -93,14 +96,17 @@ def agreement(device: torch.device, steps: int, sentences: int) -> None:
     begin = time.perf_counter()
     model, sources = learn_dates(device, steps)
     sources = sources[:sentences]
-    limits = [len(source) % 7 + 14 for source in sources]
+    max_new_tokens = [len(source) % 7 + 14 for source in sources]
     print(f"learnt dates in {time.perf_counter() - begin:.0f} s")
     slots = max(1, len(sources) // 4)  # so that slots are used again and again
     for dtype in (torch.float32, torch.bfloat16) if device.type == "cuda" else (torch.float32,):
         model = model.to(dtype)
         for settings in (GREEDY, BEAM, *([MANY] if dtype == torch.float32 else [])):
             engine = DeviceEngine(model, SYMBOLS, slots=slots)
-            ours, theirs = engine.decode(sources, limits, settings), readable(model, sources, limits, settings)
+            ours, theirs = (
+                engine.decode(sources, max_new_tokens, settings),
+                readable(model, sources, max_new_tokens, settings),
+            )
             same = sum(
                 [h.tokens for h in one] == [h.tokens for h in other] for one, other in zip(ours, theirs, strict=True)
             )
@@ -134,9 +140,9 @@ class Ours:
         found = self.engine.decode(sources, [self.shape.output] * len(sources), settings)
         assert all(len(hypotheses[0].tokens) == self.shape.output for hypotheses in found)
 
-    def bench(self) -> Bench:
+    def slot_batch(self) -> SlotBatch:
         """The bench used last."""
-        return next(reversed(self.engine.benches.values()))
+        return next(reversed(self.engine.slot_batches.values()))
 
 
 class Marian:
@@ -211,15 +217,15 @@ def profile(ours: Ours, batch: int, width: int) -> None:
 
     shape, steps = ours.shape, 8
     ours.decode([[*range(3, shape.source + 2), EOS]] * batch, width)
-    bench = ours.bench()
+    slot_batch = ours.slot_batch()
     with torch.inference_mode():
         everyone = list(range(batch))
-        bench.admit(everyone, [[*range(3, shape.source + 2), EOS]] * batch, [shape.output] * batch)
+        slot_batch.prefill(everyone, [[*range(3, shape.source + 2), EOS]] * batch, [shape.output] * batch)
         for _ in range(shape.output // 2):
-            bench.play.launch().look()
+            slot_batch.play.launch().look()
         with watch(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
             for _ in range(steps):
-                bench.play.launch().look()
+                slot_batch.play.launch().look()
     events = [event for event in seen.key_averages() if str(event.device_type).endswith("CUDA")]
     total, kernels = (sum(getattr(event, name) for event in events) for name in ("self_device_time_total", "count"))
     print(f"\none step of {batch} x {width} in the middle: {total / steps:.0f} us busy, {kernels / steps:.0f} kernels")

@@ -26,7 +26,7 @@ from benchmarks.pictures_reading import Reading
 from regard.attention import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
-from regard.engines.mask_predict import canvas, least_likely, surest
+from regard.engines.mask_predict import argmax_words, least_likely, masked_target
 from regard.files import read_json, write_text
 from regard.metrics.alignment import pooled
 from regard.recipe import build_recipe
@@ -110,7 +110,7 @@ class Studio:
             memory, length = model.encode(src)
             counts = model.predict_length(length).argmax(dim=1)
             nothing = Padded.of(torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.long))
-            words, free = canvas(nothing, counts, SYMBOLS)
+            words, free = masked_target(nothing, counts, SYMBOLS)
             masked, log_p = free, torch.zeros(words.shape)
             panels = []
             for t in range(total):
@@ -118,7 +118,7 @@ class Studio:
                     masked = least_likely(log_p, free, counts[:, None] * (total - t) // total)
                 asked = words.masked_fill(masked, SYMBOLS.bos)
                 logits = model.predict(Tokens(asked, Padded(counts + 1, words.size(1))), memory, src)
-                best, likeliest = surest(logits, SYMBOLS)
+                best, likeliest = argmax_words(logits, SYMBOLS)
                 words, log_p = torch.where(masked, likeliest, words), torch.where(masked, best, log_p)
                 pieces = vocabulary.pieces(words[0, :-1].tolist())
                 shown = torch.stack([masked[0, :-1].double(), log_p[0, :-1].exp().double()])

@@ -12,7 +12,9 @@ from torch import Tensor
 import regard
 from regard.attention import Padded
 from regard.data.collate import Batch
-from regard.decoding import DecodingSettings, Symbols, decode
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
 from regard.losses import projected_cross_entropy
 from regard.models import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD
@@ -65,8 +67,8 @@ class Readable:
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
         if self.model.training:
             self.model.eval()
-        limits = torch.full((len(src),), OUTPUT)
-        found = decode(self.stepper, Padded.of(src, lengths), limits, SYMBOLS, settings_of(width))
+        max_new_tokens = torch.full((len(src),), OUTPUT)
+        found = decode(self.stepper, Padded.of(src, lengths), max_new_tokens, SYMBOLS, settings_of(width))
         return [len(best.tokens) for best, *_ in found]
 
 
@@ -74,10 +76,10 @@ class Prepared(Readable):
     """The same searches over a model whose weights were laid out for decoding."""
 
     def __init__(self, shape: Shape) -> None:
-        from regard.engines.prepared import Prepared
+        from regard.engines.fused import FusedTransformer
 
         super().__init__(shape)
-        self.stepper = Prepared(self.model.eval())
+        self.stepper = FusedTransformer(self.model.eval())
 
 
 class Quantised:
@@ -87,11 +89,12 @@ class Quantised:
     model = None
 
     def __init__(self, shape: Shape) -> None:
-        from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
+        from regard.engines.ctranslate2 import CTranslate2Engine
+        from regard.engines.ctranslate2_model import write_ctranslate2
 
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"
-            to_ctranslate2(translator(shape).eval(), SYMBOLS, folder)
+            write_ctranslate2(translator(shape).eval(), SYMBOLS, folder)
             self.engine = CTranslate2Engine(folder, SYMBOLS, workers=shape.threads)
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:

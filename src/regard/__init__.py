@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.attention import Glance, MultiHeadAttention, attend
     from regard.config import Settings
-    from regard.decoding import DecodingSettings, Hypothesis, beam_search, greedy_search, sample
+    from regard.decoding.beam import beam_search
+    from regard.decoding.greedy import greedy_search
+    from regard.decoding.hypothesis import Hypothesis
+    from regard.decoding.sampling import sample
+    from regard.decoding.settings import DecodingSettings
     from regard.errors import UserError
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
     from regard.models import (

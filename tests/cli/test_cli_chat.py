@@ -8,7 +8,8 @@ import pytest
 import torch
 from tests.cli.command import refused, regard
 
-from regard.decoding import DecodingSettings, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
 from regard.run import Translator
 from regard.run.chat import DRAWS, SILENCE, Conversation, attempts, draw_seed
 
@@ -129,7 +130,7 @@ class Mute:
         self.silent, self.word = silent, word
 
     def decode(
-        self, sources: object, limits: object, settings: DecodingSettings, **_: object
+        self, sources: object, max_new_tokens: object, settings: DecodingSettings, **_: object
     ) -> list[list[Hypothesis]]:
         self.asked.append(settings)
         tokens = [] if len(self.asked) <= self.silent else [self.word]

@@ -9,10 +9,11 @@ import pytest
 import torch
 from tests.cli.command import refused, regard, sentences, translated
 
-from regard.decoding import Ensemble, Symbols
-from regard.engines.ctranslate2 import to_ctranslate2
-from regard.engines.prepared import Prepared
-from regard.engines.searching import Searching
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.stepper import Symbols
+from regard.engines.ctranslate2_model import write_ctranslate2
+from regard.engines.fused import FusedTransformer
+from regard.engines.stepper_engine import StepperEngine
 from regard.files import Manifest
 from regard.models import Transformer
 from regard.run import Translator
@@ -47,13 +48,13 @@ def test_their_scores_are_the_same(copied: Path) -> None:
 def test_torch_prepares_a_model_on_the_cpu_and_readable_does_not(trained: Path) -> None:
     def stepper(*runs: Path, **options: Any) -> Any:
         engine = Translator.load(*runs, device="cpu", **options).engine
-        assert isinstance(engine, Searching)
+        assert isinstance(engine, StepperEngine)
         return engine.stepper
 
-    assert isinstance(stepper(trained), Prepared)
+    assert isinstance(stepper(trained), FusedTransformer)
     assert isinstance(stepper(trained, engine="readable"), Transformer)
     several = stepper(trained, trained)
-    assert isinstance(several, Ensemble) and all(isinstance(each, Prepared) for each in several.steppers)
+    assert isinstance(several, Ensemble) and all(isinstance(each, FusedTransformer) for each in several.steppers)
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "auto"}])
@@ -69,9 +70,9 @@ def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, mon
 
     def counted(model: Transformer, symbols: Symbols, folder: Path, quantization: str) -> None:
         made.append(folder)
-        to_ctranslate2(model, symbols, folder, quantization)
+        write_ctranslate2(model, symbols, folder, quantization)
 
-    monkeypatch.setattr("regard.run.exports.to_ctranslate2", counted)
+    monkeypatch.setattr("regard.run.exports.write_ctranslate2", counted)
 
     def conversions() -> int:
         before = len(made)

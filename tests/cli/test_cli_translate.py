@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import refused, regard, sentences, translated
 
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.run.translator import searching
 
 LINES = sentences()[:3]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding import Symbols
+from regard.decoding.stepper import Symbols
 
 SYMBOLS = Symbols(bos=0, eos=1, pad=2)
 

@@ -7,7 +7,8 @@ import torch
 from pydantic import ValidationError
 from tests.decoding.mock_stepper import SYMBOLS, MockStepper
 
-from regard.decoding import DecodingSettings, decode
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.run.translator import searching
 

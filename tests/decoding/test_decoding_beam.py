@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper, all_texts
 from torch import Tensor
 
-from regard.decoding import DecodingSettings, Hypothesis, Rules, Stepper, beam_search, decode, greedy_search
+from regard.decoding.beam import beam_search
+from regard.decoding.constraints import Rules
+from regard.decoding.greedy import greedy_search
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Stepper
 from regard.errors import UserError
 
 NUMBERS = settings(deadline=None, max_examples=30, derandomize=True, database=None)
@@ -70,10 +76,12 @@ def test_a_beam_that_holds_every_text_is_exhaustive_search(alpha: float) -> None
 )
 def test_stopping_early_never_changes_the_answer(seed: int, width: int, alpha: float, eos_bonus: float) -> None:
     model = MockStepper(vocabulary=7, seed=seed, eos_bonus=eos_bonus)
-    limits = [6, 1, 4]
+    max_new_tokens = [6, 1, 4]
     for nbest in {1, width}:
-        found = beam_search(model, [0, 1, 2], torch.tensor(limits), Rules(SYMBOLS, alpha), width=width, nbest=nbest)
-        for sentence, limit in enumerate(limits):
+        found = beam_search(
+            model, [0, 1, 2], torch.tensor(max_new_tokens), Rules(SYMBOLS, alpha), width=width, nbest=nbest
+        )
+        for sentence, limit in enumerate(max_new_tokens):
             expected = plain_beam(model, sentence, limit, alpha, width)[:nbest]
             assert [hypothesis.tokens for hypothesis in found[sentence]] == [tokens for _, tokens in expected]
             assert [h.score for h in found[sentence]] == pytest.approx([score for score, _ in expected], abs=1e-4)
@@ -82,18 +90,20 @@ def test_stopping_early_never_changes_the_answer(seed: int, width: int, alpha: f
 @NUMBERS
 @given(seed=st.integers(0, 10_000))
 def test_a_beam_of_one_without_length_penalty_is_greedy(seed: int) -> None:
-    model, rules, limits = MockStepper(8, seed), Rules(SYMBOLS, alpha=0.0), torch.tensor([9, 5, 1])
-    assert beam_search(model, [0, 1, 2], limits, rules, width=1) == greedy_search(model, [0, 1, 2], limits, rules)
+    model, rules, max_new_tokens = MockStepper(8, seed), Rules(SYMBOLS, alpha=0.0), torch.tensor([9, 5, 1])
+    assert beam_search(model, [0, 1, 2], max_new_tokens, rules, width=1) == greedy_search(
+        model, [0, 1, 2], max_new_tokens, rules
+    )
 
 
 @NUMBERS
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(5)))
 def test_a_sentence_gets_the_same_answer_in_any_batch(seed: int, order: list[int]) -> None:
     model, rules = MockStepper(9, seed), Rules(SYMBOLS)
-    limits = torch.tensor([3, 12, 7, 1, 5])
-    together = beam_search(model, order, limits[order], rules, width=3, nbest=3)
+    max_new_tokens = torch.tensor([3, 12, 7, 1, 5])
+    together = beam_search(model, order, max_new_tokens[order], rules, width=3, nbest=3)
     for place, sentence in enumerate(order):
-        alone = beam_search(model, [sentence], limits[sentence : sentence + 1], rules, width=3, nbest=3)[0]
+        alone = beam_search(model, [sentence], max_new_tokens[sentence : sentence + 1], rules, width=3, nbest=3)[0]
         assert together[place] == alone
 
 
@@ -115,10 +125,10 @@ def test_nbest_is_sorted_distinct_and_honest_about_its_numbers(seed: int, alpha:
 
 
 def test_the_best_of_a_longer_nbest_is_the_best() -> None:
-    model, limits = MockStepper(9), torch.tensor([10, 10])
-    many = beam_search(model, [0, 1], limits, Rules(SYMBOLS), width=5, nbest=5)
+    model, max_new_tokens = MockStepper(9), torch.tensor([10, 10])
+    many = beam_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), width=5, nbest=5)
     for nbest in (1, 2, 4):
-        fewer = beam_search(model, [0, 1], limits, Rules(SYMBOLS), width=5, nbest=nbest)
+        fewer = beam_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), width=5, nbest=nbest)
         assert fewer == [found[:nbest] for found in many]
 
 
@@ -137,16 +147,16 @@ def test_a_text_that_meets_its_limit_is_cut_and_says_so() -> None:
 
 
 def test_forced_prefixes_of_different_lengths() -> None:
-    model, limits = MockStepper(9), torch.tensor([5, 5, 5])
+    model, max_new_tokens = MockStepper(9), torch.tensor([5, 5, 5])
     prefixes = [[4, 7, 3], [], [8]]
-    found = beam_search(model, [0, 1, 2], limits, Rules(SYMBOLS), width=3, nbest=3, prefixes=prefixes)
+    found = beam_search(model, [0, 1, 2], max_new_tokens, Rules(SYMBOLS), width=3, nbest=3, prefixes=prefixes)
     for sentence, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
         for hypothesis in hypotheses:
             assert hypothesis.tokens[: len(prefix)] == prefix
             assert len(hypothesis.tokens) <= len(prefix) + 5
             text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
             assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
-    assert found[1] == beam_search(model, [1], limits[:1], Rules(SYMBOLS), width=3, nbest=3)[0]
+    assert found[1] == beam_search(model, [1], max_new_tokens[:1], Rules(SYMBOLS), width=3, nbest=3)[0]
 
 
 def test_a_search_after_a_prefix_is_exhaustive_over_what_can_follow() -> None:

@@ -8,20 +8,14 @@ from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 from torch import Tensor
 
 from regard.config import build
-from regard.decoding import (
-    DecodingSettings,
-    Hypothesis,
-    LoopGuard,
-    NoRepeat,
-    Rules,
-    Sampler,
-    Symbols,
-    beam_search,
-    decode,
-    greedy_search,
-    sample,
-)
-from regard.decoding.search import rules_of
+from regard.decoding.beam import beam_search
+from regard.decoding.constraints import LoopGuard, NoRepeat, Rules
+from regard.decoding.greedy import greedy_search
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.sampling import Sampler, sample
+from regard.decoding.search import build_rules, decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
 from regard.errors import UserError
 
 NUMBERS = settings(deadline=None, max_examples=40, derandomize=True, database=None)
@@ -46,12 +40,12 @@ def test_no_repeat_forbids_exactly_what_would_complete_an_old_ngram(history: lis
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_search_repeats_an_ngram(size: int) -> None:
-    model, limits = MockStepper(7, eos_bonus=-4.0), torch.tensor([25, 9])
+    model, max_new_tokens = MockStepper(7, eos_bonus=-4.0), torch.tensor([25, 9])
     rules = Rules(SYMBOLS, constraints=(NoRepeat(size),))
     for found in (
-        greedy_search(model, [0, 1], limits, rules),
-        beam_search(model, [0, 1], limits, rules, width=4, nbest=4),
-        sample(model, [0, 1], limits, rules, sampler=Sampler(), samples=4),
+        greedy_search(model, [0, 1], max_new_tokens, rules),
+        beam_search(model, [0, 1], max_new_tokens, rules, width=4, nbest=4),
+        sample(model, [0, 1], max_new_tokens, rules, sampler=Sampler(), samples=4),
     ):
         for hypothesis in (hypothesis for hypotheses in found for hypothesis in hypotheses):
             assert len(set(ngrams(hypothesis.tokens, size))) == len(ngrams(hypothesis.tokens, size))
@@ -109,18 +103,18 @@ class Cycle:
 
 
 def test_a_loop_is_cut_and_marked() -> None:
-    limits = torch.tensor([60, 20])
+    max_new_tokens = torch.tensor([60, 20])
     for found in (
-        greedy_search(Cycle(), [0, 1], limits, Rules(SYMBOLS)),
-        sample(Cycle(), [0, 1], limits, Rules(SYMBOLS), sampler=Sampler()),
-        beam_search(Cycle(), [0, 1], limits, Rules(SYMBOLS), width=1),
+        greedy_search(Cycle(), [0, 1], max_new_tokens, Rules(SYMBOLS)),
+        sample(Cycle(), [0, 1], max_new_tokens, Rules(SYMBOLS), sampler=Sampler()),
+        beam_search(Cycle(), [0, 1], max_new_tokens, Rules(SYMBOLS), width=1),
     ):
         (looped,), (cut,) = found
         assert looped.looped
         assert not looped.finished
         assert looped.tokens == [4, 5] * 12
         assert (cut.looped, cut.finished, len(cut.tokens)) == (False, False, 20)
-    (free,) = greedy_search(Cycle(), [0], limits[:1], Rules(SYMBOLS, loop_guard=None))[0]
+    (free,) = greedy_search(Cycle(), [0], max_new_tokens[:1], Rules(SYMBOLS, loop_guard=None))[0]
     assert (len(free.tokens), free.looped) == (60, False)
 
 
@@ -142,31 +136,31 @@ def test_an_end_that_is_also_padding_or_beginning_can_still_be_written() -> None
 
 
 def test_settings_choose_the_search() -> None:
-    model, source, limits = MockStepper(9), [0, 1, 2], torch.tensor([6, 3, 9])
+    model, source, max_new_tokens = MockStepper(9), [0, 1, 2], torch.tensor([6, 3, 9])
 
     def found(**values: object) -> list[list[Hypothesis]]:
-        return decode(model, source, limits, SYMBOLS, build(DecodingSettings, values, "recipe"))
+        return decode(model, source, max_new_tokens, SYMBOLS, build(DecodingSettings, values, "recipe"))
 
-    rules = rules_of(DecodingSettings(), SYMBOLS)
-    assert found() == beam_search(model, source, limits, rules, width=4)
-    assert found(beam=6, nbest=3) == beam_search(model, source, limits, rules, width=6, nbest=3)
-    assert found(search="greedy") == greedy_search(model, source, limits, rules)
+    rules = build_rules(DecodingSettings(), SYMBOLS)
+    assert found() == beam_search(model, source, max_new_tokens, rules, width=4)
+    assert found(beam=6, nbest=3) == beam_search(model, source, max_new_tokens, rules, width=6, nbest=3)
+    assert found(search="greedy") == greedy_search(model, source, max_new_tokens, rules)
     sampler = Sampler(temperature=0.7, top_k=5, top_p=0.9, seed=8)
     assert found(search="sample", nbest=2, temperature=0.7, top_k=5, top_p=0.9, seed=8) == sample(
-        model, source, limits, rules, sampler=sampler, samples=2
+        model, source, max_new_tokens, rules, sampler=sampler, samples=2
     )
 
 
 def test_settings_become_rules() -> None:
-    rules = rules_of(DecodingSettings(alpha=1, no_repeat_ngram=3, loop_guard=False), SYMBOLS)
+    rules = build_rules(DecodingSettings(alpha=1, no_repeat_ngram=3, loop_guard=False), SYMBOLS)
     assert rules == Rules(SYMBOLS, 1.0, (NoRepeat(3),), None)
-    assert rules_of(DecodingSettings(), SYMBOLS) == Rules(SYMBOLS, 0.6, (), LoopGuard())
+    assert build_rules(DecodingSettings(), SYMBOLS) == Rules(SYMBOLS, 0.6, (), LoopGuard())
 
 
 def test_limits_follow_the_source() -> None:
     lengths = torch.tensor([0, 3, 100])
-    assert DecodingSettings().limits(lengths).tolist() == [50, 53, 150]
-    assert DecodingSettings(max_length=60, extra_length=0).limits(lengths).tolist() == [1, 3, 60]
+    assert DecodingSettings().max_new_tokens(lengths).tolist() == [50, 53, 150]
+    assert DecodingSettings(max_length=60, extra_length=0).max_new_tokens(lengths).tolist() == [1, 3, 60]
 
 
 @pytest.mark.parametrize(

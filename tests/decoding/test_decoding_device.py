@@ -5,7 +5,8 @@ import torch
 from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 from torch import Tensor
 
-from regard.decoding import DecodingSettings, decode
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
 
 
 class Elsewhere:
@@ -30,9 +31,9 @@ class Elsewhere:
     ],
 )
 def test_the_device_does_not_change_the_answer(settings: DecodingSettings) -> None:
-    limits, prefixes = torch.tensor([30, 5, 12]), [[4, 5], [], [7]]
-    here = decode(Elsewhere(), [0, 1, 2], limits, SYMBOLS, settings, prefixes=prefixes)
-    there = decode(Elsewhere(), [0, 1, 2], limits.cuda(), SYMBOLS, settings, prefixes=prefixes)
+    max_new_tokens, prefixes = torch.tensor([30, 5, 12]), [[4, 5], [], [7]]
+    here = decode(Elsewhere(), [0, 1, 2], max_new_tokens, SYMBOLS, settings, prefixes=prefixes)
+    there = decode(Elsewhere(), [0, 1, 2], max_new_tokens.cuda(), SYMBOLS, settings, prefixes=prefixes)
     for one, other in zip(here, there, strict=True):
         assert [hypothesis.tokens for hypothesis in one] == [hypothesis.tokens for hypothesis in other]
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)

@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 from torch import Tensor
 
-from regard.decoding import DecodingSettings, decode
-from regard.decoding.hypothesis import may_leave
+from regard.decoding.hypothesis import should_compact
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
 
 
 def test_an_eighth_leaves_together() -> None:
     def leaves(done: int, of: int) -> bool:
-        return may_leave(torch.arange(of) < done)
+        return should_compact(torch.arange(of) < done)
 
     assert not leaves(0, 3)
     assert leaves(1, 8)
@@ -27,12 +28,12 @@ def test_an_eighth_leaves_together() -> None:
 @given(seed=st.integers(0, 10_000))
 def test_waiting_to_leave_changes_no_answer(search: str, seed: int) -> None:
     model, sentences = MockStepper(9, seed, eos_bonus=0.5), list(range(30))
-    limits = torch.tensor([1 + (7 * sentence) % 13 for sentence in sentences])
+    max_new_tokens = torch.tensor([1 + (7 * sentence) % 13 for sentence in sentences])
     chosen = DecodingSettings.model_validate({"search": search, "nbest": 1 if search == "greedy" else 3})
-    together = decode(model, sentences, limits, SYMBOLS, chosen, numbers=sentences)
+    together = decode(model, sentences, max_new_tokens, SYMBOLS, chosen, sentence_ids=sentences)
     for sentence in sentences:
-        one = limits[sentence : sentence + 1]
-        assert decode(model, [sentence], one, SYMBOLS, chosen, numbers=[sentence])[0] == together[sentence]
+        one = max_new_tokens[sentence : sentence + 1]
+        assert decode(model, [sentence], one, SYMBOLS, chosen, sentence_ids=[sentence])[0] == together[sentence]
 
 
 class Counting:
@@ -52,7 +53,7 @@ class Counting:
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 def test_a_large_batch_thins_in_few_moves(search: str) -> None:
-    counting, limits = Counting(MockStepper(8, eos_bonus=-1e9)), torch.arange(1, 33)
-    decode(counting, list(range(32)), limits, SYMBOLS, DecodingSettings.model_validate({"search": search}))
+    counting, max_new_tokens = Counting(MockStepper(8, eos_bonus=-1e9)), torch.arange(1, 33)
+    decode(counting, list(range(32)), max_new_tokens, SYMBOLS, DecodingSettings.model_validate({"search": search}))
     assert counting.sentences[:9] == [32, 32, 32, 32, 28, 28, 28, 28, 24]
     assert counting.sentences[-1] == 1

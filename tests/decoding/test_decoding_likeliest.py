@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from tests.decoding.mock_stepper import SYMBOLS
 from torch import Tensor
 
-from regard.decoding import NoRepeat, Rules
-from regard.decoding import likeliest as module
+import regard.decoding.topk as module
 from regard.decoding.beam import Candidates
-from regard.decoding.constraints import ForcedPrefix
-from regard.decoding.likeliest import largest, likeliest
+from regard.decoding.constraints import ForcedPrefix, NoRepeat, Rules
+from regard.decoding.topk import top_k, top_k_log_probs
 
 NUMBERS = settings(deadline=None, max_examples=60, derandomize=True, database=None)
 
@@ -24,7 +23,7 @@ def randn(*shape: int, seed: int) -> Tensor:
 @given(seed=st.integers(0, 10_000), size=st.integers(1, 900), count=st.integers(1, 12))
 def test_the_largest_are_those_of_topk(seed: int, size: int, count: int) -> None:
     scores = randn(2, 3, size, seed=seed)
-    values, places = largest(scores, count)
+    values, places = top_k(scores, count)
     expected = scores.topk(min(count, size), dim=-1)
     assert torch.equal(values, expected.values)
     assert torch.equal(places, expected.indices)
@@ -34,7 +33,7 @@ def test_the_largest_are_those_of_topk(seed: int, size: int, count: int) -> None
 @given(seed=st.integers(0, 10_000), size=st.integers(64, 900), levels=st.integers(1, 4))
 def test_among_equals_any_may_be_chosen_but_none_twice(seed: int, size: int, levels: int) -> None:
     scores = torch.randint(levels, (3, size), generator=torch.Generator().manual_seed(seed)).float()
-    values, places = largest(scores, 5)
+    values, places = top_k(scores, 5)
     assert torch.equal(values, scores.topk(5).values)
     assert torch.equal(scores.gather(-1, places), values)
     assert all(len(set(row)) == 5 for row in places.tolist())
@@ -44,16 +43,16 @@ def test_among_equals_any_may_be_chosen_but_none_twice(seed: int, size: int, lev
 def test_what_is_forbidden_or_not_a_number_is_found_too(size: int) -> None:
     scores = torch.full((2, size), -torch.inf)
     scores[0, 7] = 1.0
-    assert largest(scores, 3)[0].tolist() == [[1.0, -torch.inf, -torch.inf], [-torch.inf] * 3]
+    assert top_k(scores, 3)[0].tolist() == [[1.0, -torch.inf, -torch.inf], [-torch.inf] * 3]
     scores[1, 13] = torch.nan
-    assert largest(scores, 3)[0][1, 0].isnan()
+    assert top_k(scores, 3)[0][1, 0].isnan()
 
 
 @pytest.mark.parametrize("block", [1, 1000, 2**17])
 def test_log_probabilities_are_those_of_log_softmax(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", block)
     logits = 30 * randn(3, 4, 500, seed=1)
-    log_probs, tokens = likeliest(logits, 6)
+    log_probs, tokens = top_k_log_probs(logits, 6)
     expected = logits.log_softmax(-1).topk(6)
     torch.testing.assert_close(log_probs, expected.values)
     assert torch.equal(tokens, expected.indices)
@@ -74,7 +73,7 @@ def test_a_beams_candidates_are_the_best_of_all_continuations(
     prefix = ForcedPrefix.of([[3, 3, 3, 3], []] if rule == "prefix" else None, torch.tensor([9, 9]), SYMBOLS)
     logits, live = 3 * randn(2, width, vocabulary, seed=seed), randn(2, width, seed=seed + 1)
 
-    found = Candidates.best(live, *rules.likeliest(logits, history, prefix, 3, 2 * width), 2 * width)
+    found = Candidates.best(live, *rules.top_k_log_probs(logits, history, prefix, 3, 2 * width), 2 * width)
 
     table = (live[:, :, None] + rules.log_probs(logits, history, prefix, 3)).flatten(1)
     best, place = table.topk(min(2 * width, table.size(1)), dim=1)

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 
-from regard.decoding import Ensemble, Rules, Sampler, beam_search, greedy_search, sample
-from regard.decoding.sampling import invert_cdf, keep_top_k, keep_top_p, uniform_numbers
+from regard.decoding.beam import beam_search
+from regard.decoding.constraints import Rules
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.greedy import greedy_search
+from regard.decoding.sampling import Sampler, invert_cdf, keep_top_k, keep_top_p, sample, uniform_samples
 
 NUMBERS = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 
@@ -18,9 +21,9 @@ NUMBERS = settings(deadline=None, max_examples=40, derandomize=True, database=No
 @NUMBERS
 @given(seed=st.integers(0, 10_000), eos_bonus=st.sampled_from([-2.0, 1.0]))
 def test_greedy_is_an_argmax_loop(seed: int, eos_bonus: float) -> None:
-    model, limits = MockStepper(8, seed, eos_bonus), [6, 2, 9]
-    found = greedy_search(model, [0, 1, 2], torch.tensor(limits), Rules(SYMBOLS, alpha=0.6))
-    for sentence, limit in enumerate(limits):
+    model, max_new_tokens = MockStepper(8, seed, eos_bonus), [6, 2, 9]
+    found = greedy_search(model, [0, 1, 2], torch.tensor(max_new_tokens), Rules(SYMBOLS, alpha=0.6))
+    for sentence, limit in enumerate(max_new_tokens):
         text: list[int] = []
         while len(text) < limit and SYMBOLS.eos not in text:
             logits = model.logits(sentence, (SYMBOLS.bos, *text))
@@ -34,10 +37,10 @@ def test_greedy_is_an_argmax_loop(seed: int, eos_bonus: float) -> None:
 
 
 def test_greedy_and_samples_continue_forced_prefixes() -> None:
-    model, limits, prefixes = MockStepper(9), torch.tensor([4, 4]), [[5, 6, 7], [3]]
+    model, max_new_tokens, prefixes = MockStepper(9), torch.tensor([4, 4]), [[5, 6, 7], [3]]
     for found in (
-        greedy_search(model, [0, 1], limits, Rules(SYMBOLS), prefixes=prefixes),
-        sample(model, [0, 1], limits, Rules(SYMBOLS), sampler=Sampler(), samples=3, prefixes=prefixes),
+        greedy_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), prefixes=prefixes),
+        sample(model, [0, 1], max_new_tokens, Rules(SYMBOLS), sampler=Sampler(), samples=3, prefixes=prefixes),
     ):
         for prefix, hypotheses in zip(prefixes, found, strict=True):
             for hypothesis in hypotheses:
@@ -95,13 +98,14 @@ def test_what_stands_after_an_end_does_not_count() -> None:
 
 
 def test_temperature_sharpens_towards_greedy() -> None:
-    model, limits = MockStepper(9), torch.tensor([7, 7])
-    cold = sample(model, [0, 1], limits, Rules(SYMBOLS), sampler=Sampler(temperature=1e-4), samples=3)
-    greedy = greedy_search(model, [0, 1], limits, Rules(SYMBOLS))
+    model, max_new_tokens = MockStepper(9), torch.tensor([7, 7])
+    cold = sample(model, [0, 1], max_new_tokens, Rules(SYMBOLS), sampler=Sampler(temperature=1e-4), samples=3)
+    greedy = greedy_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS))
     for drawn, best in zip(cold, greedy, strict=True):
         assert {tuple(hypothesis.tokens) for hypothesis in drawn} == {tuple(best[0].tokens)}
     assert [
-        hypotheses[0].tokens for hypotheses in sample(model, [0, 1], limits, Rules(SYMBOLS), sampler=Sampler(top_k=1))
+        hypotheses[0].tokens
+        for hypotheses in sample(model, [0, 1], max_new_tokens, Rules(SYMBOLS), sampler=Sampler(top_k=1))
     ] == [hypotheses[0].tokens for hypotheses in greedy]
 
 
@@ -109,20 +113,20 @@ def test_temperature_sharpens_towards_greedy() -> None:
 @given(seed=st.integers(0, 10_000))
 def test_a_sentence_gets_the_same_samples_in_any_batch(seed: int) -> None:
     model, rules, sampler = MockStepper(9, eos_bonus=-1.0), Rules(SYMBOLS), Sampler(top_p=0.95, seed=seed)
-    limits = torch.tensor([3, 12, 7])
-    together = sample(model, [0, 1, 2], limits, rules, sampler=sampler, samples=3, numbers=[10, 11, 12])
+    max_new_tokens = torch.tensor([3, 12, 7])
+    together = sample(model, [0, 1, 2], max_new_tokens, rules, sampler=sampler, samples=3, sentence_ids=[10, 11, 12])
     for place in (2, 0, 1):
-        one = limits[place : place + 1]
-        alone = sample(model, [place], one, rules, sampler=sampler, samples=3, numbers=[10 + place])
+        one = max_new_tokens[place : place + 1]
+        alone = sample(model, [place], one, rules, sampler=sampler, samples=3, sentence_ids=[10 + place])
         assert alone[0] == together[place]
 
 
 def test_seed_and_number_decide_the_draws() -> None:
-    first = uniform_numbers(1, 0, 3, 20)
-    assert torch.equal(first, uniform_numbers(1, 0, 3, 20))
-    assert torch.equal(first, uniform_numbers(1, 0, 3, 50)[:, :20])
-    assert not torch.equal(first, uniform_numbers(2, 0, 3, 20))
-    assert not torch.equal(first, uniform_numbers(1, 1, 3, 20))
+    first = uniform_samples(1, 0, 3, 20)
+    assert torch.equal(first, uniform_samples(1, 0, 3, 20))
+    assert torch.equal(first, uniform_samples(1, 0, 3, 50)[:, :20])
+    assert not torch.equal(first, uniform_samples(2, 0, 3, 20))
+    assert not torch.equal(first, uniform_samples(1, 1, 3, 20))
     assert first.shape == (3, 20)
     assert first.min() >= 0
     assert first.max() < 1
@@ -167,7 +171,7 @@ def test_inverting_the_distribution_never_picks_the_impossible() -> None:
 
 def test_numbers_must_match_the_sentences() -> None:
     with pytest.raises(ValueError, match="1 sentence numbers for 2"):
-        sample(MockStepper(8), [0, 1], torch.tensor([3, 3]), Rules(SYMBOLS), sampler=Sampler(), numbers=[4])
+        sample(MockStepper(8), [0, 1], torch.tensor([3, 3]), Rules(SYMBOLS), sampler=Sampler(), sentence_ids=[4])
     empty = torch.zeros(0, dtype=torch.long)
     assert sample(MockStepper(8), [], empty, Rules(SYMBOLS), sampler=Sampler()) == []
     assert greedy_search(MockStepper(8), [], empty, Rules(SYMBOLS)) == []
@@ -189,9 +193,9 @@ def test_an_ensemble_averages_probabilities() -> None:
 
 
 def test_an_ensemble_of_the_same_model_is_that_model() -> None:
-    model, limits = MockStepper(9), torch.tensor([8, 3])
-    alone = beam_search(model, [0, 1], limits, Rules(SYMBOLS), width=3, nbest=3)
-    twice = beam_search(Ensemble([model, model]), [0, 1], limits, Rules(SYMBOLS), width=3, nbest=3)
+    model, max_new_tokens = MockStepper(9), torch.tensor([8, 3])
+    alone = beam_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), width=3, nbest=3)
+    twice = beam_search(Ensemble([model, model]), [0, 1], max_new_tokens, Rules(SYMBOLS), width=3, nbest=3)
     for one, other in zip(alone, twice, strict=True):
         assert [hypothesis.tokens for hypothesis in one] == [hypothesis.tokens for hypothesis in other]
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)

@@ -7,12 +7,13 @@ import torch
 from tests.interpreted import patch_interpreter
 from torch import Tensor, nn
 
-from regard.decoding import LoopGuard, Rules, Symbols
-from regard.engines.device_decoder import Room
+from regard.decoding.constraints import LoopGuard, Rules
+from regard.decoding.stepper import Symbols
+from regard.engines.device_decoder import SlotShape
+from regard.engines.device_kernels import Kernels, SelfKV, SourceKV, TorchKernels
+from regard.engines.device_kernels_triton import TritonKernels
 from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
-from regard.engines.device_search_triton import BeamKernelSlots, GreedyKernelSlots
-from regard.engines.kernels import Kernels, Memory, Past, TorchKernels
-from regard.engines.kernels_triton import TritonKernels
+from regard.engines.device_search_triton import TritonBeamSlots, TritonGreedySlots
 
 PLAIN: Kernels = TorchKernels()
 FUSED: Kernels = TritonKernels()
@@ -23,7 +24,7 @@ def randn(*shape: int) -> Tensor:
     return torch.randn(shape)
 
 
-def top() -> None:
+def top_k() -> None:
     """Ties and their order, forbidden tokens, minus zero, rows wider and narrower than a program's lanes."""
     for vocabulary, count in ((5, 8), (100, 1), (100, 4), (8300, 2)):
         for logits in (
@@ -33,36 +34,36 @@ def top() -> None:
             torch.tensor([0.0, -0.0]).repeat(3, vocabulary)[:, :vocabulary],
         ):
             for forbidden in ((), (1, 3)):
-                one, other = (k.top(logits.contiguous(), count, forbidden) for k in (PLAIN, FUSED))
+                one, other = (k.top_k(logits.contiguous(), count, forbidden) for k in (PLAIN, FUSED))
                 real = one.logits > -torch.inf
                 torch.testing.assert_close(one.logits, other.logits, rtol=0, atol=0)
                 assert torch.equal(one.tokens[real], other.tokens[real])
-                torch.testing.assert_close(one.mass, other.mass)
+                torch.testing.assert_close(one.log_z, other.log_z)
 
 
-def look_back() -> None:
+def self_attention() -> None:
     """Any family tree, any position, heads that do and do not fill a block, queries that are parts of a wider row."""
     for slots, width, heads, size, positions in ((3, 4, 2, 16, 40), (2, 1, 3, 8, 7), (2, 3, 1, 24, 33)):
         qkv = randn(slots, width, 3 * heads * size)
         q, k, v = (part.unflatten(-1, (heads, size)) for part in qkv.chunk(3, dim=-1))
         keys, values = randn(2, slots, heads, positions, width, size)
-        ancestry = torch.randint(width, (slots, positions, width), dtype=torch.int32)
+        beam_ancestry = torch.randint(width, (slots, positions, width), dtype=torch.int32)
         position = torch.randint(positions, (slots,))
         position[0] = 0
-        ancestry[torch.arange(slots), position] = torch.arange(width, dtype=torch.int32)
-        pasts = [Past(keys.clone(), values.clone(), ancestry, position) for _ in range(2)]
-        one, other = (each.look_back(q, k, v, past) for each, past in zip((PLAIN, FUSED), pasts, strict=True))
+        beam_ancestry[torch.arange(slots), position] = torch.arange(width, dtype=torch.int32)
+        pasts = [SelfKV(keys.clone(), values.clone(), beam_ancestry, position) for _ in range(2)]
+        one, other = (each.self_attention(q, k, v, past) for each, past in zip((PLAIN, FUSED), pasts, strict=True))
         torch.testing.assert_close(one, other)
         for column in range(2):
             assert torch.equal(pasts[0][column], pasts[1][column])
 
 
-def look_across() -> None:
+def cross_attention() -> None:
     for slots, width, heads, size, source in ((3, 4, 2, 16, 40), (2, 1, 3, 8, 7), (2, 3, 1, 24, 33)):
         q = randn(slots, width, heads, size)
         keys, values = randn(2, slots, source, heads, size)
-        memory = Memory(keys, values, torch.randint(1, source + 1, (slots,)))
-        torch.testing.assert_close(PLAIN.look_across(q, memory), FUSED.look_across(q, memory))
+        memory = SourceKV(keys, values, torch.randint(1, source + 1, (slots,)))
+        torch.testing.assert_close(PLAIN.cross_attention(q, memory), FUSED.cross_attention(q, memory))
 
 
 def add_norm() -> None:
@@ -75,13 +76,13 @@ def add_norm() -> None:
             torch.testing.assert_close(one, other)
 
 
-def inherit() -> None:
+def copy_parents() -> None:
     for slots, width, positions in ((3, 4, 70), (2, 3, 5)):
         table = torch.randint(100, (slots, positions, width), dtype=torch.int32)
         parents, position = torch.randint(width, (slots, width)), torch.randint(positions, (slots,))
         other = table.clone()
-        PLAIN.inherit(table, parents, position)
-        FUSED.inherit(other, parents, position)
+        PLAIN.copy_parents(table, parents, position)
+        FUSED.copy_parents(other, parents, position)
         assert torch.equal(table, other)
 
 
@@ -91,9 +92,9 @@ def follow(one: SlotSearch, other: SlotSearch, *, steps: int) -> None:
     for step in range(steps):
         if step % 5 == 0:
             entering = one.done.nonzero()[:, 0]
-            limits = torch.randint(1, 12, (len(entering),))
+            max_new_tokens = torch.randint(1, 12, (len(entering),))
             for search in (one, other):
-                search.admit(entering, limits)
+                search.prefill(entering, max_new_tokens)
         logits = randn(one.tokens.numel(), VOCABULARY) * 2
         logits[:, 2 + step // 5] += 4.0
         parents = [search.advance(logits) for search in (one, other)]
@@ -123,17 +124,17 @@ RULES = [
 
 def greedy() -> None:
     for rules in RULES:
-        room, device = Room(3, 1, 12, 1), torch.device("cpu")
-        follow(GreedySlots(room, rules, PLAIN, device), GreedyKernelSlots(room, rules, PLAIN, device), steps=25)
+        shape, device = SlotShape(3, 1, 12, 1), torch.device("cpu")
+        follow(GreedySlots(shape, rules, PLAIN, device), TritonGreedySlots(shape, rules, PLAIN, device), steps=25)
 
 
 def beam() -> None:
     for rules, (width, nbest) in zip(RULES, ((3, 2), (2, 1)), strict=True):
-        room, device = Room(3, width, 12, 1), torch.device("cpu")
-        follow(*(each(room, rules, PLAIN, device, nbest) for each in (BeamSlots, BeamKernelSlots)), steps=11)
+        shape, device = SlotShape(3, width, 12, 1), torch.device("cpu")
+        follow(*(each(shape, rules, PLAIN, device, nbest) for each in (BeamSlots, TritonBeamSlots)), steps=11)
 
 
-CHECKS = (top, look_back, look_across, add_norm, inherit, greedy, beam)
+CHECKS = (top_k, self_attention, cross_attention, add_norm, copy_parents, greedy, beam)
 
 if __name__ == "__main__":
     patch_interpreter()

@@ -14,9 +14,13 @@ import torch.nn.functional as F
 from regard.attention import Padded
 from regard.data.builtin import pairs
 from regard.data.collate import collate
-from regard.decoding import DecodingSettings, Hypothesis, LoopGuard, Symbols
-from regard.engines.ctranslate2 import CTranslate2Engine, options, shares, to_ctranslate2
-from regard.engines.searching import Searching
+from regard.decoding.constraints import LoopGuard
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.ctranslate2 import CTranslate2Engine, split_batches, translate_options
+from regard.engines.ctranslate2_model import write_ctranslate2
+from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.models import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
@@ -44,11 +48,11 @@ class Dates:
         asked = list(itertools.islice(pairs("dates", "test"), 120))
         self.sources = [[*words.encode(src), EOS] for src, _ in asked]
         self.targets = [words.encode(tgt) for _, tgt in asked]
-        self.limits = [len(source) + 10 for source in self.sources]
-        self.readable = Searching(self.model, SYMBOLS, CPU)
+        self.max_new_tokens = [len(source) + 10 for source in self.sources]
+        self.readable = StepperEngine(self.model, SYMBOLS, CPU)
         self.folders = {name: folder / name for name in ("float32", "int8")}
         for name, place in self.folders.items():
-            to_ctranslate2(self.model, SYMBOLS, place, name)
+            write_ctranslate2(self.model, SYMBOLS, place, name)
 
     def _learn(self, examples: list[tuple[list[int], list[int]]]) -> None:
         optimizer = torch.optim.Adam(self.model.parameters(), lr=4e-3, betas=(0.9, 0.98))
@@ -111,7 +115,7 @@ def test_every_kind_of_transformer_is_converted_exactly(
     norm: str, activation: str, positions: str, tie: str, tmp_path: Path
 ) -> None:
     model = random_model(norm=norm, activation=activation, positions=positions, tie=tie, decoder_layers=3)
-    to_ctranslate2(model, SYMBOLS, tmp_path / "model", "float32")
+    write_ctranslate2(model, SYMBOLS, tmp_path / "model", "float32")
     pool = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
     sources = [[5, 9, 11, 7, EOS], [4, EOS], [8, 8, 30, EOS]]
     targets = [[6, 7, 8], [9, 10, 11, 12, 13], []]
@@ -122,8 +126,8 @@ def test_every_kind_of_transformer_is_converted_exactly(
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM, DecodingSettings(beam=1)], ids=["greedy", "beam 4", "beam 1"])
 def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSettings) -> None:
-    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
-    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
+    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
     assert dates.share_right(ours) > 0.5, "the model has learnt something"
     same = 0
     for source, (a,), (b,) in zip(dates.sources, theirs, ours, strict=True):
@@ -137,8 +141,8 @@ def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSett
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
     settings = DecodingSettings(beam=4, alpha=alpha)
-    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
-    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
+    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
     assert sum(a[0].tokens == b[0].tokens for a, b in zip(theirs, ours, strict=True)) >= 0.97 * len(ours)
     for (hypothesis,) in theirs:
         penalty = ((5 + len(hypothesis.tokens) + 1) / 6) ** alpha
@@ -148,10 +152,12 @@ def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
 @pytest.mark.parametrize("name", ["float32", "int8"])
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, settings: DecodingSettings) -> None:
-    found = dates.engine(name, workers=2).decode(dates.sources, dates.limits, settings)
+    found = dates.engine(name, workers=2).decode(dates.sources, dates.max_new_tokens, settings)
     pool = ctranslate2.Translator(str(dates.folders[name]), compute_type=name, intra_threads=1)
     direct = pool.translate_batch(
-        [names(ids) for ids in dates.sources], max_decoding_length=max(dates.limits), **options(settings)
+        [names(ids) for ids in dates.sources],
+        max_decoding_length=max(dates.max_new_tokens),
+        **translate_options(settings),
     )
     for (best,), result in zip(found, direct, strict=True):
         texts = [[int(token) for token in text[:-1]] for text in result.hypotheses if text[-1] == str(EOS)]
@@ -162,15 +168,16 @@ def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, se
 
 def test_eight_bits_lose_little(dates: Dates) -> None:
     right = {
-        name: dates.share_right(dates.engine(name).decode(dates.sources, dates.limits, BEAM)) for name in dates.folders
+        name: dates.share_right(dates.engine(name).decode(dates.sources, dates.max_new_tokens, BEAM))
+        for name in dates.folders
     }
     assert right["int8"] >= right["float32"] - 0.05, right
 
 
 def test_several_texts_come_best_first(dates: Dates) -> None:
     settings = DecodingSettings(beam=4, nbest=3)
-    theirs = dates.engine().decode(dates.sources, dates.limits, settings)
-    ours = dates.readable.decode(dates.sources, dates.limits, settings)
+    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
+    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
     for a, b in zip(theirs, ours, strict=True):
         scores = [hypothesis.score for hypothesis in a]
         assert len(a) == 3 and scores == sorted(scores, reverse=True)
@@ -182,9 +189,9 @@ def test_several_texts_come_best_first(dates: Dates) -> None:
 def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) -> None:
     wrong_year = dates.targets[1][:2]
     prefixes = [[], wrong_year, [], dates.targets[3][:1], wrong_year + dates.targets[4][:3]] + [[]] * 5
-    sources, limits = dates.sources[:10], dates.limits[:10]
-    theirs = dates.engine().decode(sources, limits, settings, prefixes=prefixes)
-    ours = dates.readable.decode(sources, limits, settings, prefixes=prefixes)
+    sources, max_new_tokens = dates.sources[:10], dates.max_new_tokens[:10]
+    theirs = dates.engine().decode(sources, max_new_tokens, settings, prefixes=prefixes)
+    ours = dates.readable.decode(sources, max_new_tokens, settings, prefixes=prefixes)
     for (a,), (b,), prefix in zip(theirs, ours, prefixes, strict=True):
         assert a.tokens == b.tokens and a.tokens[: len(prefix)] == prefix
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
@@ -192,10 +199,10 @@ def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) 
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSettings) -> None:
-    limits = [1 + number % 8 for number in range(len(dates.sources))]
-    theirs = dates.engine().decode(dates.sources, limits, settings)
-    ours = dates.readable.decode(dates.sources, limits, settings)
-    for (a,), (b,), limit in zip(theirs, ours, limits, strict=True):
+    max_new_tokens = [1 + number % 8 for number in range(len(dates.sources))]
+    theirs = dates.engine().decode(dates.sources, max_new_tokens, settings)
+    ours = dates.readable.decode(dates.sources, max_new_tokens, settings)
+    for (a,), (b,), limit in zip(theirs, ours, max_new_tokens, strict=True):
         assert len(a.tokens) + a.finished <= limit
         if settings.search == "greedy" or a.finished:
             assert a.tokens == b.tokens and a.finished == b.finished
@@ -206,14 +213,14 @@ def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSe
 
 
 @pytest.fixture(scope="module")
-def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[Searching, CTranslate2Engine]:
+def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine, CTranslate2Engine]:
     """A model that has learnt nothing and likes to write symbols that are no text, in both engines."""
     model = random_model(3, tie="none")
     with torch.no_grad():
         model.output.weight[[PAD, BOS]] *= 3
     folder = tmp_path_factory.mktemp("babbling") / "model"
-    to_ctranslate2(model, SYMBOLS, folder, "float32")
-    return Searching(model, SYMBOLS, CPU), CTranslate2Engine(folder, SYMBOLS, "float32", workers=1)
+    write_ctranslate2(model, SYMBOLS, folder, "float32")
+    return StepperEngine(model, SYMBOLS, CPU), CTranslate2Engine(folder, SYMBOLS, "float32", workers=1)
 
 
 SOURCES = [[3 + (7 * number + place) % 37 for place in range(1 + number)] + [EOS] for number in range(12)]
@@ -221,34 +228,37 @@ SOURCES = [[3 + (7 * number + place) % 37 for place in range(1 + number)] + [EOS
 
 @pytest.mark.parametrize("changes", [{}, {"no_repeat_ngram": 2}], ids=["free", "no repetition"])
 def test_what_is_no_text_is_never_written(
-    babbling: tuple[Searching, CTranslate2Engine], changes: dict[str, Any]
+    babbling: tuple[StepperEngine, CTranslate2Engine], changes: dict[str, Any]
 ) -> None:
     settings = DecodingSettings(search="greedy", loop_guard=False, **changes)
-    limits = [30] * len(SOURCES)
-    ours, theirs = (engine.decode(SOURCES, limits, settings) for engine in babbling)
+    max_new_tokens = [30] * len(SOURCES)
+    ours, theirs = (engine.decode(SOURCES, max_new_tokens, settings) for engine in babbling)
     for (a,), (b,) in zip(theirs, ours, strict=True):
         assert a.tokens == b.tokens and a.finished == b.finished
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
         assert not {PAD, BOS, EOS} & set(a.tokens)
 
 
-def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[Searching, CTranslate2Engine]) -> None:
+def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[StepperEngine, CTranslate2Engine]) -> None:
     guarded, free = (DecodingSettings(search="greedy", loop_guard=guard) for guard in (True, False))
-    limits = [60] * len(SOURCES)
-    ours, theirs = babbling[0].decode(SOURCES, limits, free), babbling[1].decode(SOURCES, limits, guarded)
+    max_new_tokens = [60] * len(SOURCES)
+    ours, theirs = (
+        babbling[0].decode(SOURCES, max_new_tokens, free),
+        babbling[1].decode(SOURCES, max_new_tokens, guarded),
+    )
     loops = [bool(LoopGuard()(torch.tensor([[found.tokens]]))) for (found,) in ours]
     assert {True, False} == set(loops), "such a model loops, and not always"
     assert [found.looped for (found,) in theirs] == loops
-    assert not any(found.looped for (found,) in babbling[1].decode(SOURCES, limits, free))
+    assert not any(found.looped for (found,) in babbling[1].decode(SOURCES, max_new_tokens, free))
 
 
 def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates) -> None:
     engine = dates.engine(workers=2)
-    sources, limits = dates.sources[:20], dates.limits[:20]
+    sources, max_new_tokens = dates.sources[:20], dates.max_new_tokens[:20]
 
     def drawn(seed: int, **changes: Any) -> list[list[Hypothesis]]:
         settings = DecodingSettings(search="sample", seed=seed, **changes)
-        return engine.decode(sources, limits, settings, numbers=range(20))
+        return engine.decode(sources, max_new_tokens, settings, sentence_ids=range(20))
 
     first = drawn(1, nbest=2, temperature=2.0)
     assert first == drawn(1, nbest=2, temperature=2.0)
@@ -259,14 +269,14 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
             expected = likelihood(dates.model, source, found.tokens)[: len(found.tokens) + found.finished]
             assert found.log_prob == pytest.approx(sum(expected), abs=1e-2)
     assert drawn(1, top_k=10**6) == drawn(1), "as many as there are is all of them"
-    likeliest = [[answer[0].tokens] for answer in dates.readable.decode(sources, limits, GREEDY)]
+    likeliest = [[answer[0].tokens] for answer in dates.readable.decode(sources, max_new_tokens, GREEDY)]
     assert [[each.tokens for each in answer] for answer in drawn(1, top_k=1, nbest=3)] == likeliest
 
 
 def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     model = random_model()
     before = {name: weights.clone() for name, weights in model.state_dict().items()}
-    to_ctranslate2(model, SYMBOLS, tmp_path / "model", "int8")
+    write_ctranslate2(model, SYMBOLS, tmp_path / "model", "int8")
     for name, weights in model.state_dict().items():
         torch.testing.assert_close(weights, before[name], rtol=0, atol=0)
 
@@ -276,7 +286,7 @@ def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [50, 1000])
 def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, workers: int, most: int) -> None:
     lengths = [1 + number * 17 % 30 for number in range(count)]
-    found = shares(lengths, 200, most, workers)
+    found = split_batches(lengths, 200, most, workers)
     assert sorted(index for share in found for index in share) == list(range(count))
     assert len(found) >= min(workers, count)
     for share in found:
@@ -285,7 +295,7 @@ def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, worke
 
 def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="write one of int8"):
-        to_ctranslate2(dates.model, SYMBOLS, tmp_path / "model", "int3")
+        write_ctranslate2(dates.model, SYMBOLS, tmp_path / "model", "int3")
     if "float16" not in ctranslate2.get_supported_compute_types("cpu"):
         with pytest.raises(UserError, match=r"on cpu it computes in .*int8"):
             CTranslate2Engine(dates.folders["float32"], SYMBOLS, "float16")
@@ -298,11 +308,11 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     with torch.no_grad():
         model.decoder[0].feedforward.widen.weight[0, 0] = torch.nan
     with pytest.raises(UserError, match="NaN"):
-        to_ctranslate2(model, SYMBOLS, tmp_path / "model")
+        write_ctranslate2(model, SYMBOLS, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def test_without_the_package_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"pip install 'regard\[ctranslate2\]'"):
-        to_ctranslate2(random_model(), SYMBOLS, tmp_path / "model")
+        write_ctranslate2(random_model(), SYMBOLS, tmp_path / "model")

@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention import Padded
-from regard.decoding import DecodingSettings, Hypothesis, Symbols, decode
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine
-from regard.engines.following import Following
+from regard.engines.validation import ValidationEngine
 from regard.errors import UserError
 from regard.models import Transformer, TransformerSettings
 
@@ -44,11 +47,11 @@ def texts(count: int, seed: int = 0) -> tuple[list[list[int]], list[int]]:
 
 
 def readable(
-    model: Transformer, sources: list[list[int]], limits: list[int], how: DecodingSettings, **more: Any
+    model: Transformer, sources: list[list[int]], max_new_tokens: list[int], how: DecodingSettings, **more: Any
 ) -> list[list[Hypothesis]]:
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(source) for source in sources], batch_first=True)
     lengths = torch.tensor([len(source) for source in sources])
-    return decode(model, Padded.of(ids, lengths), torch.tensor(limits), SYMBOLS, how, **more)
+    return decode(model, Padded.of(ids, lengths), torch.tensor(max_new_tokens), SYMBOLS, how, **more)
 
 
 def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -72,9 +75,9 @@ VARIANTS = [
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
 def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> None:
-    model, (sources, limits) = build(3, ends=2.0, **variant), texts(11)
-    found = DeviceEngine(model, SYMBOLS, slots=4).decode(sources, limits, how)
-    assert_same(found, readable(model, sources, limits, how))
+    model, (sources, max_new_tokens) = build(3, ends=2.0, **variant), texts(11)
+    found = DeviceEngine(model, SYMBOLS, slots=4).decode(sources, max_new_tokens, how)
+    assert_same(found, readable(model, sources, max_new_tokens, how))
 
 
 @given(
@@ -91,21 +94,21 @@ def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> 
 def test_any_search_over_any_flow(
     seed: int, sharp: float, ends: float, width: int, alpha: float, guard: bool, slots: int, data: st.DataObject
 ) -> None:
-    model, (sources, limits) = build(seed, sharp, ends), texts(9, seed)
+    model, (sources, max_new_tokens) = build(seed, sharp, ends), texts(9, seed)
     how = DecodingSettings(search="greedy", alpha=alpha, loop_guard=guard)
     if width:
         nbest = data.draw(st.integers(1, width))
         how = DecodingSettings(beam=width, nbest=nbest, alpha=alpha, loop_guard=guard)
-    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(sources, limits, how)
-    assert_same(found, readable(model, sources, limits, how))
+    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(sources, max_new_tokens, how)
+    assert_same(found, readable(model, sources, max_new_tokens, how))
 
 
 def test_the_cases_are_not_all_alike() -> None:
     """What the tests above are worth: texts that end, soon and late, texts that loop and texts that are cut."""
     found = []
     for seed, ends in itertools.product(range(4), (-2.0, 5.0)):
-        engine, (sources, limits) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)
-        found += [hypotheses[0] for hypotheses in engine.decode(sources, limits, DecodingSettings())]
+        engine, (sources, max_new_tokens) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)
+        found += [hypotheses[0] for hypotheses in engine.decode(sources, max_new_tokens, DecodingSettings())]
     assert any(best.finished and len(best.tokens) > 2 for best in found)
     assert any(best.finished and len(best.tokens) <= 2 for best in found)
     assert any(best.looped for best in found)
@@ -131,69 +134,71 @@ def learn_to_copy() -> Transformer:
 
 
 def test_a_trained_model() -> None:
-    model, (sources, limits) = learn_to_copy(), texts(24)
+    model, (sources, max_new_tokens) = learn_to_copy(), texts(24)
     for how in (DecodingSettings(search="greedy"), DecodingSettings(beam=4, nbest=3, alpha=1.0)):
-        found = DeviceEngine(model, SYMBOLS, slots=8).decode(sources, limits, how)
+        found = DeviceEngine(model, SYMBOLS, slots=8).decode(sources, max_new_tokens, how)
         assert sum(hypotheses[0].finished for hypotheses in found) > 12
-        assert_same(found, readable(model, sources, limits, how))
+        assert_same(found, readable(model, sources, max_new_tokens, how))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
 def test_a_recorded_step_finds_the_same(how: DecodingSettings) -> None:
-    model, (sources, limits) = build(3, 4.0, 5.0), texts(40)
-    there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(sources, limits, how)
-    here = readable(model, sources, limits, how)
+    model, (sources, max_new_tokens) = build(3, 4.0, 5.0), texts(40)
+    there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(sources, max_new_tokens, how)
+    here = readable(model, sources, max_new_tokens, how)
     assert [[h.tokens for h in found] for found in there] == [[h.tokens for h in found] for found in here]
     for one, other in zip(there, here, strict=True):
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
 
 
 def test_benches_are_found_again_and_make_room_for_others() -> None:
-    model, (sources, limits) = build(), texts(6)
+    model, (sources, max_new_tokens) = build(), texts(6)
     engine = DeviceEngine(model, SYMBOLS, slots=2)
     greedy, beam = DecodingSettings(search="greedy"), DecodingSettings()
-    first = engine.decode(sources, limits, greedy)
-    (bench,) = engine.benches.values()
-    assert engine.decode(sources, limits, greedy) == first
-    assert list(engine.benches.values()) == [bench]
-    engine.memory = bench.room.bytes(model) + 1
-    engine.decode(sources, limits, beam)
-    assert bench not in engine.benches.values()
-    assert all(room.room.slots == 1 for room in engine.benches.values())  # two would not have fitted
-    assert_same(engine.decode(sources, limits, greedy), first)
+    first = engine.decode(sources, max_new_tokens, greedy)
+    (slot_batch,) = engine.slot_batches.values()
+    assert engine.decode(sources, max_new_tokens, greedy) == first
+    assert list(engine.slot_batches.values()) == [slot_batch]
+    engine.memory = slot_batch.shape.bytes(model) + 1
+    engine.decode(sources, max_new_tokens, beam)
+    assert slot_batch not in engine.slot_batches.values()
+    assert all(shape.shape.slots == 1 for shape in engine.slot_batches.values())  # two would not have fitted
+    assert_same(engine.decode(sources, max_new_tokens, greedy), first)
 
 
 def test_a_long_text_does_not_make_all_slots_long() -> None:
     model = build()
-    sources, limits = [[5, 2], [7, 2], [8, 9, 2]], [3, 70, 64]
+    sources, max_new_tokens = [[5, 2], [7, 2], [8, 9, 2]], [3, 70, 64]
     engine = DeviceEngine(model, SYMBOLS)
-    found = engine.decode(sources, limits, DecodingSettings(loop_guard=False))
-    assert sorted(bench.room.positions for bench in engine.benches.values()) == [64, 128]
-    assert_same(found, readable(model, sources, limits, DecodingSettings(loop_guard=False)))
+    found = engine.decode(sources, max_new_tokens, DecodingSettings(loop_guard=False))
+    assert sorted(slot_batch.shape.positions for slot_batch in engine.slot_batches.values()) == [64, 128]
+    assert_same(found, readable(model, sources, max_new_tokens, DecodingSettings(loop_guard=False)))
 
 
 @pytest.mark.parametrize(
     ("how", "more"),
     [
-        (DecodingSettings(search="sample", nbest=2), dict(numbers=[4, 7, 1, 0])),
+        (DecodingSettings(search="sample", nbest=2), dict(sentence_ids=[4, 7, 1, 0])),
         (DecodingSettings(no_repeat_ngram=2), {}),
         (DecodingSettings(), dict(prefixes=[[5, 6], [], [9], []])),
     ],
     ids=["sampling", "constraint", "prefix"],
 )
 def test_what_slots_cannot_do_is_searched_as_usual(how: DecodingSettings, more: dict[str, Any]) -> None:
-    model, (sources, limits) = build(2, ends=1.0), texts(4)
+    model, (sources, max_new_tokens) = build(2, ends=1.0), texts(4)
     engine = DeviceEngine(model, SYMBOLS)
-    assert not engine.covers(limits, how, more.get("prefixes"))
-    assert_same(engine.decode(sources, limits, how, **more), readable(model, sources, limits, how, **more))
+    assert not engine.supports(max_new_tokens, how, more.get("prefixes"))
+    assert_same(
+        engine.decode(sources, max_new_tokens, how, **more), readable(model, sources, max_new_tokens, how, **more)
+    )
 
 
 def test_positions_that_were_not_learned_are_left_to_the_model() -> None:
     engine = DeviceEngine(build(positions="learned", max_positions=8), SYMBOLS)
-    assert engine.covers([8], DecodingSettings())
-    assert not engine.covers([9], DecodingSettings())
+    assert engine.supports([8], DecodingSettings())
+    assert not engine.supports([9], DecodingSettings())
 
 
 def test_nothing_in_nothing_out() -> None:
@@ -223,8 +228,8 @@ def test_damaged_weights_come_to_light() -> None:
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_an_engine_follows_a_model_in_training(positions: str) -> None:
     model = build(positions=positions)
-    sources, limits = texts(5)
-    follow, how = Following(SYMBOLS, torch.float32), DecodingSettings(search="greedy")
+    sources, max_new_tokens = texts(5)
+    follow, how = ValidationEngine(SYMBOLS, torch.float32), DecodingSettings(search="greedy")
     for seed in range(3):
         torch.manual_seed(seed)
         with torch.no_grad():
@@ -233,6 +238,6 @@ def test_an_engine_follows_a_model_in_training(positions: str) -> None:
         model.eval()
         with torch.no_grad():
             engine = follow(model)
-            assert_same(engine.decode(sources, limits, how), readable(model, sources, limits, how))
+            assert_same(engine.decode(sources, max_new_tokens, how), readable(model, sources, max_new_tokens, how))
         model.train()
-    assert len(engine.benches) == 1
+    assert len(engine.slot_batches) == 1

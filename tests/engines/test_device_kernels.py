@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.engines.kernels import TorchKernels
+from regard.engines.device_kernels import TorchKernels
 
 INTERPRETED = Path(__file__).with_name("interpreted_device_kernels.py")
 
@@ -23,13 +23,13 @@ def test_kernels_equal_what_they_replace() -> None:
 
 
 def test_among_equal_logits_the_lowest_token_comes_first() -> None:
-    top = TorchKernels().top(torch.tensor([[1.0, 3.0, -0.0, 3.0, 0.0, -2.0, -2.0]]), 7, (3,))
-    assert top.tokens.tolist() == [[1, 0, 2, 4, 5, 6, 3]]
-    assert top.logits.tolist() == [[3.0, 1.0, 0.0, 0.0, -2.0, -2.0, -torch.inf]]
+    top_k = TorchKernels().top_k(torch.tensor([[1.0, 3.0, -0.0, 3.0, 0.0, -2.0, -2.0]]), 7, (3,))
+    assert top_k.tokens.tolist() == [[1, 0, 2, 4, 5, 6, 3]]
+    assert top_k.logits.tolist() == [[3.0, 1.0, 0.0, 0.0, -2.0, -2.0, -torch.inf]]
 
 
 def test_what_is_forbidden_still_has_its_share_of_the_mass() -> None:
     logits = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
-    top = TorchKernels().top(logits, 12, (0, 5))
-    torch.testing.assert_close(top.mass, logits.logsumexp(-1))
-    assert top.logits.isneginf().sum(1).tolist() == [12 - 7] * 4
+    top_k = TorchKernels().top_k(logits, 12, (0, 5))
+    torch.testing.assert_close(top_k.log_z, logits.logsumexp(-1))
+    assert top_k.logits.isneginf().sum(1).tolist() == [12 - 7] * 4

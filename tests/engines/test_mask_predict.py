@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import Padded
-from regard.decoding import DecodingSettings, Hypothesis, Symbols
-from regard.engines.mask_predict import MaskPredict, least_likely, likeliest_lengths, mask_predict
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.mask_predict import MaskPredict, least_likely, mask_predict, top_lengths
 from regard.errors import UserError
 from regard.models.masked import MaskedSettings, MaskedTransformer
 
@@ -162,7 +164,7 @@ def test_the_least_likely_of_equals_is_the_first() -> None:
 
 def test_lengths_stay_within_their_bounds() -> None:
     log_p = torch.tensor([[9.0, 1.0, 2.0, 3.0, 4.0], [0.0, 5.0, 1.0, 1.5, 2.0]]).log_softmax(1)
-    owners, counts, found = likeliest_lengths(log_p, torch.tensor([1, 0]), torch.tensor([3, 40]), 4)
+    owners, counts, found = top_lengths(log_p, torch.tensor([1, 0]), torch.tensor([3, 40]), 4)
     assert owners.tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert counts.tolist() == [3, 2, 1, 1, 4, 3, 2]
     torch.testing.assert_close(found, log_p[owners, counts])

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from regard.attention import Padded
 from regard.errors import UserError
-from regard.exchange import FineTuned, read_finetuned, task_of, write_finetuned
-from regard.exchange.bert import HEADS
+from regard.exchange.bert import HEADS, FineTunedBert, read_finetuned, task_of, write_finetuned
 from regard.models.bert import Bert, BertSettings
 from regard.models.understanding import Understander
 from regard.run import Run
@@ -57,7 +56,7 @@ def saved(task: str, folder: Path) -> Any:
     return model
 
 
-def ours(found: FineTuned) -> Understander:
+def ours(found: FineTunedBert) -> Understander:
     head = HEADS[found.task]
     model = Understander(Bert(found.settings, V), len(found.weights["head.bias"]), head.pooled, 0.1).eval()
     load_weights(model, weights_of(model) | found.weights, "test")
@@ -120,7 +119,7 @@ def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
     settings, head = BertSettings(size="tiny", d_model=16, d_ff=24, max_positions=12), HEADS[task]
     model = Understander(Bert(settings, V), NAMED[task], head.pooled, 0.1).eval()
     labels = LABELS if task in ("classification", "tagging") else ()
-    write_finetuned(tmp_path / "bert", FineTuned(task, labels, settings, weights_of(model)), vocabulary())
+    write_finetuned(tmp_path / "bert", FineTunedBert(task, labels, settings, weights_of(model)), vocabulary())
     other = getattr(transformers, head.architecture).from_pretrained(tmp_path / "bert").eval()
     compare(task, our_answers(model), their_answers(other, task))
     if labels:

@@ -14,7 +14,7 @@ from tests.exchange.test_marian_numbers import write_marian_folder
 
 from regard.attention import Padded
 from regard.errors import UserError
-from regard.exchange import read_marian
+from regard.exchange.marian import read_marian
 from regard.recipe import build_recipe
 from regard.run import Predictor, Run, Translator, exporting, train
 from regard.run.doctor import examine
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecati
 TASKS = ("classification", "regression", "tagging", "answering", "choice")
 
 
-def silent(text: str) -> None:
+def duplicates(text: str) -> None:
     """Say nothing."""
 
 
@@ -116,20 +116,20 @@ def test_a_marian_translates_is_scored_and_another_run_starts_from_it(tmp_path: 
     training = {"max_steps": 3, "validate_every": 3, "batch_tokens": 64, "samples": 0}
     values = {"name": "tuned", "start_from": str(tmp_path / "run"), "data": data, "training": training}
     recipe = build_recipe(values | {"runtime": {"device": "cpu"}}, "test")
-    tuned = train(recipe, tmp_path / "tuned", say=silent, log=Logs())
+    tuned = train(recipe, tmp_path / "tuned", say=duplicates, log=Logs())
     assert tuned.outcome.step == 3
     weights = tuned.run.model("last").state_dict()
     assert any(not torch.equal(weights[name], tensor) for name, tensor in done.run.model().state_dict().items())
 
     with pytest.raises(UserError, match="names no train data: the model was not trained here"):
-        train(done.run.recipe, tmp_path / "run", resume=True, say=silent, log=Logs())
+        train(done.run.recipe, tmp_path / "run", resume=True, say=duplicates, log=Logs())
     with pytest.raises(UserError, match='pieces of kind "imported" come with a model'):
         train(
             build_recipe(
                 {name: values[name] for name in ("name", "data", "training")} | {"text": {"kind": "imported"}}, "test"
             ),
             tmp_path / "new",
-            say=silent,
+            say=duplicates,
         )
 
 
@@ -184,7 +184,7 @@ def trained(folder: Path, **model: Any) -> Path:
         "training": {"max_steps": 2, "validate_every": 2, "batch_tokens": 128, "samples": 0},
         "runtime": {"device": "cpu"},
     }  # fmt: skip
-    return train(build_recipe(values, "test"), folder / "run", say=silent, log=Logs()).run.folder
+    return train(build_recipe(values, "test"), folder / "run", say=duplicates, log=Logs()).run.folder
 
 
 def test_what_has_no_counterpart_is_refused(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from regard.attention import Padded
 from regard.data.collate import collate
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.exchange.marian import Translator, halves, read_marian, write_marian
+from regard.exchange.marian import MarianModel, read_marian, sines_first, write_marian
 from regard.models import Transformer, TransformerSettings
 from regard.tasks.translation import Translation
 from regard.text import BOS, EOS, TextSettings, Vocabulary, train_vocabulary
@@ -47,7 +47,7 @@ def written(folder: Path, pair: tuple[Vocabulary, Vocabulary], **changes: Any) -
     return ours
 
 
-def restored(found: Translator) -> Transformer:
+def restored(found: MarianModel) -> Transformer:
     ours = Transformer(found.settings, *map(len, found.vocabularies)).eval()
     load_weights(ours, found.weights, "test")
     return ours
@@ -304,4 +304,4 @@ def test_damage_is_named(harm: Any, message: str, tmp_path: Path) -> None:
 
 
 def test_the_order_of_components() -> None:
-    assert halves(6).tolist() == [0, 2, 4, 1, 3, 5]
+    assert sines_first(6).tolist() == [0, 2, 4, 1, 3, 5]

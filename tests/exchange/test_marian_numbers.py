@@ -9,10 +9,10 @@ import torch
 from tests.exchange.sentencepiece_files import write_model
 
 from regard.attention import Padded
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.exchange import read_marian, write_marian
-from regard.exchange.marian_text import numbered, silent
+from regard.exchange.marian import read_marian, write_marian
+from regard.exchange.marian_tokenizers import duplicates, reorder_tokens
 from regard.exchange.sentencepiece import read_sentencepiece
 from regard.models import Transformer
 from regard.tasks.translation import Translation
@@ -39,11 +39,11 @@ def write_marian_folder(folder: Path) -> None:
 
     pieces = dict.fromkeys([*SOURCE, *TARGET])
     pieces.pop(UNNUMBERED)
-    numbers = {piece: n for n, piece in enumerate(["</s>", "<unk>", *pieces, ">>nds<<", "<pad>"])}
-    last = numbers["<pad>"]
+    token_ids = {piece: n for n, piece in enumerate(["</s>", "<unk>", *pieces, ">>nds<<", "<pad>"])}
+    last = token_ids["<pad>"]
     torch.manual_seed(7)
     config = transformers.MarianConfig(
-        vocab_size=len(numbers), d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+        vocab_size=len(token_ids), d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20, activation_function="swish",
         max_position_embeddings=64, scale_embedding=True, pad_token_id=last, eos_token_id=0,
         decoder_start_token_id=last, forced_eos_token_id=0,
@@ -55,10 +55,10 @@ def write_marian_folder(folder: Path) -> None:
                 parameter.add_(0.1 * torch.randn_like(parameter))
         model.final_logits_bias.normal_()
         model.final_logits_bias[0, last] = 0.0
-    learn(model.eval(), [[[numbers[piece] for piece in side.split()] + [0] for side in pair] for pair in PAIRS])
+    learn(model.eval(), [[[token_ids[piece] for piece in side.split()] + [0] for side in pair] for pair in PAIRS])
     model.generation_config.num_beams = 6
     model.save_pretrained(folder)
-    (folder / "vocab.json").write_text(json.dumps(numbers))
+    (folder / "vocab.json").write_text(json.dumps(token_ids))
     write_model(folder / "source.spm", SOURCE)
     write_model(folder / "target.spm", TARGET)
 
@@ -86,24 +86,25 @@ def ours(folder: Path) -> tuple[Transformer, Translation]:
 
 
 def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -> None:
-    other, numbers = theirs(folder)
+    other, token_ids = theirs(folder)
     model, task = ours(folder)
-    assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(numbers) + 2
+    assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(token_ids) + 2
     src = task.src_vocabulary.encode("the cat ! cats")
     names = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in src]
     assert names == ["▁the", "▁cat", "▁!", "▁cat", "s"]
-    their_src = [numbers.get(name, numbers["<unk>"]) for name in names]
+    their_src = [token_ids.get(name, token_ids["<unk>"]) for name in names]
     tgt = task.tgt_vocabulary.encode("die Katze")
-    their_tgt = [numbers["▁die"], numbers["▁Katze"]]
+    their_tgt = [token_ids["▁die"], token_ids["▁Katze"]]
     with torch.no_grad():
         expected = other(
-            input_ids=torch.tensor([[*their_src, 0]]), decoder_input_ids=torch.tensor([[numbers["<pad>"], *their_tgt]])
+            input_ids=torch.tensor([[*their_src, 0]]),
+            decoder_input_ids=torch.tensor([[token_ids["<pad>"], *their_tgt]]),
         ).logits[0]
         tokens = (torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]]))
         actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens))[0]
     read = task.tgt_vocabulary
-    rows = {n: numbers.get(read.pieces([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
-    rows |= {BOS: numbers["<pad>"], EOS: 0}
+    rows = {n: token_ids.get(read.pieces([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
+    rows |= {BOS: token_ids["<pad>"], EOS: 0}
     known = {n: row for n, row in rows.items() if row is not None}
     p, q = actual.softmax(-1), expected.softmax(-1)
     assert {*range(len(read))} - {*known} == {0, len(read) - 1}
@@ -113,21 +114,21 @@ def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_are_theirs(folder: Path, beam: int) -> None:
-    other, numbers = theirs(folder)
+    other, token_ids = theirs(folder)
     model, task = ours(folder)
     search: dict[str, Any] = dict(search="greedy") if beam == 1 else dict(search="beam", beam=beam, alpha=0.0)
     decoding = DecodingSettings(max_length=24, loop_guard=False, **search)
-    by_number = {n: piece for piece, n in numbers.items()}
+    by_number = {n: piece for piece, n in token_ids.items()}
     sentences = ["the cat", "cats", "the the cat sat", ">>nds<< a cat", "x"]
     predictions = list(task.predict(model, sentences, decoding))
     assert len({prediction.text for prediction in predictions}) >= 3
     for sentence, prediction in zip(sentences, predictions, strict=True):
         read = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in task.src_vocabulary.encode(sentence)]
         written = other.generate(
-            torch.tensor([[*(numbers[piece] for piece in read), 0]]), num_beams=beam, length_penalty=0.0,
-            max_new_tokens=24, do_sample=False, bad_words_ids=[[numbers["<pad>"]]], forced_eos_token_id=None,
+            torch.tensor([[*(token_ids[piece] for piece in read), 0]]), num_beams=beam, length_penalty=0.0,
+            max_new_tokens=24, do_sample=False, bad_words_ids=[[token_ids["<pad>"]]], forced_eos_token_id=None,
         )[0].tolist()  # fmt: skip
-        pieces = [by_number[n] for n in written if n not in (0, 1, numbers["<pad>"])]
+        pieces = [by_number[n] for n in written if n not in (0, 1, token_ids["<pad>"])]
         assert prediction.text == "".join(pieces).replace("▁", " ").strip()
 
 
@@ -148,24 +149,24 @@ def test_and_out_again_with_our_numbers(folder: Path, tmp_path: Path) -> None:
 
 def test_numbers(folder: Path) -> None:
     models = [read_sentencepiece(folder / name) for name in ("source.spm", "target.spm")]
-    numbers = json.loads((folder / "vocab.json").read_text())
-    pieces, rows = numbered(numbers, models, numbers["<pad>"])
-    assert rows[:3] == [numbers["<pad>"], numbers["<pad>"], 0] and pieces[-1] == UNNUMBERED and rows[-1] == 1
-    assert all(numbers[piece] == row for piece, row in zip(pieces[3:-1], rows[3:-1], strict=True))
-    assert silent(rows) == [0, len(rows) - 1]
-    assert silent([5, 0, 0, 1, 2]) == [1]
+    token_ids = json.loads((folder / "vocab.json").read_text())
+    pieces, rows = reorder_tokens(token_ids, models, token_ids["<pad>"])
+    assert rows[:3] == [token_ids["<pad>"], token_ids["<pad>"], 0] and pieces[-1] == UNNUMBERED and rows[-1] == 1
+    assert all(token_ids[piece] == row for piece, row in zip(pieces[3:-1], rows[3:-1], strict=True))
+    assert duplicates(rows) == [0, len(rows) - 1]
+    assert duplicates([5, 0, 0, 1, 2]) == [1]
 
 
 def lose_unknown(folder: Path) -> None:
-    numbers = json.loads((folder / "vocab.json").read_text())
-    numbers["?"] = numbers.pop("<unk>")
-    (folder / "vocab.json").write_text(json.dumps(numbers))
+    token_ids = json.loads((folder / "vocab.json").read_text())
+    token_ids["?"] = token_ids.pop("<unk>")
+    (folder / "vocab.json").write_text(json.dumps(token_ids))
 
 
 def lose_a_number(folder: Path) -> None:
-    numbers = json.loads((folder / "vocab.json").read_text())
-    del numbers["a"]
-    (folder / "vocab.json").write_text(json.dumps(numbers))
+    token_ids = json.loads((folder / "vocab.json").read_text())
+    del token_ids["a"]
+    (folder / "vocab.json").write_text(json.dumps(token_ids))
 
 
 @pytest.mark.parametrize(

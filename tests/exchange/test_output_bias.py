@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import Packed, Padded
-from regard.engines.ctranslate2_model import library, to_ctranslate2
-from regard.engines.prepared import Prepared
+from regard.engines.ctranslate2_model import import_ctranslate2, write_ctranslate2
+from regard.engines.fused import FusedTransformer
 from regard.models import Transformer, TransformerSettings
 from regard.tasks.translation import SYMBOLS
 
@@ -47,7 +47,7 @@ def test_it_is_added_once_and_everywhere(tie: str) -> None:
     bias = built.output.bias
     assert bias is not None
     logits = at_once(built)
-    for other in (at_once(built, Packed), step_by_step(built), step_by_step(Prepared(built))):
+    for other in (at_once(built, Packed), step_by_step(built), step_by_step(FusedTransformer(built))):
         torch.testing.assert_close(other, logits, atol=1e-5, rtol=1e-5)
     with torch.no_grad():
         before, added = bias.clone(), torch.randn(V)
@@ -61,8 +61,8 @@ def test_it_is_added_once_and_everywhere(tie: str) -> None:
 
 def test_ctranslate2_has_it(tmp_path: Path) -> None:
     built = model()
-    to_ctranslate2(built, SYMBOLS, tmp_path / "model", "float32")
-    pool = library().Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
+    write_ctranslate2(built, SYMBOLS, tmp_path / "model", "float32")
+    pool = import_ctranslate2().Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
     (scored,) = pool.score_batch([[str(n) for n in SOURCE]], [[str(n) for n in TARGET[1:]]])
     rows = at_once(built).log_softmax(-1).detach()
     expected = [float(row[word]) for row, word in zip(rows, [*TARGET[1:], 2], strict=True)]

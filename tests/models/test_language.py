@@ -9,8 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from regard.attention import Padded, Tokens
-from regard.decoding import DecodingSettings, Symbols
-from regard.engines.searching import Searching
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.stepper_engine import StepperEngine
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_dropout import locked_dropout, weight_drop, word_dropout
 
@@ -137,9 +138,9 @@ def test_the_output_can_be_read_by_a_loss_and_in_bf16(values: dict[str, Any], mo
 def test_every_search_generates(values: dict[str, Any], search: str) -> None:
     """What a search says of a text is what the model says of it, the end of the line before being its beginning."""
     model = build(values)
-    engine = Searching(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
+    engine = StepperEngine(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
     settings = DecodingSettings.model_validate(dict(search=search))
-    first, second = engine.decode([[2], [2]], [6, 6], settings, prefixes=[[5, 6], []], numbers=[0, 1])
+    first, second = engine.decode([[2], [2]], [6, 6], settings, prefixes=[[5, 6], []], sentence_ids=[0, 1])
     assert first[0].tokens[:2] == [5, 6]
     written = torch.tensor([2, *second[0].tokens, 2])
     log_p = model(written[None, :-1])[0][0].detach().log_softmax(dim=-1).gather(1, written[1:, None]).flatten()

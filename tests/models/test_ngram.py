@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from regard.attention import Padded, Tokens
-from regard.decoding import DecodingSettings, Symbols
-from regard.engines.searching import Searching
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.stepper_engine import StepperEngine
 from regard.models.ngram import NGram, NGramSettings, discounts
 
 Gram = tuple[int, ...]
@@ -144,7 +145,7 @@ def test_tables_of_any_size_come_back_from_a_state_dict() -> None:
 def test_a_counted_language_can_be_generated() -> None:
     """The searches write on what was counted: 3 4 5 6 and the end, over and over."""
     model = NGram.count(np.array([2, 3, 4, 5, 6] * 50), 3, 8)
-    engine = Searching(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
+    engine = StepperEngine(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
     for search in ("greedy", "beam"):
         found = engine.decode([[2]], [9], DecodingSettings(search=search))
         assert found[0][0].tokens == [3, 4, 5, 6]

@@ -13,7 +13,7 @@ from tokenizers.processors import BertProcessing
 from torch import nn
 
 from regard.data.inputs import InputBatch, Inputs
-from regard.exchange.bert import their_name
+from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert, BertSettings
 from regard.models.understanding import Understander
 from regard.tasks.answering import Answering
@@ -47,7 +47,7 @@ def theirs() -> Any:
 
 def name_there(name: str) -> str:
     part, _, rest = name.partition(".")
-    return f"qa_outputs.{rest}" if part == "head" else their_name(f"bert.{rest}")
+    return f"qa_outputs.{rest}" if part == "head" else huggingface_name(f"bert.{rest}")
 
 
 def ours(other: Any) -> Understander:

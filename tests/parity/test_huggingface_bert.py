@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention import Packed, Padded, Tokens
 from regard.errors import UserError
-from regard.exchange import read_bert, read_bert_vocabulary, write_bert
-from regard.exchange.bert import SHAPE, read_settings, their_name
+from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_bert_vocabulary, read_settings, write_bert
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.text.bert import SPECIALS, BertVocabulary
 
@@ -111,7 +110,7 @@ def test_gradients(layout: type[Padded] | type[Packed], tmp_path: Path) -> None:
     gradients = {name: parameter.grad for name, parameter in other.named_parameters()}
     for name, parameter in model.named_parameters():
         assert (parameter.grad is not None and parameter.grad.abs().sum() > 0) or name.endswith("key.bias")
-        close(parameter.grad, gradients[their_name(name)])
+        close(parameter.grad, gradients[huggingface_name(name)])
 
 
 def test_their_number_of_weights_is_ours() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.inputs import IGNORE, InputBatch, Inputs
-from regard.exchange.bert import their_name
+from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert, BertSettings
 from regard.models.understanding import Understander
 from regard.tasks.choice import Choice
@@ -50,7 +50,7 @@ def theirs(kind: str, labels: int) -> Any:
 
 def name_there(name: str) -> str:
     part, _, rest = name.partition(".")
-    return f"classifier.{rest}" if part == "head" else their_name(f"bert.{rest}")
+    return f"classifier.{rest}" if part == "head" else huggingface_name(f"bert.{rest}")
 
 
 def ours(other: Any, task: Understanding) -> Understander:

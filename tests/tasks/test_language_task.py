@@ -13,7 +13,7 @@ from regard.config import build
 from regard.data.columns import Columns
 from regard.data.streams import Stream, open_or_build_stream
 from regard.data.texts import UNKNOWN, Reading, Text, read_texts
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.models.language import build_language_model
 from regard.models.language_markov import MarkovLanguageSettings

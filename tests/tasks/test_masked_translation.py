@@ -17,7 +17,7 @@ from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
 from regard.data.packing import PackedBatch, Packing
 from regard.data.store import open_or_build
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.losses import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.tasks import Objective

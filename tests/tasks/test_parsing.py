@@ -9,7 +9,8 @@ import pytest
 
 from regard.config import build
 from regard.data.trees import Tree, as_pair, cleaned, parsed, words
-from regard.decoding import DecodingSettings, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
 from regard.recipe import ParsingRecipe, load_recipe
@@ -57,7 +58,7 @@ class Oracle:
         }
 
     def decode(
-        self, sources: Sequence[Sequence[int]], limits: Sequence[int], settings: DecodingSettings, **_: Any
+        self, sources: Sequence[Sequence[int]], max_new_tokens: Sequence[int], settings: DecodingSettings, **_: Any
     ) -> list[list[Hypothesis]]:
         return [[Hypothesis(self.known[tuple(source[:-1])], -1.0, -1.0, True)] for source in sources]
 

@@ -23,7 +23,7 @@ from regard.data.pretraining_batches import (
     evaluation_batches,
 )
 from regard.errors import UserError
-from regard.exchange import write_bert
+from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
 from regard.tasks.pretraining import AT_ONCE, Pretraining
 from regard.text.bert import SPECIALS, BertVocabulary

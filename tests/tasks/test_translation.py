@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from regard.attention import Padded, Tokens
 from regard.data.collate import Batch, collate
 from regard.data.packing import PackedBatch, Packing
-from regard.decoding import DecodingSettings, Hypothesis
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
 from regard.losses import r_drop
 from regard.models import Transformer, TransformerSettings
 from regard.tasks import Objective, Translation
@@ -138,9 +139,17 @@ class Parrot:
         self.asked: list[dict[str, Any]] = []
 
     def decode(
-        self, sources: Any, limits: Any, settings: DecodingSettings, *, prefixes: Any = None, numbers: Any = None
+        self,
+        sources: Any,
+        max_new_tokens: Any,
+        settings: DecodingSettings,
+        *,
+        prefixes: Any = None,
+        sentence_ids: Any = None,
     ) -> list[list[Hypothesis]]:
-        self.asked.append({"sources": sources, "limits": limits, "prefixes": prefixes, "numbers": numbers})
+        self.asked.append(
+            {"sources": sources, "max_new_tokens": max_new_tokens, "prefixes": prefixes, "sentence_ids": sentence_ids}
+        )
         return [[Hypothesis(list(source[:-1]), -1.0, -1.0, finished=True)] for source in sources]
 
 
@@ -150,12 +159,12 @@ def test_an_engine_is_asked_for_a_whole_stretch_at_once(task: Translation, monke
     (asked,) = engine.asked
     assert [task.src_vocabulary.decode(ids) for ids in asked["sources"]] == ["five", "one two", "three", "four"]
     assert all(ids[-1] == EOS for ids in asked["sources"])
-    assert asked["limits"] == [len(ids) + GREEDY.extra_length for ids in asked["sources"]]
+    assert asked["max_new_tokens"] == [len(ids) + GREEDY.extra_length for ids in asked["sources"]]
     assert asked["prefixes"] == [[], task.tgt_vocabulary.encode("eins"), [], []]
-    assert asked["numbers"] == [0, 2, 3, 4]
+    assert asked["sentence_ids"] == [0, 2, 3, 4]
     monkeypatch.setattr("regard.tasks.translation.stretches", partial(stretches, most_lines=2))
     assert [p.text for p in task.predict(engine, lines)] == lines
-    assert [each["numbers"] for each in engine.asked[1:]] == [[0], [2, 3], [4]]
+    assert [each["sentence_ids"] for each in engine.asked[1:]] == [[0], [2, 3], [4]]
     assert engine.asked[-1]["prefixes"] is None
 
 

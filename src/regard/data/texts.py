@@ -48,15 +48,15 @@ class Text(Settings):
         return self.file or f"{self.builtin} ({self.part}, {self.side})"
 
 
-Texts = Annotated[list[Text], BeforeValidator(as_list)]
+HypothesisBatch = Annotated[list[Text], BeforeValidator(as_list)]
 
 
 class TextDataSettings(SourceSettings):
     """The texts to train, validate and test on, how they are read and how far a gradient looks back."""
 
-    train: Texts = Field(min_length=1, description="texts to learn from; one table or a list of them")
-    valid: Texts = Field(min_length=1, description="texts to choose the best checkpoint by")
-    test: Texts = Field(default=[], description="texts for the final score")
+    train: HypothesisBatch = Field(min_length=1, description="texts to learn from; one table or a list of them")
+    valid: HypothesisBatch = Field(min_length=1, description="texts to choose the best checkpoint by")
+    test: HypothesisBatch = Field(default=[], description="texts for the final score")
     bptt: int = Field(
         default=70, ge=1, description="tokens a column of the text is read at a time: how far back gradients reach"
     )

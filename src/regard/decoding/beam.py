@@ -1,19 +1,19 @@
-"""Beam search: keep the W likeliest beginnings of every sentence in view, and stop when nothing can become better.
+"""Beam search: keep the W most likely partial hypotheses of every sentence, and stop when nothing better can follow.
 
-Three decisions make it exact about what it promises:
+Three decisions make the search exact:
 
-- A step considers 2W candidates. At most W of them can be endings (one for each hypothesis), so at least W go on and
-  the beam never starves. An ending counts when it is among the W best candidates.
-- Ended hypotheses wait in a pool, ranked by log P / lp (Wu et al. 2016, eq. 14). As log P only falls and lp only
-  grows, log P(live) / lp(limit) bounds all that a live hypothesis can become. A sentence stops when no live one can
-  still enter the pool, so that stopping early never changes the answer.
-- A sentence that has stopped leaves the batch, together with others where the batch is large.
+- A step considers 2W candidates. At most W of them can end (one for each hypothesis), so at least W continue and the
+  beam never becomes empty. An ended candidate counts if it is among the W best candidates.
+- Ended hypotheses are collected in a pool, ranked by log P / lp (Wu et al. 2016, eq. 14). log P only decreases and lp
+  only increases. So log P(live) / lp(maximum length) is an upper bound for every continuation of a live hypothesis. A
+  sentence stops when no live hypothesis can still enter the pool: early stopping never changes the result.
+- A large batch is compacted when enough of its sentences have stopped (`should_compact`).
 
-Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens written so far, V vocabulary.
+Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens generated so far, V vocabulary.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,13 +21,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decoding.constraints import ForcedPrefix, Rules
-from regard.decoding.hypothesis import DEAD, Hypothesis, Texts, length_penalty, may_leave
+from regard.decoding.hypothesis import NEG_INF, Hypothesis, HypothesisBatch, length_penalty, should_compact
 from regard.decoding.stepper import S, Stepper
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best continuations (B, 2W) of the live hypotheses, best first; minus infinity where there is none."""
+    """The best continuations (B, 2W) of the live hypotheses, best first; log P is minus infinity for unused entries."""
 
     log_prob: Tensor
     parents: Tensor
@@ -35,115 +35,117 @@ class Candidates:
 
     @classmethod
     def best(cls, live: Tensor, log_probs: Tensor, tokens: Tensor, count: int) -> "Candidates":
-        """Of the likeliest continuations (B, W, n) of each hypothesis the `count` likeliest of all:
+        """Select the `count` best from the n best continuations (B, W, n) of each hypothesis:
 
         log P(Y_<t, y) = log P(Y_<t) + log P(y | Y_<t)
         """
-        each = tokens.size(2)
+        n = tokens.size(2)
         scores = (live[:, :, None] + log_probs).flatten(1)
-        best, place = scores.topk(min(count, scores.size(1)), dim=1)
-        missing = (0, count - best.size(1))  # a beam wider than the vocabulary has fewer continuations than places
+        best, index = scores.topk(min(count, scores.size(1)), dim=1)
+        missing = (0, count - best.size(1))  # a beam wider than the vocabulary has fewer continuations than `count`
         if missing[1]:
-            best, place = F.pad(best, missing, value=DEAD), F.pad(place, missing)
-        return cls(best, place // each, tokens.flatten(1).gather(1, place))
+            best, index = F.pad(best, missing, value=NEG_INF), F.pad(index, missing)
+        return cls(best, index // n, tokens.flatten(1).gather(1, index))
 
-    def pick(self, places: Tensor) -> "Candidates":
-        """The candidates at `places` (B, n)."""
-        return Candidates(*(column.gather(1, places) for column in (self.log_prob, self.parents, self.tokens)))
-
-    def but(self, log_prob: Tensor) -> "Candidates":
-        """The same with other log probabilities."""
-        return Candidates(log_prob, self.parents, self.tokens)
+    def pick(self, indices: Tensor) -> "Candidates":
+        """The candidates at `indices` (B, n)."""
+        return Candidates(*(column.gather(1, indices) for column in (self.log_prob, self.parents, self.tokens)))
 
 
 @torch.no_grad()
 def beam_search(
     stepper: Stepper[S],
     source: Any,
-    limits: Tensor,
+    max_new_tokens: Tensor,
     rules: Rules,
     *,
     width: int = 4,
     nbest: int = 1,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `nbest` best hypotheses of each sentence; fewer if fewer ended, and cut ones only if none did."""
-    prefix = ForcedPrefix.of(prefixes, limits, rules.symbols)
-    answers: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
-    if not answers:
-        return answers
-    totals = limits + prefix.lengths
-    sentences = torch.arange(len(limits), device=limits.device)
-    pool = Texts.blank(len(limits), nbest, limits.device, log_prob=DEAD)
-    # One hypothesis, the empty one; the first step widens it to W.
-    live = torch.zeros((len(limits), 1), device=limits.device)
-    history = limits.new_zeros((len(limits), 1, 0))
-    tokens = limits.new_full((len(limits), 1), rules.symbols.bos)
+    """The `nbest` best hypotheses of each sentence; fewer if fewer ended, and truncated ones only if none ended."""
+    count, device = len(max_new_tokens), max_new_tokens.device
+    prefix = ForcedPrefix.of(prefixes, max_new_tokens, rules.symbols)
+    results: list[list[Hypothesis]] = [[] for _ in range(count)]
+    if not results:
+        return results
+    max_lengths = max_new_tokens + prefix.lengths
+    sentences = torch.arange(count, device=device)
+    pool = HypothesisBatch.blank(count, nbest, device, log_prob=NEG_INF)
+    # One empty hypothesis for each sentence; the first step expands it to W.
+    live = torch.zeros((count, 1), device=device)
+    history = max_new_tokens.new_zeros((count, 1, 0))
+    tokens = max_new_tokens.new_full((count, 1), rules.symbols.bos)
     state = stepper.start(source)
-    soonest = int(totals.min())
+    shortest = int(max_lengths.min())
 
-    for step in range(int(totals.max())):
+    for step in range(int(max_lengths.max())):
         logits, state = stepper.step(tokens, state)
-        candidates = Candidates.best(live, *rules.likeliest(logits, history, prefix, step, 2 * width), 2 * width)
-        endings, chosen = _divide(candidates, rules.symbols.eos, width)
-        pool = _collect(pool, endings, history, rules, finished=True)
-        live, parents, tokens = chosen.log_prob, chosen.parents, chosen.tokens
+        candidates = Candidates.best(live, *rules.top_k_log_probs(logits, history, prefix, step, 2 * width), 2 * width)
+        ended, beam = _split(candidates, rules.symbols.eos, width)
+        pool = _collect(pool, ended, history, rules, finished=True)
+        live, parents, tokens = beam.log_prob, beam.parents, beam.tokens
 
-        grown = _extend(history, chosen)
-        looped = rules.loops(grown, prefix, step)
-        if looped is not None or step + 1 >= soonest:
-            over = (step + 1 >= totals)[:, None]
-            cut = over.expand_as(live) if looped is None else over | looped
-            pool = _collect(
-                pool, chosen.but(live.masked_fill(~cut, DEAD)), history, rules, finished=False, looped=looped
-            )
-            live = live.masked_fill(cut, DEAD)
+        new_history = _extend(history, beam)
+        looped = rules.find_loops(new_history, prefix, step)
+        if looped is not None or step + 1 >= shortest:
+            full = (step + 1 >= max_lengths)[:, None]
+            cut = full.expand_as(live) if looped is None else full | looped
+            truncated = replace(beam, log_prob=live.masked_fill(~cut, NEG_INF))
+            pool = _collect(pool, truncated, history, rules, finished=False, looped=looped)
+            live = live.masked_fill(cut, NEG_INF)
 
-        done = ~(_bound(live, totals, rules.alpha) > pool.worst_finished())
-        live = live.masked_fill(done[:, None], DEAD)  # who is done and still here writes nothing more
-        if may_leave(done):
-            for sentence, found in zip(sentences[done].tolist(), pool.keep(done).hypotheses(), strict=True):
-                ended = [hypothesis for hypothesis in found if hypothesis.finished]
-                answers[sentence] = ended or found
-            stay = (~done).nonzero()[:, 0]
-            if not len(stay):
+        done = ~(_bound(live, max_lengths, rules.alpha) > pool.worst_finished())
+        live = live.masked_fill(done[:, None], NEG_INF)  # a done sentence that is still in the batch generates nothing
+        if should_compact(done):
+            for sentence, hypotheses in zip(sentences[done].tolist(), pool.keep(done).hypotheses(), strict=True):
+                results[sentence] = [hypothesis for hypothesis in hypotheses if hypothesis.finished] or hypotheses
+            keep = (~done).nonzero()[:, 0]
+            if not len(keep):
                 break
-            state, prefix, pool = state.keep(stay), prefix.keep(stay), pool.keep(stay)
-            sentences, totals, soonest, live = sentences[stay], totals[stay], int(totals[stay].min()), live[stay]
-            parents, tokens, grown = parents[stay], tokens[stay], grown[stay]
-        state, history = state.reorder(parents), grown
-    return answers
+            state, prefix, pool = state.keep(keep), prefix.keep(keep), pool.keep(keep)
+            sentences, max_lengths, live = sentences[keep], max_lengths[keep], live[keep]
+            parents, tokens, new_history = parents[keep], tokens[keep], new_history[keep]
+            shortest = int(max_lengths.min())
+        state, history = state.reorder(parents), new_history
+    return results
 
 
-def _divide(candidates: Candidates, eos: int, width: int) -> tuple[Candidates, Candidates]:
-    """The endings among the W best candidates, and the W best that go on."""
-    ending = candidates.tokens == eos
-    endings = candidates.but(candidates.log_prob.masked_fill(~ending, DEAD))
-    going = candidates.log_prob.masked_fill(ending, DEAD)
-    first = torch.arange(width, device=going.device).expand(len(going), -1)
-    return endings.pick(first), candidates.but(going).pick(going.topk(width, dim=1).indices)
+def _split(candidates: Candidates, eos: int, width: int) -> tuple[Candidates, Candidates]:
+    """The candidates among the W best that end, and the W best that continue."""
+    is_end = candidates.tokens == eos
+    ended = replace(candidates, log_prob=candidates.log_prob.masked_fill(~is_end, NEG_INF))
+    log_prob = candidates.log_prob.masked_fill(is_end, NEG_INF)
+    first = torch.arange(width, device=log_prob.device).expand(len(log_prob), -1)
+    return ended.pick(first), replace(candidates, log_prob=log_prob).pick(log_prob.topk(width, dim=1).indices)
 
 
 def _extend(history: Tensor, candidates: Candidates) -> Tensor:
-    """(B, W, T) and n candidates -> (B, n, T + 1): each candidate behind the text of its parent."""
+    """(B, W, T) and n candidates -> (B, n, T + 1): each candidate appended to the tokens of its parent."""
     parents = candidates.parents[:, :, None].expand(-1, -1, history.size(2))
     return torch.cat([history.gather(1, parents), candidates.tokens[:, :, None]], dim=-1)
 
 
 def _collect(
-    pool: Texts, ended: Candidates, history: Tensor, rules: Rules, *, finished: bool, looped: Tensor | None = None
-) -> Texts:
-    """The pool after the candidates that are not dead have entered it; most steps nothing ends, and nothing is done."""
-    here = ended.log_prob != DEAD  # not "greater than": what is not a number must come to light, not vanish
-    if not bool(here.any()):
+    pool: HypothesisBatch,
+    candidates: Candidates,
+    history: Tensor,
+    rules: Rules,
+    *,
+    finished: bool,
+    looped: Tensor | None = None,
+) -> HypothesisBatch:
+    """Merge the candidates whose log P is not minus infinity into the pool. In most steps there are none."""
+    used = candidates.log_prob != NEG_INF  # "!=" and not ">": NaN must reach the pool, where it raises an error
+    if not bool(used.any()):
         return pool
-    length = torch.full_like(ended.tokens, history.size(2) + 1)
-    score = ended.log_prob / length_penalty(length, rules.alpha)
-    looped = torch.zeros_like(here) if looped is None else looped & here
-    texts = Texts(_extend(history, ended), length, ended.log_prob, score, here & finished, looped)
-    return pool.merge(texts)
+    length = torch.full_like(candidates.tokens, history.size(2) + 1)
+    score = candidates.log_prob / length_penalty(length, rules.alpha)
+    looped = torch.zeros_like(used) if looped is None else looped & used
+    tokens = _extend(history, candidates)
+    return pool.merge(HypothesisBatch(tokens, length, candidates.log_prob, score, used & finished, looped))
 
 
-def _bound(live: Tensor, totals: Tensor, alpha: float) -> Tensor:
-    """(B,) The best score any live hypothesis can still reach: log P as it is now, lp as large as it can become."""
-    return live.amax(dim=1) / length_penalty(totals, alpha)
+def _bound(live: Tensor, max_lengths: Tensor, alpha: float) -> Tensor:
+    """(B,) Upper bound of the score of every continuation: today's log P divided by the largest possible lp."""
+    return live.amax(dim=1) / length_penalty(max_lengths, alpha)

@@ -15,9 +15,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import DEAD, refuse_nan
-from regard.decoding.likeliest import largest, likeliest, log_sum_exp
+from regard.decoding.hypothesis import NEG_INF, check_no_nan
 from regard.decoding.stepper import Symbols
+from regard.decoding.topk import log_sum_exp, top_k, top_k_log_probs
 
 
 class Constraint(Protocol):
@@ -45,7 +45,7 @@ class NoRepeat:
         vocabulary = log_probs.size(-1)
         column = torch.where(same, windows[..., -1], vocabulary)
         forbidden = log_probs.new_zeros(*log_probs.shape[:-1], vocabulary + 1, dtype=torch.bool)
-        return log_probs.masked_fill(forbidden.scatter(-1, column, True)[..., :-1], DEAD)
+        return log_probs.masked_fill(forbidden.scatter(-1, column, True)[..., :-1], NEG_INF)
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,22 @@ class ForcedPrefix:
     lengths: Tensor  # (B,)
 
     @classmethod
-    def of(cls, prefixes: Sequence[Sequence[int]] | None, limits: Tensor, symbols: Symbols) -> "ForcedPrefix":
-        """Line up `prefixes`, one for each sentence in `limits`, on the device of the search."""
-        rows = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in range(len(limits))]
-        if len(rows) != len(limits):
-            raise ValueError(f"{len(rows)} prefixes for {len(limits)} sentences")
-        if bool((limits < 1).any()):
+    def of(cls, prefixes: Sequence[Sequence[int]] | None, max_new_tokens: Tensor, symbols: Symbols) -> "ForcedPrefix":
+        """Line up `prefixes`, one for each sentence in `max_new_tokens`, on the device of the search."""
+        rows = (
+            [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in range(len(max_new_tokens))]
+        )
+        if len(rows) != len(max_new_tokens):
+            raise ValueError(f"{len(rows)} prefixes for {len(max_new_tokens)} sentences")
+        if bool((max_new_tokens < 1).any()):
             raise ValueError("every sentence needs a limit of one token or more")
         if any(symbols.eos in row for row in rows):
             raise ValueError(f"a forced prefix holds the end symbol {symbols.eos}: nothing can follow it")
-        lengths = limits.new_tensor([len(row) for row in rows])
-        longest = max((len(row) for row in rows), default=0)
-        tokens = limits.new_tensor([row + [0] * (longest - len(row)) for row in rows]).view(len(rows), longest)
+        lengths = max_new_tokens.new_tensor([len(row) for row in rows])
+        max_length = max((len(row) for row in rows), default=0)
+        tokens = max_new_tokens.new_tensor([row + [0] * (max_length - len(row)) for row in rows]).view(
+            len(rows), max_length
+        )
         return cls(tokens, lengths)
 
     def keep(self, sentences: Tensor) -> "ForcedPrefix":
@@ -104,7 +108,7 @@ class ForcedPrefix:
         return ForcedPrefix(self.tokens[sentences], self.lengths[sentences])
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """From this step on, nobody is forced."""
         return self.tokens.size(1)
 
@@ -114,12 +118,12 @@ class ForcedPrefix:
 
     def forced(self, log_probs: Tensor, step: int) -> Tensor | None:
         """(B, W, V): the given token alone, with the model's own opinion of it; None when no sentence has one left."""
-        if step >= self.longest:
+        if step >= self.max_length:
             return None
         given = self.tokens[:, step, None, None].expand(-1, log_probs.size(1), 1)
         # Given means given: a token the model holds for impossible is very unlikely, and not the end of the hypothesis.
         opinion = log_probs.gather(-1, given).clamp(min=-1e4)
-        return torch.full_like(log_probs, DEAD).scatter(-1, given, opinion)
+        return torch.full_like(log_probs, NEG_INF).scatter(-1, given, opinion)
 
 
 @dataclass(frozen=True)
@@ -136,41 +140,41 @@ class Rules:
         """Log probabilities (B, W, V) in float32 of what may be written next; the rest is minus infinity."""
         logits = logits.float()
         log_probs = logits - log_sum_exp(logits, logits.amax(dim=-1, keepdim=True))
-        refuse_nan(log_probs[..., :1])  # one number that is none makes all of them so
+        check_no_nan(log_probs[..., :1])  # one number that is none makes all of them so
         forced = prefix.forced(log_probs, step)  # before anything is forbidden: what is given may be
-        log_probs[..., self.symbols.never_produced] = DEAD
+        log_probs[..., self.symbols.never_produced] = NEG_INF
         for constraint in self.constraints:
             log_probs = constraint(log_probs, history)
         return log_probs if forced is None else torch.where(prefix.active(step)[:, None, None], forced, log_probs)
 
-    def likeliest(
+    def top_k_log_probs(
         self, logits: Tensor, history: Tensor, prefix: ForcedPrefix, step: int, count: int
     ) -> tuple[Tensor, Tensor]:
         """The `count` likeliest that may be written next: log probabilities (B, W, n) and tokens (B, W, n).
 
         Where all that is forbidden are a few symbols, as many candidates more make up for them: n > count.
         """
-        if self.constraints or step < prefix.longest:
-            return largest(self.log_probs(logits, history, prefix, step), count)
+        if self.constraints or step < prefix.max_length:
+            return top_k(self.log_probs(logits, history, prefix, step), count)
         never = self.symbols.never_produced
         if count == 1:  # the very likeliest, which is almost never one of those
             peak, tokens = (logits := logits.float()).max(dim=-1, keepdim=True)
-            refuse_nan(peak)
+            check_no_nan(peak)
             if not never or int(tokens.min()) > max(never):
                 return peak - log_sum_exp(logits, peak), tokens
-        log_probs, tokens = likeliest(logits.float(), count + len(never))
-        refuse_nan(log_probs)
+        log_probs, tokens = top_k_log_probs(logits.float(), count + len(never))
+        check_no_nan(log_probs)
         for symbol in never:
-            log_probs = log_probs.masked_fill(tokens == symbol, DEAD)
+            log_probs = log_probs.masked_fill(tokens == symbol, NEG_INF)
         return log_probs, tokens
 
-    def may_loop(self, length: int) -> bool:
+    def checks_loops(self, length: int) -> bool:
         """Whether a text of this length is looked at for loops."""
         return self.loop_guard is not None and length >= self.loop_guard.min_tokens
 
-    def loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor | None:
+    def find_loops(self, history: Tensor, prefix: ForcedPrefix, step: int) -> Tensor | None:
         """(B, W) bool: a hypothesis is looping, of its own will: what is forced may repeat itself. None: none is."""
-        if self.loop_guard is None or not self.may_loop(history.size(-1)):
+        if self.loop_guard is None or not self.checks_loops(history.size(-1)):
             return None
         looping = self.loop_guard(history)
-        return looping & ~prefix.active(step)[:, None] if step < prefix.longest else looping
+        return looping & ~prefix.active(step)[:, None] if step < prefix.max_length else looping

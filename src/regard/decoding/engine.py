@@ -17,15 +17,15 @@ class Engine(Protocol):
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        max_new_tokens: Sequence[int],
         settings: DecodingSettings,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
-        numbers: Sequence[int] | None = None,
+        sentence_ids: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """Up to `settings.nbest` hypotheses for each source (ids with the end symbol), best first.
 
-        `limits` says how many tokens each may write, the end symbol among them and its forced `prefixes` aside;
-        `numbers` are the sentences' numbers in the whole corpus, for sampling that does not depend on batches.
+        `max_new_tokens` says how many tokens each may write, the end symbol among them and its forced `prefixes` aside;
+        `sentence_ids` are the sentences' numbers in the whole corpus, for sampling that does not depend on batches.
         """
         ...

@@ -7,23 +7,23 @@ from torch import Tensor
 
 from regard.decoding.constraints import Rules
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.rollout import Prospects, rollout
+from regard.decoding.rollout import StepContext, rollout
 from regard.decoding.stepper import S, Stepper
 
 
 def greedy_search(
     stepper: Stepper[S],
     source: Any,
-    limits: Tensor,
+    max_new_tokens: Tensor,
     rules: Rules,
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence: y_t = argmax log P(y | y_<t, X)."""
-    return rollout(stepper, source, limits, rules, _likeliest, prefixes=prefixes)
+    return rollout(stepper, source, max_new_tokens, rules, _likeliest, prefixes=prefixes)
 
 
-def _likeliest(prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
-    log_probs, tokens = prospects.likeliest(1)
+def _likeliest(context: StepContext, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs, tokens = context.top_k_log_probs(1)
     best = log_probs.max(dim=-1, keepdim=True)
     return tokens.gather(-1, best.indices)[..., 0], best.values[..., 0]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 
-DEAD = -math.inf
+NEG_INF = -math.inf
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def length_penalty(length: Tensor, alpha: float) -> Tensor:
     return ((5.0 + length.float()) / 6.0) ** alpha
 
 
-def may_leave(done: Tensor) -> bool:
+def should_compact(done: Tensor) -> bool:
     """(B,) bool: whether the sentences that are done leave the batch now.
 
     To leave, the others' memories are copied together; that costs about as much as half a step, so it waits until an
@@ -48,7 +48,7 @@ def may_leave(done: Tensor) -> bool:
     return count > 0 and 8 * count >= len(done)
 
 
-def refuse_nan(log_probs: Tensor) -> None:
+def check_no_nan(log_probs: Tensor) -> None:
     """Damaged weights come to light here, and not as an empty translation."""
     if bool(log_probs.isnan().any()):
         raise UserError(
@@ -58,7 +58,7 @@ def refuse_nan(log_probs: Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class Texts:
+class HypothesisBatch:
     """Hypotheses (B, K) as tensors; a place whose score is minus infinity is empty."""
 
     tokens: Tensor  # (B, K, T), whatever stands after a text's length is not part of it
@@ -69,7 +69,7 @@ class Texts:
     looped: Tensor  # (B, K) bool
 
     @classmethod
-    def blank(cls, sentences: int, size: int, device: torch.device, log_prob: float = 0.0) -> "Texts":
+    def blank(cls, sentences: int, size: int, device: torch.device, log_prob: float = 0.0) -> "HypothesisBatch":
         """`size` texts without a token for each sentence, all certain; with `log_prob` minus infinity, empty places."""
         shape = (sentences, size)
         score = torch.full(shape, log_prob, device=device)
@@ -77,15 +77,15 @@ class Texts:
         length = torch.zeros(shape, dtype=torch.long, device=device)
         return cls(length.new_zeros(*shape, 0), length, score, score, no, no)
 
-    def but(self, **changes: Tensor) -> "Texts":
+    def but(self, **changes: Tensor) -> "HypothesisBatch":
         """The same texts with some columns changed."""
         return replace(self, **changes)
 
-    def keep(self, sentences: Tensor) -> "Texts":
+    def keep(self, sentences: Tensor) -> "HypothesisBatch":
         """Only these sentences, in this order."""
-        return Texts(*(getattr(self, field.name)[sentences] for field in fields(self)))
+        return HypothesisBatch(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
-    def merge(self, others: "Texts") -> "Texts":
+    def merge(self, others: "HypothesisBatch") -> "HypothesisBatch":
         """The best of both, as many as there are places here: those that finished first, then by score."""
         size, width = self.score.size(1), others.tokens.size(2)
         tokens = torch.cat([F.pad(self.tokens, (0, width - self.tokens.size(2))), others.tokens], dim=1)
@@ -95,22 +95,22 @@ class Texts:
         finished = both["finished"].gather(1, by_score).to(torch.uint8)
         best = by_score.gather(1, finished.argsort(dim=1, descending=True, stable=True))[:, :size]
         chosen = tokens.gather(1, best[:, :, None].expand(-1, -1, width))
-        return Texts(chosen, *(both[name].gather(1, best) for name in names))
+        return HypothesisBatch(chosen, *(both[name].gather(1, best) for name in names))
 
     def worst_finished(self) -> Tensor:
         """(B,) The score a newcomer has to beat to enter; minus infinity while a place is free."""
-        return self.score.masked_fill(~self.finished, DEAD).amin(dim=1)
+        return self.score.masked_fill(~self.finished, NEG_INF).amin(dim=1)
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         """Each sentence's hypotheses, best score first; at least one, even where the model allowed nothing at all."""
-        refuse_nan(self.log_prob)
+        check_no_nan(self.log_prob)
         columns = [getattr(self, field.name).tolist() for field in fields(self)]
-        answers = []
+        results = []
         for sentence in zip(*columns, strict=True):
-            found = [_unpack(*row) for row in zip(*sentence, strict=True) if row[3] > DEAD]
+            found = [_unpack(*row) for row in zip(*sentence, strict=True) if row[3] > NEG_INF]
             found.sort(key=lambda hypothesis: -hypothesis.score)
-            answers.append(found or [Hypothesis([], DEAD, DEAD, finished=False)])
-        return answers
+            results.append(found or [Hypothesis([], NEG_INF, NEG_INF, finished=False)])
+        return results
 
 
 def _unpack(tokens: list[int], length: int, log_prob: float, score: float, finished: bool, looped: bool) -> Hypothesis:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from regard.decoding.constraints import ForcedPrefix, Rules
-from regard.decoding.hypothesis import Hypothesis, Texts, length_penalty, may_leave
+from regard.decoding.hypothesis import Hypothesis, HypothesisBatch, length_penalty, should_compact
 from regard.decoding.stepper import S, Stepper
 
 
 @dataclass(frozen=True)
-class Prospects:
+class StepContext:
     """What may be written next: what the model said after `history` (B, W, T), and the rules it stands under."""
 
     rules: Rules
@@ -29,15 +29,15 @@ class Prospects:
         """(B, W, V) of all tokens; see `Rules.log_probs`."""
         return self.rules.log_probs(self.logits, self.history, self.prefix, self.step)
 
-    def likeliest(self, count: int) -> tuple[Tensor, Tensor]:
-        """(B, W, n) log probabilities and tokens of the likeliest alone; see `Rules.likeliest`."""
-        return self.rules.likeliest(self.logits, self.history, self.prefix, self.step, count)
+    def top_k_log_probs(self, count: int) -> tuple[Tensor, Tensor]:
+        """(B, W, n) log probabilities and tokens of the likeliest alone; see `Rules.top_k_log_probs`."""
+        return self.rules.top_k_log_probs(self.logits, self.history, self.prefix, self.step, count)
 
 
-class Choose(Protocol):
+class TokenSelector(Protocol):
     """Picks the next token of every hypothesis."""
 
-    def __call__(self, prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, context: StepContext, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """For `sentences` (B,), their places in the whole batch -> tokens and their log probabilities, (B, W) each."""
         ...
 
@@ -46,55 +46,55 @@ class Choose(Protocol):
 def rollout(
     stepper: Stepper[S],
     source: Any,
-    limits: Tensor,
+    max_new_tokens: Tensor,
     rules: Rules,
-    choose: Choose,
+    select: TokenSelector,
     *,
     width: int = 1,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Write `width` hypotheses for each sentence until each has ended, looped or reached its limit; best first."""
-    prefix = ForcedPrefix.of(prefixes, limits, rules.symbols)
-    answers: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
-    if not answers:
-        return answers
-    totals = (limits + prefix.lengths)[:, None]
-    sentences = torch.arange(len(limits), device=limits.device)
-    texts = Texts.blank(len(limits), width, limits.device)
+    prefix = ForcedPrefix.of(prefixes, max_new_tokens, rules.symbols)
+    results: list[list[Hypothesis]] = [[] for _ in range(len(max_new_tokens))]
+    if not results:
+        return results
+    max_lengths = (max_new_tokens + prefix.lengths)[:, None]
+    sentences = torch.arange(len(max_new_tokens), device=max_new_tokens.device)
+    texts = HypothesisBatch.blank(len(max_new_tokens), width, max_new_tokens.device)
     unwritten: list[tuple[Tensor, Tensor]] = []  # the newest tokens and log probabilities, not yet part of the texts
-    earliest, going = int(totals.min()), torch.ones_like(texts.finished)
+    earliest, going = int(max_lengths.min()), torch.ones_like(texts.finished)
     tokens = torch.full_like(texts.length, rules.symbols.bos)
     state = stepper.start(source)
     if width > 1:
         state = state.reorder(torch.zeros_like(tokens))
 
-    for step in range(int(totals.max())):
+    for step in range(int(max_lengths.max())):
         logits, state = stepper.step(tokens, state)
-        tokens, log_probs = choose(Prospects(rules, logits, texts.tokens, prefix, step), sentences)
+        tokens, log_probs = select(StepContext(rules, logits, texts.tokens, prefix, step), sentences)
         unwritten.append((tokens, log_probs))
-        calm = not rules.constraints and not rules.may_loop(step + 1) and step + 1 < earliest
+        calm = not rules.constraints and not rules.checks_loops(step + 1) and step + 1 < earliest
         if calm and not bool(((tokens == rules.symbols.eos) & going).any()):
             continue  # nothing can have ended, and nobody asks what was written
         texts, unwritten = _append(texts, unwritten, going, rules.symbols.eos), []
-        looped = rules.loops(texts.tokens, prefix, step)
+        looped = rules.find_loops(texts.tokens, prefix, step)
         if looped is not None:
             texts = texts.but(looped=texts.looped | (looped & going & ~texts.finished))
-        going = ~(texts.finished | texts.looped) & (step + 1 < totals)
+        going = ~(texts.finished | texts.looped) & (step + 1 < max_lengths)
 
         done = ~going.any(dim=1)
-        if may_leave(done):
+        if should_compact(done):
             for sentence, found in zip(sentences[done].tolist(), _scored(texts.keep(done), rules), strict=True):
-                answers[sentence] = found
+                results[sentence] = found
             stay = (~done).nonzero()[:, 0]
             if not len(stay):
                 break
             state, prefix, texts = state.keep(stay), prefix.keep(stay), texts.keep(stay)
-            sentences, totals, going, tokens = sentences[stay], totals[stay], going[stay], tokens[stay]
-            earliest = int(totals.min())
-    return answers
+            sentences, max_lengths, going, tokens = sentences[stay], max_lengths[stay], going[stay], tokens[stay]
+            earliest = int(max_lengths.min())
+    return results
 
 
-def _append(texts: Texts, steps: list[tuple[Tensor, Tensor]], going: Tensor, eos: int) -> Texts:
+def _append(texts: HypothesisBatch, steps: list[tuple[Tensor, Tensor]], going: Tensor, eos: int) -> HypothesisBatch:
     """Write the tokens (B, W) of some steps behind the texts that were going all the while and may have ended with the
     last; those that had ended before stay as long as they are."""
     log_prob, last = texts.log_prob, steps[-1][0]
@@ -108,5 +108,5 @@ def _append(texts: Texts, steps: list[tuple[Tensor, Tensor]], going: Tensor, eos
     )
 
 
-def _scored(texts: Texts, rules: Rules) -> list[list[Hypothesis]]:
+def _scored(texts: HypothesisBatch, rules: Rules) -> list[list[Hypothesis]]:
     return texts.but(score=texts.log_prob / length_penalty(texts.length, rules.alpha)).hypotheses()

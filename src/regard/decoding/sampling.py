@@ -15,23 +15,23 @@ import torch
 from torch import Tensor
 
 from regard.decoding.constraints import Rules
-from regard.decoding.hypothesis import DEAD, Hypothesis
-from regard.decoding.rollout import Prospects, rollout
+from regard.decoding.hypothesis import NEG_INF, Hypothesis
+from regard.decoding.rollout import StepContext, rollout
 from regard.decoding.stepper import S, Stepper
 
 
 def keep_top_k(log_probs: Tensor, k: int) -> Tensor:
     """Only the k likeliest tokens remain (Fan et al. 2018); of tokens equal to the k-th, all do."""
     kth = log_probs.topk(min(k, log_probs.size(-1)), dim=-1).values[..., -1:]
-    return log_probs.masked_fill(log_probs < kth, DEAD)
+    return log_probs.masked_fill(log_probs < kth, NEG_INF)
 
 
 def keep_top_p(log_probs: Tensor, p: float) -> Tensor:
     """Only the nucleus remains: the fewest likeliest tokens whose mass reaches p (Holtzman et al. 2020)."""
     ordered, order = log_probs.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
-    mass_before = ordered.cumsum(dim=-1) - ordered
-    outside = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, mass_before >= p)
-    return log_probs.masked_fill(outside, DEAD)
+    probability_before = ordered.cumsum(dim=-1) - ordered
+    outside = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probability_before >= p)
+    return log_probs.masked_fill(outside, NEG_INF)
 
 
 def invert_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def invert_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
     return torch.minimum(token, last_possible)
 
 
-def uniform_numbers(seed: int, sentence: int, width: int, steps: int) -> Tensor:
+def uniform_samples(seed: int, sentence: int, width: int, steps: int) -> Tensor:
     """(W, T) numbers in [0, 1): a function of the seed and the sentence's number."""
     key = hashlib.blake2b(f"{seed}:{sentence}".encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(key, "little", signed=True))
@@ -60,7 +60,7 @@ class Sampler:
     top_p: float = 1.0
     seed: int = 1
 
-    def narrow(self, log_probs: Tensor) -> Tensor:
+    def filter(self, log_probs: Tensor) -> Tensor:
         """The distribution to draw from, as log probabilities that need not sum to one."""
         log_probs = log_probs / self.temperature
         if self.top_k:
@@ -71,31 +71,31 @@ class Sampler:
 def sample(
     stepper: Stepper[S],
     source: Any,
-    limits: Tensor,
+    max_new_tokens: Tensor,
     rules: Rules,
     *,
     sampler: Sampler,
     samples: int = 1,
     prefixes: Sequence[Sequence[int]] | None = None,
-    numbers: Sequence[int] | None = None,
+    sentence_ids: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`samples` draws for each sentence, best score first; `numbers` are the sentences' numbers in the whole corpus.
+    """`samples` hypotheses for each sentence, best score first; `sentence_ids` are indices in the whole corpus.
 
     A hypothesis' log probability is the model's own, not that of the narrowed distribution it was drawn from.
     """
-    numbers = range(len(limits)) if numbers is None else numbers
-    if len(numbers) != len(limits):
-        raise ValueError(f"{len(numbers)} sentence numbers for {len(limits)} sentences")
-    if not numbers:
+    sentence_ids = range(len(max_new_tokens)) if sentence_ids is None else sentence_ids
+    if len(sentence_ids) != len(max_new_tokens):
+        raise ValueError(f"{len(sentence_ids)} sentence numbers for {len(max_new_tokens)} sentences")
+    if not sentence_ids:
         return []
-    steps = int(limits.max()) + max((len(prefix) for prefix in prefixes or ()), default=0)
-    uniform = torch.stack([uniform_numbers(sampler.seed, number, samples, steps) for number in numbers]).to(
-        limits.device
+    steps = int(max_new_tokens.max()) + max((len(prefix) for prefix in prefixes or ()), default=0)
+    uniform = torch.stack([uniform_samples(sampler.seed, number, samples, steps) for number in sentence_ids]).to(
+        max_new_tokens.device
     )
 
-    def draw(prospects: Prospects, sentences: Tensor) -> tuple[Tensor, Tensor]:
-        log_probs = prospects.log_probs()
-        tokens = invert_cdf(sampler.narrow(log_probs), uniform[sentences, :, prospects.step])
+    def draw(context: StepContext, sentences: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = context.log_probs()
+        tokens = invert_cdf(sampler.filter(log_probs), uniform[sentences, :, context.step])
         return tokens, log_probs.gather(-1, tokens[:, :, None])[:, :, 0]
 
-    return rollout(stepper, source, limits, rules, draw, width=samples, prefixes=prefixes)
+    return rollout(stepper, source, max_new_tokens, rules, draw, width=samples, prefixes=prefixes)

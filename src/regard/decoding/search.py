@@ -21,7 +21,7 @@ WORD_BY_WORD_ONLY = (
 """Problem and remedy."""
 
 
-def rules_of(settings: DecodingSettings, symbols: Symbols) -> Rules:
+def build_rules(settings: DecodingSettings, symbols: Symbols) -> Rules:
     """The parts that the settings ask for."""
     constraints = (NoRepeat(settings.no_repeat_ngram),) if settings.no_repeat_ngram else ()
     return Rules(symbols, settings.alpha, constraints, LoopGuard() if settings.loop_guard else None)
@@ -30,27 +30,36 @@ def rules_of(settings: DecodingSettings, symbols: Symbols) -> Rules:
 def decode(
     stepper: Stepper[S],
     source: Any,
-    limits: Tensor,
+    max_new_tokens: Tensor,
     symbols: Symbols,
     settings: DecodingSettings,
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
-    numbers: Sequence[int] | None = None,
+    sentence_ids: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search the output of every sentence of `source`: up to `settings.nbest` hypotheses each, best first.
 
-    `limits` (B,) says how many tokens each may write, the end symbol among them and its forced `prefixes` aside; the
-    search runs on the device of `limits`. `numbers` are the sentences' numbers in the whole corpus, for sampling that
-    does not depend on how the corpus was cut into batches.
+    `max_new_tokens` (B,) counts the end symbol and not the forced `prefixes`. The search runs on the device of
+    `max_new_tokens`. `sentence_ids` are the indices of the sentences in the whole corpus. With them, samples do not
+    depend on how the corpus is split into batches.
     """
     if settings.search == "mask_predict":
         raise UserError(*WORD_BY_WORD_ONLY)
-    rules = rules_of(settings, symbols)
+    rules = build_rules(settings, symbols)
     if settings.search == "greedy":
-        return greedy_search(stepper, source, limits, rules, prefixes=prefixes)
+        return greedy_search(stepper, source, max_new_tokens, rules, prefixes=prefixes)
     if settings.search == "beam":
-        return beam_search(stepper, source, limits, rules, width=settings.beam, nbest=settings.nbest, prefixes=prefixes)
+        return beam_search(
+            stepper, source, max_new_tokens, rules, width=settings.beam, nbest=settings.nbest, prefixes=prefixes
+        )
     sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, settings.seed)
     return sample(
-        stepper, source, limits, rules, sampler=sampler, samples=settings.nbest, prefixes=prefixes, numbers=numbers
+        stepper,
+        source,
+        max_new_tokens,
+        rules,
+        sampler=sampler,
+        samples=settings.nbest,
+        prefixes=prefixes,
+        sentence_ids=sentence_ids,
     )

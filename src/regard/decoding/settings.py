@@ -76,7 +76,7 @@ class DecodingSettings(Settings):
                 f'{name} = {value} has no effect when search = "{self.search}"; {otherwise}leave {name} at {default}'
             )
 
-    def limits(self, source_lengths: Tensor) -> Tensor:
+    def max_new_tokens(self, source_lengths: Tensor) -> Tensor:
         """(B,) source lengths -> (B,) how many tokens each output may have (at least one), on the same device."""
-        limits = (source_lengths + self.extra_length).clamp(min=1)
-        return limits if self.max_length is None else limits.clamp(max=self.max_length)
+        max_new_tokens = (source_lengths + self.extra_length).clamp(min=1)
+        return max_new_tokens if self.max_length is None else max_new_tokens.clamp(max=self.max_length)

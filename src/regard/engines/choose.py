@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
-from regard.decoding import Ensemble, Symbols
 from regard.decoding.engine import Engine
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.stepper import Symbols
 from regard.engines.mask_predict import MaskPredict
-from regard.engines.searching import Searching
+from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.models import MaskedTransformer, ModelSettings, TransformerSettings
@@ -20,30 +21,30 @@ ENGINES = {
 }
 
 
-def is_plain(settings: ModelSettings) -> bool:
+def is_standard_transformer(settings: ModelSettings) -> bool:
     """Whether a model is the Transformer that the faster engines are written for."""
     return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.plain
 
 
-def readable(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
+def readable_engine(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
     """Our searches over a model, or over several that vote; a model that fills in masked words has its own."""
     if any(isinstance(stepper, MaskedTransformer) for stepper in steppers):
         if len(steppers) > 1:
             raise UserError("masked models write all words at once and cannot vote", "give one run")
         return MaskPredict(steppers[0], symbols, device)
-    return Searching(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
+    return StepperEngine(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
 
 
-def fastest(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
+def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
     """The same answers, sooner: recorded steps on a GPU, products laid out beforehand on a CPU."""
-    if not all(is_plain(model.settings) for model in models):
-        return readable(models, symbols, device)
+    if not all(is_standard_transformer(model.settings) for model in models):
+        return readable_engine(models, symbols, device)
     if device.type == "cuda" and len(models) == 1 and kernels_available():
         from regard.engines.device import DeviceEngine
 
         return DeviceEngine(models[0], symbols)
     if device.type == "cpu" and all(model.output.weight.dtype == torch.float32 for model in models):
-        from regard.engines.prepared import Prepared
+        from regard.engines.fused import FusedTransformer
 
-        return readable([Prepared(model) for model in models], symbols, device)
-    return readable(models, symbols, device)
+        return readable_engine([FusedTransformer(model) for model in models], symbols, device)
+    return readable_engine(models, symbols, device)

@@ -21,23 +21,24 @@ from typing import Any
 
 import torch
 
-from regard.decoding import DecodingSettings, Hypothesis, LoopGuard, Symbols
+from regard.decoding.constraints import LoopGuard
 from regard.decoding.grouping import groups_by_length
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import WORD_BY_WORD_ONLY
-from regard.engines.ctranslate2_model import library, to_ctranslate2
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.ctranslate2_model import import_ctranslate2
 from regard.errors import UserError
 from regard.files import read_json
 
-__all__ = ["CTranslate2Engine", "to_ctranslate2"]
-
 BATCH_TOKENS = 1536
 """Source tokens to a batch, times texts kept in view: what the caches of a CPU hold best."""
-RULED_OUT = -1e9
+IMPOSSIBLE = -1e9
 """Below this is what it fills a beam with where a prefix leaves no choice: no text of the model's."""
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """What is asked about one sentence; words are called by their numbers."""
 
     source: list[str]
@@ -51,7 +52,7 @@ Answer = list[tuple[list[str], float]]
 
 
 class CTranslate2Engine:
-    """A folder that `to_ctranslate2` wrote, ready to answer."""
+    """A folder that `write_ctranslate2` wrote, ready to answer."""
 
     def __init__(
         self,
@@ -73,72 +74,74 @@ class CTranslate2Engine:
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        max_new_tokens: Sequence[int],
         settings: DecodingSettings,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
-        numbers: Sequence[int] | None = None,
+        sentence_ids: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """See `Engine.decode`."""
         pool = self.pool
         if settings.search == "sample":  # a worker seeds its generator when it first draws, and never again
-            library().set_random_seed((settings.seed * 1_000_003 + (numbers[0] if numbers else 0)) % 2**31)
+            import_ctranslate2().set_random_seed(
+                (settings.seed * 1_000_003 + (sentence_ids[0] if sentence_ids else 0)) % 2**31
+            )
             pool = self._pool(1, threads=self.workers)
             if settings.top_k >= self.vocabulary:  # it refuses more than there are
                 settings = settings.model_copy(update={"top_k": 0})
-        given = zip(sources, prefixes or [()] * len(sources), limits, strict=True)
-        questions = [self._question(*each) for each in given]
-        answers = self._ask(pool, questions, settings)
-        for group in self._refused(questions, answers):
-            again = self._ask(pool, [questions[i] for i in group], settings, forbidden=sorted(self.never))
+        given = zip(sources, prefixes or [()] * len(sources), max_new_tokens, strict=True)
+        queries = [self._query(*each) for each in given]
+        answers = self._translate(pool, queries, settings)
+        for group in self._to_retry(queries, answers):
+            again = self._translate(pool, [queries[i] for i in group], settings, forbidden=sorted(self.never))
             for index, answer in zip(group, again, strict=True):
                 answers[index] = answer
         return [self._hypotheses(answer, settings) for answer in answers]
 
-    def _question(self, source: Sequence[int], prefix: Sequence[int], limit: int) -> Question:
+    def _query(self, source: Sequence[int], prefix: Sequence[int], limit: int) -> Query:
         if self.positions is not None and len(source) > self.positions:
             raise UserError(
                 f"a source of {len(source)} tokens does not fit into the {self.positions} positions of {self.folder}",
                 "give shorter lines, or choose the engine torch",
             )
         limit = min(limit + len(prefix), self.positions or limit + len(prefix))
-        return Question([str(number) for number in source], [str(number) for number in prefix], limit)
+        return Query([str(number) for number in source], [str(number) for number in prefix], limit)
 
-    def _ask(
-        self, pool: Any, questions: Sequence[Question], settings: DecodingSettings, forbidden: Sequence[str] = ()
+    def _translate(
+        self, pool: Any, queries: Sequence[Query], settings: DecodingSettings, forbidden: Sequence[str] = ()
     ) -> list[Answer]:
         """The texts it finds. A batch has one limit, the greatest in it: some may go beyond their own."""
-        asked, answers = options(settings), [Answer() for _ in questions]
-        lengths = [len(question.source) for question in questions]
-        coming: list[tuple[int, Any]] = []
+        options, answers = translate_options(settings), [Answer() for _ in queries]
+        lengths = [len(query.source) for query in queries]
+        pending: list[tuple[int, Any]] = []
         width = {"greedy": 1, "beam": settings.beam, "sample": settings.nbest}[settings.search]
-        for share in shares(lengths, max(1, BATCH_TOKENS // width), settings.batch_tokens, self.workers):
-            batch = [questions[i] for i in share]
+        for share in split_batches(lengths, max(1, BATCH_TOKENS // width), settings.batch_tokens, self.workers):
+            batch = [queries[i] for i in share]
             results = pool.translate_batch(
-                [question.source for question in batch],
-                [question.prefix for question in batch] if any(question.prefix for question in batch) else None,
-                max_decoding_length=max(question.limit for question in batch),
+                [query.source for query in batch],
+                [query.prefix for query in batch] if any(query.prefix for query in batch) else None,
+                max_decoding_length=max(query.limit for query in batch),
                 suppress_sequences=[[name] for name in forbidden] or None,
                 asynchronous=True,
-                **asked,
+                **options,
             )
-            coming += zip(share, results, strict=True)
-        for index, result in coming:
+            pending += zip(share, results, strict=True)
+        for index, result in pending:
             found = result.result()
             pairs = zip(found.hypotheses, found.scores, strict=True)
-            texts = [(text, score * len(text) ** asked["length_penalty"]) for text, score in pairs]
-            answers[index] = [pair for pair in texts if not pair[1] < RULED_OUT] or texts[:1]
+            texts = [(text, score * len(text) ** options["length_penalty"]) for text, score in pairs]
+            answers[index] = [pair for pair in texts if not pair[1] < IMPOSSIBLE] or texts[:1]
         # Its own sums leave out what was forced, and share out among the rest what was forbidden: score these anew.
-        unlike = [i for i, each in enumerate(questions) if each.prefix or forbidden or settings.no_repeat_ngram]
-        return self._scored(pool, questions, answers, unlike) if unlike else answers
+        unlike = [i for i, each in enumerate(queries) if each.prefix or forbidden or settings.no_repeat_ngram]
+        return self._scored(pool, queries, answers, unlike) if unlike else answers
 
     def _scored(
-        self, pool: Any, questions: Sequence[Question], answers: list[Answer], chosen: Sequence[int]
+        self, pool: Any, queries: Sequence[Query], answers: list[Answer], chosen: Sequence[int]
     ) -> list[Answer]:
         """The answers with log P(Y|X) as the model has it for the `chosen` ones."""
         texts = [(i, text) for i in chosen for text, _ in answers[i]]
         scored = pool.score_batch(
-            [questions[i].source for i, _ in texts],
+            [queries[i].source for i, _ in texts],
             [[name for name in text if name != self.end] for _, text in texts],
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
@@ -149,17 +152,17 @@ class CTranslate2Engine:
             anew[i].append((text, math.fsum(result.log_probs[: len(text)])))
         return [anew.get(i, answer) for i, answer in enumerate(answers)]
 
-    def _refused(self, questions: Sequence[Question], answers: Sequence[Answer]) -> list[list[int]]:
+    def _to_retry(self, queries: Sequence[Query], answers: Sequence[Answer]) -> list[list[int]]:
         """Which to ask again, those of one limit together: a text went beyond its limit or holds what is no text.
 
         Both are rare, and both could be prevented, at a price for everybody: batches of one limit are small ones, and
         where symbols are forbidden it shares out their probability among the others.
         """
         groups: dict[int, list[int]] = defaultdict(list)
-        for i, (question, answer) in enumerate(zip(questions, answers, strict=True)):
-            given = len(question.prefix)
-            if any(len(text) > question.limit or not self.never.isdisjoint(text[given:]) for text, _ in answer):
-                groups[question.limit].append(i)
+        for i, (query, answer) in enumerate(zip(queries, answers, strict=True)):
+            given = len(query.prefix)
+            if any(len(text) > query.limit or not self.never.isdisjoint(text[given:]) for text, _ in answer):
+                groups[query.limit].append(i)
         return list(groups.values())
 
     def _hypotheses(self, answer: Answer, settings: DecodingSettings) -> list[Hypothesis]:
@@ -179,7 +182,7 @@ class CTranslate2Engine:
     def _pool(self, workers: int, threads: int) -> Any:
         """The model, loaded by CTranslate2; it refuses what a device cannot compute in, and nothing is put in place."""
         try:
-            return library().Translator(
+            return import_ctranslate2().Translator(
                 str(self.folder),
                 device=self.device.type,
                 device_index=self.device.index or 0,
@@ -188,16 +191,16 @@ class CTranslate2Engine:
                 intra_threads=threads,
             )
         except (ValueError, RuntimeError) as error:
-            known = sorted(library().get_supported_compute_types(self.device.type))
+            known = sorted(import_ctranslate2().get_supported_compute_types(self.device.type))
             raise UserError(
                 f"CTranslate2 cannot use {self.folder} as {self.quantization} on {self.device}: {error}",
                 f"on {self.device.type} it computes in {', '.join(known)}",
             ) from error
 
 
-def options(settings: DecodingSettings) -> dict[str, Any]:
+def translate_options(settings: DecodingSettings) -> dict[str, Any]:
     """Our settings in its words."""
-    asked: dict[str, Any] = dict(
+    options: dict[str, Any] = dict(
         no_repeat_ngram_size=settings.no_repeat_ngram,
         min_decoding_length=0,
         max_input_length=0,  # no limit: lines are cut before they come here
@@ -206,11 +209,11 @@ def options(settings: DecodingSettings) -> dict[str, Any]:
     )
     match settings.search:
         case "greedy":
-            return asked | dict(beam_size=1, length_penalty=0.0)
+            return options | dict(beam_size=1, length_penalty=0.0)
         case "beam":  # all that has ended, for us to rank
-            return asked | dict(beam_size=settings.beam, num_hypotheses=settings.beam, length_penalty=settings.alpha)
+            return options | dict(beam_size=settings.beam, num_hypotheses=settings.beam, length_penalty=settings.alpha)
         case "sample":
-            return asked | dict(
+            return options | dict(
                 beam_size=1,
                 num_hypotheses=settings.nbest if settings.top_k != 1 else 1,  # draws from one are all the same
                 length_penalty=0.0,
@@ -222,7 +225,7 @@ def options(settings: DecodingSettings) -> dict[str, Any]:
             raise UserError(*WORD_BY_WORD_ONLY)
 
 
-def shares(lengths: Sequence[int], wanted: int, most: int, workers: int) -> list[list[int]]:
+def split_batches(lengths: Sequence[int], wanted: int, most: int, workers: int) -> list[list[int]]:
     """Groups of about the `wanted` number of tokens, and never more than `most`, for the workers to take in turn.
 
     Many groups are of like length each. Few are dealt out evenly, as many to every worker, long and short ones to each.

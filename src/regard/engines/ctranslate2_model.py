@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.decoding import Symbols
+from regard.decoding.stepper import Symbols
 from regard.errors import UserError
 from regard.files import replacing
 from regard.layers.blocks import DecoderLayer, EncoderLayer
@@ -29,7 +29,7 @@ POSITIONS = 4096
 """How many positions are written down where ours have no end: a longer text is refused or cut."""
 
 
-def library() -> Any:
+def import_ctranslate2() -> Any:
     """The package, or how to get it."""
     try:
         import ctranslate2
@@ -41,15 +41,15 @@ def library() -> Any:
     return ctranslate2
 
 
-def refuse_unknown(quantization: str) -> None:
+def check_quantization(quantization: str) -> None:
     """Say how weights can be kept, if not like this."""
     if quantization not in QUANTIZATIONS:
         raise UserError(f"the quantization is {quantization!r}", f"write one of {', '.join(QUANTIZATIONS)}")
 
 
-def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
+def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
     """Write `model` as a folder that CTranslate2 loads, whole or not at all; its weights are kept as `quantization`."""
-    refuse_unknown(quantization)
+    check_quantization(quantization)
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):  # its ReLU would hide them
         raise UserError("the model's weights are not all numbers (NaN)", "use an earlier checkpoint")
     spec = specification(model)
@@ -69,7 +69,7 @@ def to_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantizat
 
 def specification(model: Transformer) -> Any:
     """Their description of the same model, with all weights."""
-    specs, s = library().specs, model.settings
+    specs, s = import_ctranslate2().specs, model.settings
     shape = dict(
         num_heads=s.num_heads,
         pre_norm=s.norm == "pre",

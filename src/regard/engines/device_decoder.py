@@ -6,7 +6,7 @@ readable `Transformer.step` again in fewer kernels, with equal results:
 
 - query, key and value of self-attention are one matrix product;
 - a residual connection and its norm are one kernel, as is each attention;
-- keys and values are written once and stay; reordering hypotheses changes the family tree alone (`kernels.Past`).
+- keys and values are written once and stay; reordering hypotheses changes the family tree alone (`kernels.SelfKV`).
 
 B slots, W hypotheses a slot, N = B W rows, S source, T target, D model, H heads, K head size, V vocabulary.
 """
@@ -18,14 +18,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import Padded, Tokens
-from regard.engines.kernels import Kernels, Memory, Past
+from regard.engines.device_kernels import Kernels, SelfKV, SourceKV
 from regard.layers.blocks import DecoderLayer
 from regard.layers.residual import PreNorm
 from regard.models import Transformer
 
 
 @dataclass(frozen=True)
-class Room:
+class SlotShape:
     """How much fits: a step recorded for it can serve whatever fits."""
 
     slots: int
@@ -39,7 +39,7 @@ class Room:
         return 2 * s.decoder_layers * s.d_model * size * self.slots * (self.width * self.positions + self.source)
 
 
-class StackedLayer:
+class FusedLayer:
     """A decoder layer as it is, with the matrices of query, key and value one above the other."""
 
     def __init__(self, layer: DecoderLayer, norms: tuple[nn.LayerNorm, ...]) -> None:
@@ -49,13 +49,13 @@ class StackedLayer:
         self.weight = torch.cat([part.weight for part in parts])
         self.bias = torch.cat([part.bias for part in parts])
 
-    def renew(self) -> None:
+    def reload_weights(self) -> None:
         """Take the layer's weights anew, into the same tensors: a recorded step reads them there."""
         torch.cat([part.weight for part in self.parts], out=self.weight)
         torch.cat([part.bias for part in self.parts], out=self.bias)
 
 
-class StackedDecoder:
+class FusedDecoder:
     """All layers of a decoder; shared by the slots of every room."""
 
     def __init__(self, model: Transformer) -> None:
@@ -72,14 +72,14 @@ class StackedDecoder:
         if self.pre:
             assert isinstance(model.decoder_norm, nn.LayerNorm)
             norms = [*norms[1:], model.decoder_norm]
-        self.layers = [StackedLayer(layer, tuple(norms[3 * i : 3 * i + 3])) for i, layer in enumerate(model.decoder)]
+        self.layers = [FusedLayer(layer, tuple(norms[3 * i : 3 * i + 3])) for i, layer in enumerate(model.decoder)]
 
 
 class SlotDecoder:
     """The decoder over the slots of one room: buffers that live as long as it does, and a step that changes them."""
 
-    def __init__(self, decoder: StackedDecoder, room: Room, kernels: Kernels) -> None:
-        self.decoder, self.model, self.room, self.kernels = decoder, decoder.model, room, kernels
+    def __init__(self, decoder: FusedDecoder, shape: SlotShape, kernels: Kernels) -> None:
+        self.decoder, self.model, self.shape, self.kernels = decoder, decoder.model, shape, kernels
         weight, s = self.model.tgt_embedding.weight, self.model.settings
         heads, size = s.num_heads, s.d_model // s.num_heads
         device = weight.device
@@ -87,30 +87,30 @@ class SlotDecoder:
         def cache(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=weight.dtype, device=device)
 
-        past_shape = (room.slots, heads, room.positions, room.width, size)
+        past_shape = (shape.slots, heads, shape.positions, shape.width, size)
         self.past = [(cache(*past_shape), cache(*past_shape)) for _ in decoder.layers]
         self.memory = [
-            (cache(room.slots, room.source, heads, size), cache(room.slots, room.source, heads, size))
+            (cache(shape.slots, shape.source, heads, size), cache(shape.slots, shape.source, heads, size))
             for _ in decoder.layers
         ]
-        self.lengths = torch.ones(room.slots, dtype=torch.int64, device=device)
-        self.own = torch.arange(room.width, dtype=torch.int32, device=device)
-        self.ancestry = self.own.expand(room.slots, room.positions, -1).clone()
+        self.lengths = torch.ones(shape.slots, dtype=torch.int64, device=device)
+        self.own = torch.arange(shape.width, dtype=torch.int32, device=device)
+        self.beam_ancestry = self.own.expand(shape.slots, shape.positions, -1).clone()
         self.positions = self._positions()
 
-    def renew(self) -> None:
+    def reload_weights(self) -> None:
         """Take learned positions anew, into the same tensor."""
         self.positions.copy_(self._positions())
 
     def _positions(self) -> Tensor:
         """What is added to the embeddings at each place, (T, D)."""
         weight, s = self.model.tgt_embedding.weight, self.model.settings
-        known = torch.arange(self.room.positions, device=weight.device)
+        known = torch.arange(self.shape.positions, device=weight.device)
         if s.positions == "learned":
             known = known.clamp(max=s.max_positions - 1)
         return self.model.positions(known).to(weight.dtype).expand(len(known), s.d_model).contiguous()
 
-    def admit(self, slots: Tensor, src: Tokens) -> None:
+    def prefill(self, slots: Tensor, src: Tokens) -> None:
         """New sentences (n,) take these slots: read their sources, padded (n, S')."""
         assert isinstance(src.layout, Padded)
         memory = self.model.encode(src, src.layout.sees(src.layout))
@@ -119,7 +119,7 @@ class SlotDecoder:
             keys[slots, : src.layout.size] = k
             values[slots, : src.layout.size] = v
         self.lengths.index_copy_(0, slots, src.layout.lengths)
-        self.ancestry[slots] = self.own
+        self.beam_ancestry[slots] = self.own
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """The newest tokens (B, W), which stand at `position` (B,) of their slots -> logits (N, V) of the next."""
@@ -127,18 +127,20 @@ class SlotDecoder:
         x = embedded.flatten(0, 1)
         z = self.decoder.first(x)
         for index, stacked in enumerate(self.decoder.layers):
-            past = Past(*self.past[index], self.ancestry, position)
-            x, z = self._layer(stacked, x, z, past, Memory(*self.memory[index], self.lengths))
+            past = SelfKV(*self.past[index], self.beam_ancestry, position)
+            x, z = self._layer(stacked, x, z, past, SourceKV(*self.memory[index], self.lengths))
         return self.model.output.scores(z)
 
-    def _layer(self, stacked: StackedLayer, x: Tensor, z: Tensor, past: Past, memory: Memory) -> tuple[Tensor, Tensor]:
+    def _layer(
+        self, stacked: FusedLayer, x: Tensor, z: Tensor, past: SelfKV, memory: SourceKV
+    ) -> tuple[Tensor, Tensor]:
         """x (N, D) is what residual connections carry, z (N, D) what the next sublayer reads."""
         layer, (after_attention, after_cross_attention, after_feedforward) = stacked.layer, stacked.norms
         q, k, v = (self._heads(part) for part in F.linear(z, stacked.weight, stacked.bias).chunk(3, dim=-1))
         q, k = (layer.attention.rotate(part, past.position[:, None]) for part in (q, k))
-        y = layer.attention.output(self.kernels.look_back(q, k, v, past).reshape(x.shape))
+        y = layer.attention.output(self.kernels.self_attention(q, k, v, past).reshape(x.shape))
         x, z = self._join(x, y, after_attention)
-        y = self.kernels.look_across(self._heads(layer.cross_attention.query(z)), memory).reshape(x.shape)
+        y = self.kernels.cross_attention(self._heads(layer.cross_attention.query(z)), memory).reshape(x.shape)
         x, z = self._join(x, layer.cross_attention.output(y), after_cross_attention)
         return self._join(x, layer.feedforward(z), after_feedforward)
 
@@ -148,8 +150,8 @@ class SlotDecoder:
 
     def _heads(self, x: Tensor) -> Tensor:
         """(N, D) -> (B, W, H, K)."""
-        return x.unflatten(0, (self.room.slots, self.room.width)).unflatten(-1, (self.model.settings.num_heads, -1))
+        return x.unflatten(0, (self.shape.slots, self.shape.width)).unflatten(-1, (self.model.settings.num_heads, -1))
 
     def follow(self, parents: Tensor, position: Tensor) -> None:
         """Hypothesis w goes on from parents[b, w] (B, W); `position` (B,) is where the step before this wrote."""
-        self.kernels.inherit(self.ancestry, parents, position)
+        self.kernels.copy_parents(self.beam_ancestry, parents, position)

@@ -25,10 +25,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import Padded, Tokens
-from regard.decoding import DecodingSettings, Hypothesis, Symbols
 from regard.decoding.grouping import groups_by_length
-from regard.decoding.hypothesis import DEAD, refuse_nan
-from regard.engines.searching import lined_up
+from regard.decoding.hypothesis import NEG_INF, Hypothesis, check_no_nan
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.stepper_engine import pad_rows
 from regard.errors import UserError
 from regard.models.masked import MaskedTransformer
 
@@ -49,7 +50,7 @@ def mask_predict(
             break  # n has come to nothing in every row
         if t:
             masked = least_likely(log_p, free, counts * (iterations - t) // iterations)
-        best, likeliest = surest(predict(words.masked_fill(masked, symbols.bos)), symbols)
+        best, likeliest = argmax_words(predict(words.masked_fill(masked, symbols.bos)), symbols)
         words, log_p = torch.where(masked, likeliest, words), torch.where(masked, best, log_p)
     return words, log_p
 
@@ -60,11 +61,11 @@ def least_likely(log_p: Tensor, free: Tensor, count: Tensor) -> Tensor:
     return order.argsort(dim=1) < count
 
 
-def surest(logits: Tensor, symbols: Symbols) -> tuple[Tensor, Tensor]:
+def argmax_words(logits: Tensor, symbols: Symbols) -> tuple[Tensor, Tensor]:
     """(R, T, V) -> log p of the likeliest word and which it is, (R, T) each; special symbols are no words."""
     log_probs = logits.float().log_softmax(dim=-1)
-    refuse_nan(log_probs[..., 0])
-    log_probs[..., sorted({symbols.bos, symbols.eos, symbols.pad})] = DEAD
+    check_no_nan(log_probs[..., 0])
+    log_probs[..., sorted({symbols.bos, symbols.eos, symbols.pad})] = NEG_INF
     best, words = log_probs.max(dim=-1)
     return best, words
 
@@ -78,14 +79,14 @@ class MaskPredict:
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        max_new_tokens: Sequence[int],
         settings: DecodingSettings,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
-        numbers: Sequence[int] | None = None,
+        sentence_ids: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """See `Engine.decode`. A text's score is the mean log probability of its length and of the words that were not
-        given, log_prob their sum; nothing is drawn at random, so `numbers` are not read."""
+        given, log_prob their sum; nothing is drawn at random, so `sentence_ids` are not read."""
         if settings.search != "mask_predict":
             raise UserError(
                 f'search = "{settings.search}" writes word by word, a model of kind masked writes all at once',
@@ -101,7 +102,7 @@ class MaskPredict:
         for group in groups_by_length([len(source) for source in sources], settings.batch_tokens):
             with torch.inference_mode():
                 answers = self._decode(
-                    [sources[i] for i in group], [limits[i] for i in group], [given[i] for i in group], settings
+                    [sources[i] for i in group], [max_new_tokens[i] for i in group], [given[i] for i in group], settings
                 )
             for index, texts in zip(group, answers, strict=True):
                 found[index] = sorted(texts, key=lambda text: -text.score)[: settings.nbest]
@@ -110,17 +111,17 @@ class MaskPredict:
     def _decode(
         self,
         sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        max_new_tokens: Sequence[int],
         prefixes: Sequence[Sequence[int]],
         settings: DecodingSettings,
     ) -> list[list[Hypothesis]]:
         """A text of every length tried for each sentence; texts of like length are filled in together."""
-        src, given = (Padded.of(*lined_up(rows, self.symbols.pad, self.device)) for rows in (sources, prefixes))
+        src, given = (Padded.of(*pad_rows(rows, self.symbols.pad, self.device)) for rows in (sources, prefixes))
         memory, length = self.model.encode(src)
         least = torch.tensor([len(prefix) for prefix in prefixes], device=self.device)
-        most = least + torch.tensor(limits, device=self.device) - 1  # a limit counts the end symbol
+        most = least + torch.tensor(max_new_tokens, device=self.device) - 1  # a limit counts the end symbol
         log_p = self.model.predict_length(length).float().log_softmax(dim=1)
-        owners, counts, log_p = likeliest_lengths(log_p, least, most, settings.length_candidates)
+        owners, counts, log_p = top_lengths(log_p, least, most, settings.length_candidates)
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for group in groups_by_length((counts + 1).tolist(), settings.batch_tokens):
             rows = torch.tensor(group, device=self.device)
@@ -138,7 +139,7 @@ class MaskPredict:
         self, src: Tokens, memory: Tensor, given: Tokens, counts: Tensor, iterations: int
     ) -> tuple[Tensor, Tensor]:
         """Texts of `counts` (R,) words for the sources of R rows, what is `given` first -> words and log p (R, T)."""
-        words, free = canvas(given, counts, self.symbols)
+        words, free = masked_target(given, counts, self.symbols)
         layout = Padded(counts + 1, words.size(1))
 
         def predict(target: Tensor) -> Tensor:
@@ -147,17 +148,17 @@ class MaskPredict:
         return mask_predict(predict, words, free, iterations, self.symbols)
 
 
-def likeliest_lengths(log_p: Tensor, least: Tensor, most: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def top_lengths(log_p: Tensor, least: Tensor, most: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` likeliest numbers of words of each sentence, from `least` to `most` (B,), given log P(N | X) (B, L).
 
     Returned are R of them: whose they are, the numbers, and their log P; fewer where the bounds leave fewer.
     """
-    refuse_nan(log_p[:, 0])
+    check_no_nan(log_p[:, 0])
     lengths = torch.arange(log_p.size(1), device=log_p.device)
     allowed = (lengths >= least[:, None]) & (lengths <= most[:, None])
-    best, numbers = log_p.masked_fill(~allowed, DEAD).topk(min(count, len(lengths)), dim=1)
-    owners, places = (best > DEAD).nonzero(as_tuple=True)
-    return owners, numbers[owners, places], best[owners, places]
+    best, sentence_ids = log_p.masked_fill(~allowed, NEG_INF).topk(min(count, len(lengths)), dim=1)
+    owners, places = (best > NEG_INF).nonzero(as_tuple=True)
+    return owners, sentence_ids[owners, places], best[owners, places]
 
 
 def kept(tokens: Tokens, sentences: Tensor) -> Tokens:
@@ -166,7 +167,7 @@ def kept(tokens: Tokens, sentences: Tensor) -> Tokens:
     return Padded.of(tokens.ids[sentences], tokens.layout.lengths[sentences])
 
 
-def canvas(given: Tokens, counts: Tensor, symbols: Symbols) -> tuple[Tensor, Tensor]:
+def masked_target(given: Tokens, counts: Tensor, symbols: Symbols) -> tuple[Tensor, Tensor]:
     """(R, T): what is given, masks up to `counts` (R,) words, the end symbol, padding; and where the masks stand."""
     places = torch.arange(int(counts.max()) + 1, device=counts.device)
     assert isinstance(given.layout, Padded)

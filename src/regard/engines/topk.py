@@ -13,24 +13,24 @@ V vocabulary, L lanes.
 import triton
 import triton.language as tl
 
-NOTHING = tl.constexpr(-(2**63))
-LAST = tl.constexpr(0x7FFFFFFF)
+NO_CANDIDATE = tl.constexpr(-(2**63))
+INT32_MAX = tl.constexpr(0x7FFFFFFF)
 
 
 @triton.jit
-def key_of(logit, token, vocabulary, first_forbidden, second_forbidden):
-    """An integer that orders by logit, then by token downwards; `NOTHING` for what is no candidate."""
+def sort_key(logit, token, vocabulary, first_forbidden, second_forbidden):
+    """An integer that orders by logit, then by token downwards; `NO_CANDIDATE` for what is no candidate."""
     logit = tl.where(logit == 0, 0.0, logit)  # minus zero equals zero, but its bits do not
     bits = logit.to(tl.int32, bitcast=True)
-    ordered = tl.where(bits >= 0, bits, bits ^ LAST).to(tl.int64)
+    ordered = tl.where(bits >= 0, bits, bits ^ INT32_MAX).to(tl.int64)
     candidate = (token < vocabulary) & (token != first_forbidden) & (token != second_forbidden)
-    return tl.where(candidate, (ordered << 32) | (token ^ LAST).to(tl.int64), NOTHING)
+    return tl.where(candidate, (ordered << 32) | (token ^ INT32_MAX).to(tl.int64), NO_CANDIDATE)
 
 
 @triton.jit
-def top_kernel(
-    logits, top_logits, top_tokens, mass, vocabulary, first_forbidden, second_forbidden,
-    COUNT: tl.constexpr, LANES: tl.constexpr, TURNS: tl.constexpr,
+def top_k_kernel(
+    logits, top_logits, top_tokens, log_z, vocabulary, first_forbidden, second_forbidden,
+    COUNT: tl.constexpr, LANES: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """One program a row: `COUNT` greatest logits with their tokens, and log sum exp."""
     row = tl.program_id(0).to(tl.int64)
@@ -38,7 +38,7 @@ def top_kernel(
     lane = tl.arange(0, LANES)
     peak = tl.full([LANES], -3e38, tl.float32)
     share = tl.zeros([LANES], tl.float32)
-    best = tl.full([LANES], NOTHING, tl.int64)
+    best = tl.full([LANES], NO_CANDIDATE, tl.int64)
     for begin in range(0, vocabulary, LANES):
         token = begin + lane
         x = tl.load(start + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
@@ -46,20 +46,20 @@ def top_kernel(
         fall = tl.exp(-tl.abs(x - peak))
         share = tl.where(x > peak, share * fall + 1.0, share + fall)
         peak = tl.maximum(peak, x)
-        best = tl.maximum(best, key_of(x, token, vocabulary, first_forbidden, second_forbidden))
+        best = tl.maximum(best, sort_key(x, token, vocabulary, first_forbidden, second_forbidden))
     highest = tl.max(peak, axis=0)
-    tl.store(mass + row, highest + tl.log(tl.sum(share * tl.exp(peak - highest), axis=0)))
+    tl.store(log_z + row, highest + tl.log(tl.sum(share * tl.exp(peak - highest), axis=0)))
     for place in range(COUNT):
         key = tl.max(best, axis=0)
-        token = (key & LAST).to(tl.int32) ^ LAST
+        token = (key & INT32_MAX).to(tl.int32) ^ INT32_MAX
         ordered = (key >> 32).to(tl.int32)
-        logit = tl.where(ordered >= 0, ordered, ordered ^ LAST).to(tl.float32, bitcast=True)
-        nothing = key == NOTHING
+        logit = tl.where(ordered >= 0, ordered, ordered ^ INT32_MAX).to(tl.float32, bitcast=True)
+        nothing = key == NO_CANDIDATE
         tl.store(top_logits + row * COUNT + place, tl.where(nothing, -float("inf"), logit))
         tl.store(top_tokens + row * COUNT + place, tl.where(nothing, 0, token).to(tl.int64))
-        members = token % LANES + tl.arange(0, TURNS) * LANES
+        members = token % LANES + tl.arange(0, ROUNDS) * LANES
         members = tl.where(nothing, vocabulary, members)
         x = tl.load(start + members, mask=members < vocabulary, other=-float("inf")).to(tl.float32)
-        keys = key_of(x, members, vocabulary, first_forbidden, second_forbidden)
-        below = tl.max(tl.where(keys < key, keys, NOTHING), axis=0)
+        keys = sort_key(x, members, vocabulary, first_forbidden, second_forbidden)
+        below = tl.max(tl.where(keys < key, keys, NO_CANDIDATE), axis=0)
         best = tl.where(lane == token % LANES, below, best)

@@ -26,23 +26,23 @@ from regard.exchange.folders import (
     WEIGHTS,
     Config,
     Tensors,
+    check_fixed_values,
     new_folder,
+    pop_tensor,
     read_config,
     read_weights,
     reading_settings,
-    refuse_existing,
-    refuse_missing,
-    refuse_others,
-    refuse_silent,
-    renamed,
-    take,
+    rename_weight,
+    require_keys,
+    require_new_folder,
+    require_weights,
 )
 from regard.files import read_json, write_json
 from regard.models.bert import SPREAD, BertPretraining
 from regard.models.bert_settings import SIZES, BertSettings
 from regard.text.bert import BertVocabulary
 
-ENTRIES = "vocab.txt"
+VOCAB_FILE = "vocab.txt"
 
 SHAPE = {
     "d_model": "hidden_size",
@@ -58,7 +58,7 @@ SHAPE = {
 }
 """Our settings and their keys."""
 
-USUAL = {
+FIXED_VALUES = {
     "model_type": "bert",
     "is_decoder": False,
     "add_cross_attention": False,
@@ -117,14 +117,14 @@ HEADS = {
 }
 """Our tasks and theirs."""
 
-NAMED = ("classification", "tagging")
-ANSWERS = ("answerable", "unanswerable")
+LABELLED_TASKS = ("classification", "tagging")
+ANSWER_LABELS = ("answerable", "unanswerable")
 """What the outputs of a model are called that may say that a question has no answer: their names are not used there."""
 """Tasks whose outputs have names."""
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class FineTunedBert:
     """A BERT that has learnt a task; `labels` are the names of its outputs, none where they have none."""
 
     task: str
@@ -137,55 +137,55 @@ def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
     """The shape and the weights of the BERT in `folder`; the size of its vocabulary is that of `bert.words.weight`."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
     settings, vocabulary = read_settings(config, folder / CONFIG)
-    found = with_modern_names(read_weights(path))
-    refuse_untied(found, path)
-    weights = collected(found, shapes(settings, vocabulary), MODULES, PARTS, path)
-    refuse_unknown(found, path)
+    found = update_names(read_weights(path))
+    check_tied(found, path)
+    weights = collect_weights(found, shapes(settings, vocabulary), MODULES, PARTS, path)
+    check_no_extra_weights(found, path)
     return settings, weights
 
 
-def read_finetuned(folder: Path) -> FineTuned:
+def read_finetuned(folder: Path) -> FineTunedBert:
     """The BERT with a task's layer on top in `folder`; `task_of` says which task that is."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
     settings, vocabulary = read_settings(config, folder / CONFIG)
     task = task_of(config)
     if task is None:
         raise UserError(f"{folder / CONFIG} names no task that BERT is fine-tuned to", "read it as a bare BERT")
-    head, found = HEADS[task], with_modern_names(read_weights(path))
+    head, found = HEADS[task], update_names(read_weights(path))
     outputs = len(found.get(f"{head.module}.bias", ()))
     expected = encoder_shapes(settings, vocabulary, head)
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
-    weights = collected(found, expected, modules(head), (), path)
-    refuse_unknown({key: tensor for key, tensor in found.items() if "pooler" not in key or head.pooled}, path)
+    weights = collect_weights(found, expected, modules(head), (), path)
+    check_no_extra_weights({key: tensor for key, tensor in found.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "reader.", name): tensor for name, tensor in weights.items()}
-    labels = labels_of(config, outputs, folder) if task in (*NAMED, "answering") else ()
-    return FineTuned(task, labels if task in NAMED or labels == ANSWERS else (), settings, weights)
+    labels = labels_of(config, outputs, folder) if task in (*LABELLED_TASKS, "answering") else ()
+    return FineTunedBert(task, labels if task in LABELLED_TASKS or labels == ANSWER_LABELS else (), settings, weights)
 
 
 def write_bert(
     folder: Path, settings: BertSettings, weights: Tensors, vocabulary: BertVocabulary | None = None
 ) -> None:
     """Write a new folder that `transformers` reads; `weights` as `read_bert` gives them and `BertPretraining` has."""
-    refuse_existing(folder)
+    require_new_folder(folder)
     words = len(weights["bert.words.weight"])
-    refuse_strange(weights, shapes(settings, words))
-    theirs = {their_name(name): tensor for name, tensor in weights.items()}
+    check_shapes(weights, shapes(settings, words))
+    theirs = {huggingface_name(name): tensor for name, tensor in weights.items()}
     kind = architecture(weights)
     if kind == "BertModel":
         theirs = {key.removeprefix("bert."): tensor for key, tensor in theirs.items()}
     write_folder(folder, settings, {"architectures": [kind], "vocab_size": words}, theirs, vocabulary)
 
 
-def write_finetuned(folder: Path, model: FineTuned, vocabulary: BertVocabulary) -> None:
+def write_finetuned(folder: Path, model: FineTunedBert, vocabulary: BertVocabulary) -> None:
     """Write a new folder that `transformers` reads; weights as `read_finetuned` gives them and `Understander` has."""
     head, settings, outputs = HEADS[model.task], model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^reader\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}
     words = len(weights["bert.words.weight"])
     expected = encoder_shapes(settings, words, head)
-    refuse_strange({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
-    theirs = {renamed(name, modules(head)): tensor for name, tensor in weights.items()}
-    named = model.labels if model.task in NAMED or model.labels == ANSWERS else ()
+    check_shapes({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
+    theirs = {rename_weight(name, modules(head)): tensor for name, tensor in weights.items()}
+    named = model.labels if model.task in LABELLED_TASKS or model.labels == ANSWER_LABELS else ()
     labels = named or tuple(f"LABEL_{number}" for number in range(outputs))
     config: Config = {"architectures": [head.architecture], "vocab_size": words}
     if model.task != "choice":  # whose one output says nothing by itself
@@ -204,20 +204,20 @@ def write_folder(
         raise ValueError(f"the model has {config['vocab_size']} words, the vocabulary {len(vocabulary)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
     kind = {"initializer_range": SPREAD, "pad_token_id": vocabulary.pad if vocabulary else 0}
-    with new_folder(folder, shape | USUAL | config | kind, weights) as place:
+    with new_folder(folder, shape | FIXED_VALUES | config | kind, weights) as place:
         if vocabulary is not None:
-            vocabulary.save_entries(place / ENTRIES)
+            vocabulary.save_entries(place / VOCAB_FILE)
             write_json(place / TOKENIZER_CONFIG, tokenizer_config(vocabulary, settings.max_positions))
 
 
 def read_bert_vocabulary(folder: Path) -> BertVocabulary:
     """The pieces of the BERT in `folder`. What a tokenizer_config.json does not say is as in the uncased models."""
-    if not (folder / ENTRIES).exists() and (folder / TOKENIZER).exists():
+    if not (folder / VOCAB_FILE).exists() and (folder / TOKENIZER).exists():
         return BertVocabulary.load(folder / TOKENIZER)
     path = folder / TOKENIZER_CONFIG
     said = read_json(path) if path.exists() else {}
     return BertVocabulary.load_entries(
-        folder / ENTRIES,
+        folder / VOCAB_FILE,
         lowercase=said.get("do_lower_case", True),
         strip_accents=said.get("strip_accents"),
         split_chinese=said.get("tokenize_chinese_chars", True),
@@ -254,9 +254,9 @@ def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
     return labels
 
 
-def their_name(name: str) -> str:
+def huggingface_name(name: str) -> str:
     """bert.layers.0.feedforward.widen.bias -> bert.encoder.layer.0.intermediate.dense.bias"""
-    return renamed(name, MODULES)
+    return rename_weight(name, MODULES)
 
 
 def modules(head: Head) -> dict[str, str]:
@@ -278,15 +278,15 @@ def encoder_shapes(settings: BertSettings, vocabulary: int, head: Head) -> dict[
 
 def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
     """The shape, and the size of the vocabulary."""
-    refuse_others(config, USUAL, path, "BERT")
-    refuse_silent(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
+    check_fixed_values(config, FIXED_VALUES, path, "BERT")
+    require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
     values["size"] = next((size for size, shape in SIZES.items() if shape.items() <= values.items()), "base")
     with reading_settings(path, SHAPE):
         return BertSettings.model_validate(values), int(config["vocab_size"])
 
 
-def with_modern_names(tensors: Tensors) -> Tensors:
+def update_names(tensors: Tensors) -> Tensors:
     """Norms once had a gamma and a beta, and an encoder alone goes without its `bert.`"""
     alone = not any(key.startswith("bert.") for key in tensors)
     named = {}
@@ -296,19 +296,19 @@ def with_modern_names(tensors: Tensors) -> Tensors:
     return named
 
 
-def collected(
+def collect_weights(
     found: Tensors, expected: Mapping[str, torch.Size], names: Mapping[str, str], parts: tuple[str, ...], path: Path
 ) -> Tensors:
     """Take the expected weights out of what was found; one of the `parts` may be missing as a whole."""
-    taken = {name: take(found, renamed(name, names), shape, path) for name, shape in expected.items()}
+    taken = {name: pop_tensor(found, rename_weight(name, names), shape, path) for name, shape in expected.items()}
     weights = {name: tensor for name, tensor in taken.items() if tensor is not None}
     absent = tuple(part for part in parts if not any(name.startswith(part) for name in weights))
     missing = [name for name in expected if name not in weights and not name.startswith(absent)]
-    refuse_missing([renamed(name, names) for name in missing], path)
+    require_weights([rename_weight(name, names) for name in missing], path)
     return weights
 
 
-def refuse_unknown(found: Tensors, path: Path) -> None:
+def check_no_extra_weights(found: Tensors, path: Path) -> None:
     """What is left over must be known to mean nothing."""
     if unknown := [key for key in found if key not in IMPLIED]:
         raise UserError(
@@ -317,7 +317,7 @@ def refuse_unknown(found: Tensors, path: Path) -> None:
         )
 
 
-def refuse_untied(found: Tensors, path: Path) -> None:
+def check_tied(found: Tensors, path: Path) -> None:
     """What is written twice must be the same twice."""
     twice = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -328,7 +328,7 @@ def refuse_untied(found: Tensors, path: Path) -> None:
             raise UserError(f"{path}: {again} differs from {key}", "a BERT whose output is not tied cannot be read")
 
 
-def refuse_strange(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
+def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
     """Weights that are to be written are those of the settings they are written with."""
     if strange := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
         raise ValueError(f"{strange[0]} is no weight of a BERT of these settings, or has another shape there")

@@ -32,7 +32,7 @@ def read_config(path: Path) -> Config:
     return config
 
 
-def refuse_others(config: Config, usual: Mapping[str, Any], path: Path, model: str) -> None:
+def check_fixed_values(config: Config, usual: Mapping[str, Any], path: Path, model: str) -> None:
     """Keys for which one value alone is the model that can be read; where they are not written, they have it."""
     for key, value in usual.items():
         if config.get(key, value) != value:
@@ -41,7 +41,7 @@ def refuse_others(config: Config, usual: Mapping[str, Any], path: Path, model: s
             )
 
 
-def refuse_silent(config: Config, keys: Sequence[str], path: Path) -> None:
+def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
     """Keys that must be there."""
     if missing := [key for key in keys if key not in config]:
         raise UserError(f"{path} does not say {', '.join(missing)}", "name a folder written by save_pretrained")
@@ -71,14 +71,14 @@ def read_weights(path: Path) -> Tensors:
         raise UserError(f"{path} is damaged or cannot be read: {error}", "fetch it again") from error
 
 
-def renamed(name: str, modules: Mapping[str, str]) -> str:
+def rename_weight(name: str, modules: Mapping[str, str]) -> str:
     """The name of a weight with each expression of `modules` replaced, one after another."""
     for ours, theirs in modules.items():
         name = re.sub(ours, theirs, name)
     return name
 
 
-def take(found: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
+def pop_tensor(found: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
     """Take `key` out of what was found, as single precision; None where it is not there."""
     tensor = found.pop(key, None)
     if tensor is not None and tensor.shape != shape:
@@ -89,7 +89,7 @@ def take(found: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | No
     return None if tensor is None else tensor.float()
 
 
-def refuse_missing(missing: list[str], path: Path) -> None:
+def require_weights(missing: list[str], path: Path) -> None:
     """Weights, by their names, without which a model is not whole."""
     if missing:
         raise UserError(
@@ -98,7 +98,7 @@ def refuse_missing(missing: list[str], path: Path) -> None:
         )
 
 
-def refuse_existing(folder: Path) -> None:
+def require_new_folder(folder: Path) -> None:
     """What is there is never overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already", "name a folder that does not exist yet")
@@ -107,7 +107,7 @@ def refuse_existing(folder: Path) -> None:
 @contextmanager
 def new_folder(folder: Path, config: Config, weights: Tensors) -> Iterator[Path]:
     """Write a folder, whole or not at all; what else belongs into it is written to the place that is given."""
-    refuse_existing(folder)
+    require_new_folder(folder)
     with replacing(folder, folder=True) as place:
         write_json(place / CONFIG, config)
         tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in weights.items()}

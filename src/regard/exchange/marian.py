@@ -29,17 +29,17 @@ from regard.exchange.folders import (
     WEIGHTS,
     Config,
     Tensors,
+    check_fixed_values,
     new_folder,
+    pop_tensor,
     read_config,
     read_weights,
     reading_settings,
-    refuse_missing,
-    refuse_others,
-    refuse_silent,
-    renamed,
-    take,
+    rename_weight,
+    require_keys,
+    require_weights,
 )
-from regard.exchange.marian_text import read_vocabularies, write_vocabularies
+from regard.exchange.marian_tokenizers import read_vocabularies, write_vocabularies
 from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer
@@ -49,7 +49,7 @@ from regard.text import BOS, EOS, PAD, Vocabulary
 GENERATION = "generation_config.json"
 POSITIONS = 1024
 """How many positions are written down, where ours have no end."""
-NEVER = -1e4
+NEVER_BIAS = -1e4
 """The bias of a number that is only there to be read: nothing is left of its probability."""
 
 KINDS = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
@@ -69,7 +69,7 @@ SHAPE = {
 """Our settings and their keys; heads and inner width of the decoder have keys of their own."""
 
 ALIKE = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
-USUAL = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
+FIXED_VALUES = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
 EXPRESSIBLE = {"positions": "sinusoidal", "combine": "add", "score": "scaled_dot", "window": 0, "head_dim": None}
 """Our settings for which they have one value alone."""
 
@@ -98,7 +98,7 @@ BIAS = "final_logits_bias"
 
 
 @dataclass(frozen=True)
-class Translator:
+class MarianModel:
     """A translator of theirs as one of ours: weights as `Transformer` names them, what is tied once."""
 
     settings: TransformerSettings
@@ -108,7 +108,7 @@ class Translator:
     beam: int
 
 
-def read_marian(folder: Path) -> Translator:
+def read_marian(folder: Path) -> MarianModel:
     """The translator in `folder`; its vocabularies are one and the same where one file serves both sides."""
     path = folder / CONFIG
     config = read_config(path)
@@ -117,11 +117,11 @@ def read_marian(folder: Path) -> Translator:
     matrices, bias = read_matrices(config, found, folder / WEIGHTS)
     scale = 1.0 if config.get("scale_embedding", False) else settings.d_model**-0.5
     rows = torch.tensor(numbering.src_rows), torch.tensor(numbering.tgt_rows)
-    order = halves(settings.d_model).argsort()
+    order = sines_first(settings.d_model).argsort()
     words = [matrix[those][:, order] for matrix, those in zip(matrices, (rows[0], rows[1], rows[1]), strict=True)]
     weights = {"src_embedding.weight": words[0] * scale, "tgt_embedding.weight": words[1] * scale}
     weights["output.weight"] = words[2]
-    bias = bias[rows[1]].index_fill(0, torch.tensor(numbering.silent, dtype=torch.long), NEVER)
+    bias = bias[rows[1]].index_fill(0, torch.tensor(numbering.duplicates, dtype=torch.long), NEVER_BIAS)
     settings = settings.model_copy(update={"output_bias": bool(bias.any())})
     if settings.output_bias:
         weights["output.bias" if settings.tie == "none" else "tgt_embedding.bias"] = bias
@@ -129,7 +129,7 @@ def read_marian(folder: Path) -> Translator:
         del weights[f"{name}.weight"]
     weights |= read_layers(settings, found, folder / WEIGHTS)
     positions = int(config.get("max_position_embeddings", POSITIONS))
-    return Translator(settings, weights, numbering.vocabularies, positions, usual_beam(folder, config))
+    return MarianModel(settings, weights, numbering.vocabularies, positions, default_beam(folder, config))
 
 
 def write_marian(
@@ -145,20 +145,20 @@ def write_marian(
     `beam` and `alpha` are what their search begins with. They divide log P by |Y|^alpha, ours divides it by
     ((5 + |Y|) / 6)^alpha: with alpha = 0 both find the same.
     """
-    refuse_inexpressible(settings)
+    check_exportable(settings)
     kind = "marian" if settings.norm == "post" else "pegasus"
     for name, shape in shapes(settings, len(vocabularies[0]), len(vocabularies[1])).items():
         if name in weights and weights[name].shape != shape:
             raise ValueError(f"{name} has another shape than a Transformer of these settings and vocabularies")
-    order = halves(settings.d_model)
-    theirs = {their_name(name): ordered(name, tensor, order) for name, tensor in layers(weights).items()}
+    order = sines_first(settings.d_model)
+    theirs = {huggingface_name(name): permute(name, tensor, order) for name, tensor in layers(weights).items()}
     words = {SHARED: "tgt_embedding"} if settings.tie == "all" else {SRC: "src_embedding", TGT: "tgt_embedding"}
     words |= {OUT: "output"} if settings.tie == "none" else {}
     theirs |= {key: weights[f"{name}.weight"][:, order] for key, name in words.items()}
     zeros = torch.zeros(len(vocabularies[1]))
     theirs[BIAS] = weights.get("output.bias", weights.get("tgt_embedding.bias", zeros))[None]
     symbols = dict(pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS)
-    config = their_config(settings, kind) | symbols
+    config = build_config(settings, kind) | symbols
     config |= dict(vocab_size=len(vocabularies[0]), decoder_vocab_size=len(vocabularies[1]))
     search = dict(num_beams=beam, length_penalty=alpha, max_length=POSITIONS // 2, bad_words_ids=[[PAD], [BOS]])
     with new_folder(folder, config, theirs) as place:
@@ -166,7 +166,7 @@ def write_marian(
         write_vocabularies(place, vocabularies, POSITIONS)
 
 
-def refuse_inexpressible(settings: TransformerSettings) -> None:
+def check_exportable(settings: TransformerSettings) -> None:
     """Name what of a Transformer neither Marian nor Pegasus has."""
     for name, value in EXPRESSIBLE.items():
         if getattr(settings, name) != value:
@@ -182,10 +182,10 @@ def refuse_inexpressible(settings: TransformerSettings) -> None:
         )
 
 
-def their_config(settings: TransformerSettings, kind: str) -> Config:
+def build_config(settings: TransformerSettings, kind: str) -> Config:
     config: Config = {key: getattr(settings, name) for name, key in SHAPE.items()}
     config |= {theirs: config[key] for key, theirs in ALIKE.items()}
-    config |= {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"} | USUAL
+    config |= {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"} | FIXED_VALUES
     return config | {
         "model_type": kind,
         "architectures": [KINDS[kind]],
@@ -204,8 +204,8 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
     if kind not in KINDS:
         raise UserError(f"{path}: model_type = {kind!r} is none of {', '.join(KINDS)}", "this model cannot be read")
     before = {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"}
-    refuse_others(config, USUAL | before, path, kind)
-    refuse_silent(config, [*SHAPE.values(), *ALIKE.values(), "vocab_size"], path)
+    check_fixed_values(config, FIXED_VALUES | before, path, kind)
+    require_keys(config, [*SHAPE.values(), *ALIKE.values(), "vocab_size"], path)
     if unlike := [key for key, other in ALIKE.items() if config[key] != config[other]]:
         key, other = unlike[0], ALIKE[unlike[0]]
         raise UserError(
@@ -226,20 +226,20 @@ def read_matrices(config: Config, found: Tensors, path: Path) -> tuple[tuple[Ten
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     tgt = src if shared else int(config.get("decoder_vocab_size") or src)
     if shared:
-        read = one_of(found, (SHARED, SRC, TGT, *([OUT] if tied else ())), (src, width), path)
-        matrices = read, read, read if tied else one_of(found, (OUT,), (src, width), path)
+        read = read_tied_matrix(found, (SHARED, SRC, TGT, *([OUT] if tied else ())), (src, width), path)
+        matrices = read, read, read if tied else read_tied_matrix(found, (OUT,), (src, width), path)
     else:
-        target = one_of(found, (TGT, *([OUT] if tied else ())), (tgt, width), path)
-        output = target if tied else one_of(found, (OUT,), (tgt, width), path)
-        matrices = one_of(found, (SRC,), (src, width), path), target, output
-    bias = take(found, BIAS, torch.Size((1, tgt)), path)
+        target = read_tied_matrix(found, (TGT, *([OUT] if tied else ())), (tgt, width), path)
+        output = target if tied else read_tied_matrix(found, (OUT,), (tgt, width), path)
+        matrices = read_tied_matrix(found, (SRC,), (src, width), path), target, output
+    bias = pop_tensor(found, BIAS, torch.Size((1, tgt)), path)
     return matrices, torch.zeros(tgt) if bias is None else bias[0]
 
 
-def one_of(found: Tensors, names: Sequence[str], shape: tuple[int, int], path: Path) -> Tensor:
+def read_tied_matrix(found: Tensors, names: Sequence[str], shape: tuple[int, int], path: Path) -> Tensor:
     """The matrix that may stand under several names, and must be the same under all of them."""
-    there = {name: tensor for name in names if (tensor := take(found, name, torch.Size(shape), path)) is not None}
-    refuse_missing([] if there else [names[0]], path)
+    there = {name: tensor for name in names if (tensor := pop_tensor(found, name, torch.Size(shape), path)) is not None}
+    require_weights([] if there else [names[0]], path)
     (first, tensor), *others = there.items()
     for name, other in others:
         if not torch.equal(tensor, other):
@@ -249,12 +249,12 @@ def one_of(found: Tensors, names: Sequence[str], shape: tuple[int, int], path: P
 
 def read_layers(settings: TransformerSettings, found: Tensors, path: Path) -> Tensors:
     """The weights of all layers by our names; what is left over is refused, positions that are no sinusoids too."""
-    order = halves(settings.d_model).argsort()
+    order = sines_first(settings.d_model).argsort()
     weights: dict[str, Tensor | None] = {}
     for name, shape in layers(shapes(settings, 1, 1)).items():
-        tensor = take(found, their_name(name), shape, path)
-        weights[name] = None if tensor is None else ordered(name, tensor, order)
-    refuse_missing([their_name(name) for name, tensor in weights.items() if tensor is None], path)
+        tensor = pop_tensor(found, huggingface_name(name), shape, path)
+        weights[name] = None if tensor is None else permute(name, tensor, order)
+    require_weights([huggingface_name(name) for name, tensor in weights.items() if tensor is None], path)
     for side in ("encoder", "decoder"):
         table = found.pop(f"model.{side}.embed_positions.weight", None)
         if table is not None and not is_sinusoidal(table):
@@ -269,16 +269,16 @@ def read_layers(settings: TransformerSettings, found: Tensors, path: Path) -> Te
 
 def is_sinusoidal(table: Tensor) -> bool:
     """Whether a table of positions (P, D) is the one they compute."""
-    expected = sinusoid(torch.arange(len(table)), table.size(1))[:, halves(table.size(1))]
+    expected = sinusoid(torch.arange(len(table)), table.size(1))[:, sines_first(table.size(1))]
     return torch.allclose(table.float(), expected, atol=2e-3)
 
 
-def halves(d_model: int) -> Tensor:
+def sines_first(d_model: int) -> Tensor:
     """p: of the components of a vector of ours, first those with a sine, then those with a cosine."""
     return torch.arange(d_model).view(-1, 2).t().flatten()
 
 
-def ordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+def permute(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     """A weight with the components of the vectors it reads or writes in another order; inside a sublayer they stay."""
     module, _, kind = name.rpartition(".")
     if module.endswith(("norm", "attention.output", "narrow")):
@@ -291,9 +291,9 @@ def layers(named: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if name.startswith(("encoder", "decoder"))}
 
 
-def their_name(name: str) -> str:
+def huggingface_name(name: str) -> str:
     """encoder.0.attention.query.weight -> model.encoder.layers.0.self_attn.q_proj.weight"""
-    return renamed(name, MODULES)
+    return rename_weight(name, MODULES)
 
 
 def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch.Size]:
@@ -303,7 +303,7 @@ def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch
         return {name: tensor.shape for name, tensor in Transformer(settings, *sizes).state_dict().items()}
 
 
-def usual_beam(folder: Path, config: Config) -> int:
+def default_beam(folder: Path, config: Config) -> int:
     """The width of the beam that a model came with; older folders say it in their config.json."""
     path = folder / GENERATION
     said = read_json(path) if path.exists() else config

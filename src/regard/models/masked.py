@@ -61,7 +61,7 @@ class MaskedSettings(TransformerSettings):
         return f"masked {super().summary}"
 
 
-class WithLength(nn.Module):
+class LengthAwareEmbedding(nn.Module):
     """An embedding of words that knows the LENGTH token too.
 
     Row n of `lengths` (L, D) is what the LENGTH token must come out as to announce n words. A text of none is not
@@ -86,7 +86,7 @@ class MaskedTransformer(nn.Module):
         self.settings = settings
         self.transformer = Transformer(settings, src_vocabulary, tgt_vocabulary)
         self.lengths = TokenEmbedding(settings.max_length, settings.d_model)
-        self.transformer.src_embedding = WithLength(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
+        self.transformer.src_embedding = LengthAwareEmbedding(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
 
     def forward(
         self, src: Tokens, tgt: Tokens, read_out: Any = F.linear, read_length: Any = F.linear
@@ -136,7 +136,7 @@ class MaskedTransformer(nn.Module):
         return Attentions(encoder, decoder, F.pad(cross, (1, 0)))
 
 
-class Headed(NamedTuple):
+class SourceWithLengthToken(NamedTuple):
     """A source with the LENGTH token before every sentence, and where words and LENGTH tokens stand in it."""
 
     tokens: Tokens
@@ -144,16 +144,16 @@ class Headed(NamedTuple):
     lengths: Any
 
 
-def with_length(src: Tokens) -> Headed:
+def with_length(src: Tokens) -> SourceWithLengthToken:
     """Put the LENGTH token before every sentence."""
     if isinstance(src.layout, Packed):
         return packed_with_length(src.ids, src.layout)
     assert isinstance(src.layout, Padded)
     tokens = Padded.of(F.pad(src.ids, (1, 0), value=LENGTH), src.layout.lengths + 1)
-    return Headed(tokens, (slice(None), slice(1, None)), (slice(None), 0))
+    return SourceWithLengthToken(tokens, (slice(None), slice(1, None)), (slice(None), 0))
 
 
-def packed_with_length(ids: Tensor, layout: Packed) -> Headed:
+def packed_with_length(ids: Tensor, layout: Packed) -> SourceWithLengthToken:
     """The same in a stream: what stands in sentence b moves on by b + 1 places.
 
     Room for sentences that is not taken gets a LENGTH token too, so that the stream always grows by as much; what fills
@@ -169,4 +169,6 @@ def packed_with_length(ids: Tensor, layout: Packed) -> Headed:
     owners = ids.new_zeros(size).scatter(0, words, rows).scatter(0, lengths, sentences)
     ends = F.pad((layout.offsets[1:] + sentences + 1).to(torch.int32), (1, 0))
     stream = torch.full_like(owners, LENGTH).scatter(0, words, ids)
-    return Headed(Tokens(stream, Packed(torch.cat([ends, ends[-1:]]), owners, positions)), words, lengths)
+    return SourceWithLengthToken(
+        Tokens(stream, Packed(torch.cat([ends, ends[-1:]]), owners, positions)), words, lengths
+    )

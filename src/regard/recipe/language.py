@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.texts import TextDataSettings
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.models.language import LanguageModelSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGramSettings

@@ -7,7 +7,7 @@ from pydantic import model_validator
 from regard.config import Field
 from regard.data.settings import DataSettings
 from regard.data.treebanks import is_treebank
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
 from regard.recipe.translation import TranslationRecipe
 from regard.text import TextSettings

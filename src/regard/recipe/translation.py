@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.settings import DataSettings
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
 from regard.recipe.base import Recipe
 from regard.text import TextSettings

@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.config import build
 from regard.data.dialogues import as_source, as_turn
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.recipe import TranslationRecipe
 from regard.run.translator import Translator, searching
 from regard.tasks.streaming import cut

@@ -18,19 +18,19 @@ import torch
 from torch import Tensor
 
 from regard.attention import Padded, Tokens
-from regard.engines.choose import is_plain
-from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
+from regard.engines.choose import is_standard_transformer
+from regard.engines.ctranslate2 import CTranslate2Engine
+from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.errors import UserError
-from regard.exchange import (
-    FineTuned,
+from regard.exchange.bert import (
+    FineTunedBert,
     read_bert,
     read_bert_vocabulary,
     read_finetuned,
-    read_marian,
     write_bert,
     write_finetuned,
-    write_marian,
 )
+from regard.exchange.marian import read_marian, write_marian
 from regard.files import require_writable
 from regard.models import Transformer, TransformerSettings
 from regard.models.bert import Bert, BertPretraining
@@ -118,7 +118,7 @@ def finetuned_to_huggingface(run: UnderstandingRun, folder: Path, checkpoint: st
     """A BERT with the head of its task."""
     model, settings = sound_model(run, checkpoint), run.recipe.model
     assert isinstance(settings, BertSettings)
-    write_finetuned(folder, FineTuned(run.recipe.task, run.labels, settings, weights_of(model)), run.vocabulary)
+    write_finetuned(folder, FineTunedBert(run.recipe.task, run.labels, settings, weights_of(model)), run.vocabulary)
     found = read_finetuned(folder)
     refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
     task, reader = run.task(), Bert(found.settings, len(run.vocabulary))
@@ -154,13 +154,13 @@ def compared(folder: Path, written: Tensors, model: Any, again: Any, question: t
 @torch.no_grad()
 def to_other_library(run: Any, folder: Path, checkpoint: str, quantization: str) -> Exported:
     """A Transformer for CTranslate2, which calls words by their numbers; the vocabularies are put beside it."""
-    if not isinstance(run, TranslationRun) or not is_plain(run.recipe.model):
+    if not isinstance(run, TranslationRun) or not is_standard_transformer(run.recipe.model):
         raise UserError(
             f"CTranslate2 cannot run the model of {run.folder}: task {run.recipe.task}, {run.recipe.model.summary}",
             "it has Transformers of the usual parts alone",
         )
     model = sound_model(run, checkpoint)
-    to_ctranslate2(model, SYMBOLS, folder, quantization)
+    write_ctranslate2(model, SYMBOLS, folder, quantization)
     src, tgt = run.vocabularies
     for name, vocabulary in ({JOINT: src} if src is tgt else {SRC: src, TGT: tgt}).items():
         vocabulary.save(folder / name)

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from regard.decoding import Symbols
-from regard.engines.choose import is_plain
-from regard.engines.ctranslate2 import CTranslate2Engine, to_ctranslate2
-from regard.engines.ctranslate2_model import library, refuse_unknown
+from regard.decoding.stepper import Symbols
+from regard.engines.choose import is_standard_transformer
+from regard.engines.ctranslate2 import CTranslate2Engine
+from regard.engines.ctranslate2_model import check_quantization, import_ctranslate2, write_ctranslate2
 from regard.errors import UserError
 from regard.files import Manifest, require_writable
 from regard.run.translation import TranslationRun
@@ -26,14 +26,14 @@ def ctranslate2_engine(
     run: TranslationRun, checkpoint: str, symbols: Symbols, quantization: str, device: torch.device
 ) -> CTranslate2Engine:
     """Make the CTranslate2 engine of a run's checkpoint; convert the checkpoint if needed."""
-    refuse_unknown(quantization)
-    if not is_plain(run.recipe.model):
+    check_quantization(quantization)
+    if not is_standard_transformer(run.recipe.model):
         raise UserError(
             f"CTranslate2 cannot run this model: {run.recipe.model.summary}",
             "choose the engine torch, which runs every model; CTranslate2 has Transformers of the usual parts alone",
         )
     path = run.checkpoints.resolve(checkpoint)  # checks the sha256 of the weights
-    inputs = {"weights": weights_sum(path), "ctranslate2": library().__version__}
+    inputs = {"weights": weights_sum(path), "ctranslate2": import_ctranslate2().__version__}
     folder = run.folder / EXPORTS / f"ctranslate2-{quantization}-{checkpoint}"
     manifest = Manifest.read_or_none(folder / MANIFEST)
     if manifest is not None and manifest.is_current(inputs, FORMAT) and not manifest.damaged(folder):
@@ -44,7 +44,7 @@ def ctranslate2_engine(
     except UserError:
         aside = TemporaryDirectory(prefix="regard-")
         folder = Path(aside.name) / folder.name
-    to_ctranslate2(run.model(checkpoint), symbols, folder, quantization)
+    write_ctranslate2(run.model(checkpoint), symbols, folder, quantization)
     names = sorted(path.name for path in folder.iterdir())
     Manifest.describe(folder, names, format=FORMAT, inputs=inputs).write(folder / MANIFEST)
     engine = CTranslate2Engine(folder, symbols, quantization, device)

@@ -16,15 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.exchange import (
-    CONFIG,
-    read_bert,
-    read_bert_vocabulary,
-    read_config,
-    read_finetuned,
-    read_marian,
-    task_of,
-)
+from regard.exchange.bert import read_bert, read_bert_vocabulary, read_finetuned, task_of
+from regard.exchange.folders import CONFIG, read_config
+from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
 from regard.models.bert_settings import BertSettings
 from regard.recipe import build_recipe

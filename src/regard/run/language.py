@@ -16,7 +16,7 @@ import torch
 from regard.data.columns import Columns
 from regard.data.streams import Stream, open_or_build_stream
 from regard.data.texts import Reading, Text, count_known, read_texts
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.files import write_text
 from regard.models.language import build_language_model

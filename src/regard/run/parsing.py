@@ -11,7 +11,7 @@ from pathlib import Path
 from regard.data.corpora import Corpus
 from regard.data.treebanks import read_trees
 from regard.data.trees import Tree
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.recipe import ParsingRecipe
 from regard.run.folder import Run

@@ -14,8 +14,8 @@ from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL, Filters
 from regard.data.packing import Packing
 from regard.data.store import Store, open_or_build
-from regard.decoding import DecodingSettings
-from regard.engines.following import Following
+from regard.decoding.settings import DecodingSettings
+from regard.engines.validation import ValidationEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.models import MaskedSettings, build_translation_model
@@ -144,10 +144,14 @@ class TranslationRun(Run, task="translation"):
             follow=self.follower(world),
         )
 
-    def follower(self, world: World) -> Following | None:
+    def follower(self, world: World) -> ValidationEngine | None:
         """On a GPU validation translates with recorded steps, many times faster than step by step."""
-        recorded = world.device.type == "cuda" and kernels_available() and Following.suits(self.recipe.model)
-        return Following(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32) if recorded else None
+        recorded = world.device.type == "cuda" and kernels_available() and ValidationEngine.suits(self.recipe.model)
+        return (
+            ValidationEngine(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
+            if recorded
+            else None
+        )
 
     def batches(self, world: World) -> Batches:
         """Which pairs go together in which step."""

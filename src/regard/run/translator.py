@@ -13,10 +13,9 @@ from typing import Any, Self, overload
 import torch
 
 from regard.config import build
-from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
-from regard.decoding.settings import READ_BY
-from regard.engines.choose import ENGINES, fastest, readable
+from regard.decoding.settings import READ_BY, DecodingSettings
+from regard.engines.choose import ENGINES, fastest_engine, readable_engine
 from regard.errors import UserError
 from regard.run.translation import TranslationRun, open_translation
 from regard.runtime import RuntimeSettings, open_world
@@ -79,7 +78,7 @@ class Translator:
             from regard.run.exports import ctranslate2_engine
 
             return ctranslate2_engine(self.run, self.checkpoint, SYMBOLS, quantization, self.world.device)
-        chosen = readable if name == "readable" else fastest
+        chosen = readable_engine if name == "readable" else fastest_engine
         return chosen(self.models, SYMBOLS, self.world.device)
 
     def decoding(self, **changes: Any) -> DecodingSettings:

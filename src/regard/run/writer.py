@@ -17,7 +17,7 @@ import torch
 from regard.config import build
 from regard.data.streams import open_or_build_stream
 from regard.data.texts import Text
-from regard.decoding import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.run.language import LanguageRun, open_language
 from regard.run.translator import searching

@@ -22,9 +22,11 @@ from regard.data.arrays import Array
 from regard.data.columns import Stretch, in_columns, in_windows
 from regard.data.streams import Stream
 from regard.data.texts import UNKNOWN, Reading
-from regard.decoding import DecodingSettings, Hypothesis, Symbols
 from regard.decoding.engine import Engine
-from regard.engines.searching import Searching
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.losses import Loss, projected_cross_entropy
 from regard.metrics import Score
@@ -144,7 +146,7 @@ class LanguageModelling:
     def _continue(
         self, engine: Engine, prompts: list[list[int]], decoding: DecodingSettings, first: int = 0
     ) -> list[list[Hypothesis]]:
-        limits = decoding.limits(torch.zeros(len(prompts), dtype=torch.long)).tolist()
+        max_new_tokens = decoding.max_new_tokens(torch.zeros(len(prompts), dtype=torch.long)).tolist()
         if self.longest is not None:
             for prompt in prompts:
                 if len(prompt) >= self.longest:
@@ -152,13 +154,15 @@ class LanguageModelling:
                         f"a prompt of {len(prompt)} tokens leaves no room in a model of {self.longest} positions",
                         "give a shorter prompt",
                     )
-            limits = [min(limit, self.longest - len(ids)) for limit, ids in zip(limits, prompts, strict=True)]
+            max_new_tokens = [
+                min(limit, self.longest - len(ids)) for limit, ids in zip(max_new_tokens, prompts, strict=True)
+            ]
         return engine.decode(
             [[EOS]] * len(prompts),
-            limits,
+            max_new_tokens,
             decoding,
             prefixes=prompts,
-            numbers=range(first, first + len(prompts)),
+            sentence_ids=range(first, first + len(prompts)),
         )
 
     def _samples(self, model: nn.Module) -> list[Sample]:
@@ -182,7 +186,7 @@ class LanguageModelling:
 
 def engine_of(model: Any) -> Engine:
     """An engine as it is; a model, which steps, with our own search before it, where its weights are."""
-    return Searching(model, SYMBOLS, device_of(model)) if hasattr(model, "start") else model
+    return StepperEngine(model, SYMBOLS, device_of(model)) if hasattr(model, "start") else model
 
 
 def device_of(model: nn.Module) -> torch.device:

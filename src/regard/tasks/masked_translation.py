@@ -28,9 +28,9 @@ from regard.attention import Packed, Padded, Tokens
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.packing import PackedBatch
 from regard.data.store import Store
-from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
+from regard.decoding.settings import DecodingSettings
 from regard.engines.mask_predict import MaskPredict
 from regard.losses import Loss, projected_cross_entropy, projected_r_drop
 from regard.models import Attentions

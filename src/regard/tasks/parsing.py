@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from regard.data.trees import ROOT, Tree, built, spoken, untagged, words, written
-from regard.decoding import DecodingSettings
 from regard.decoding.engine import Engine
+from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.metrics.brackets import bracket_scores
 from regard.tasks.translation import Prediction, Translation, TranslationModel

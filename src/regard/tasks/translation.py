@@ -19,10 +19,12 @@ from regard.attention import Padded
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.packing import PackedBatch
 from regard.data.store import Store
-from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols
 from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
-from regard.engines.searching import Searching
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Stepper, Symbols
+from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.losses import Loss, projected_cross_entropy, projected_r_drop, reinforced
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
@@ -168,15 +170,19 @@ class Translation:
             forced_ids.append([] if owner in started else prefixes[owner])
             started.add(owner)
         sources = [[*ids, EOS] for _, ids in parts]
-        limits = settings.limits(torch.tensor([len(source) for source in sources], dtype=torch.long)).tolist()
+        max_new_tokens = settings.max_new_tokens(
+            torch.tensor([len(source) for source in sources], dtype=torch.long)
+        ).tolist()
         if self.max_target is not None:  # the prefix takes its share of the positions
-            limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced_ids, strict=True)]
+            max_new_tokens = [
+                min(limit, self.max_target - len(ids)) for limit, ids in zip(max_new_tokens, forced_ids, strict=True)
+            ]
         found = engine.decode(
             sources,
-            limits,
+            max_new_tokens,
             settings,
             prefixes=forced_ids if any(forced_ids) else None,
-            numbers=[first + owner for owner, _ in parts],
+            sentence_ids=[first + owner for owner, _ in parts],
         )
         remaining = iter(found)
         for line, line_parts in zip(lines, cuts, strict=True):
@@ -228,7 +234,7 @@ def engine_of(model: Any) -> Engine:
     """An engine as it is; a model, which steps, with our own search before it, where its weights are."""
     if not hasattr(model, "start"):
         return model
-    return Searching(model, SYMBOLS, next(model.parameters()).device)
+    return StepperEngine(model, SYMBOLS, next(model.parameters()).device)
 
 
 def one_line(text: str) -> str:

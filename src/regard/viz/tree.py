@@ -116,16 +116,16 @@ def tree_text(tree: Node, room: int | None = None) -> str:
 def drawn(spots: list[Spot], columns: int) -> list[str]:
     """The spots as lines of text, a line for each level and one between two."""
     highest = spots[-1].level
-    canvas = [[" "] * columns for _ in range(2 * highest + 1)]
+    masked_target = [[" "] * columns for _ in range(2 * highest + 1)]
     for spot in spots:
         row = 2 * (highest - spot.level)
-        put(canvas[row], spot.left, spot.name)
+        put(masked_target[row], spot.left, spot.name)
         if spot.held:
-            put(canvas[row + 1], spot.held[0].middle, branches([each.middle for each in spot.held], spot.middle))
+            put(masked_target[row + 1], spot.held[0].middle, branches([each.middle for each in spot.held], spot.middle))
         for each in spot.held:
             for between in range(row + 2, 2 * (highest - each.level)):
-                canvas[between][each.middle] = "│"
-    return ["".join(row).rstrip() for row in canvas]
+                masked_target[between][each.middle] = "│"
+    return ["".join(row).rstrip() for row in masked_target]
 
 
 def put(row: list[str], column: int, shown: str) -> None:

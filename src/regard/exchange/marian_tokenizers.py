@@ -27,19 +27,19 @@ TARGET = "target"
 """The folder of the target's vocabulary, where it is not the source's."""
 
 
-class Numbering(NamedTuple):
+class MarianTokenizers(NamedTuple):
     """Source and target vocabulary, the rows that their numbers are of, and the target's numbers that are silent."""
 
     vocabularies: tuple[Vocabulary, Vocabulary]
     src_rows: list[int]
     tgt_rows: list[int]
-    silent: list[int]
+    duplicates: list[int]
 
 
-def read_vocabularies(folder: Path, config: Config) -> Numbering:
+def read_vocabularies(folder: Path, config: Config) -> MarianTokenizers:
     """The vocabularies of `folder`, whichever files it has."""
     if (folder / SPM[0]).exists():
-        return read_pieces(folder, config)
+        return read_sentencepiece_tokenizers(folder, config)
     if not (folder / TOKENIZER).exists():
         raise UserError(
             f"{folder} has no vocabulary: neither {' and '.join(SPM)} nor {TOKENIZER} is there",
@@ -58,54 +58,56 @@ def read_vocabularies(folder: Path, config: Config) -> Numbering:
                 f"{folder / TOKENIZER} has {len(vocabulary)} pieces, and by {CONFIG} there are {size}",
                 "the files are not of the same model: fetch them again",
             )
-    return Numbering((src, tgt), list(range(len(src))), list(range(len(tgt))), [])
+    return MarianTokenizers((src, tgt), list(range(len(src))), list(range(len(tgt))), [])
 
 
-def read_pieces(folder: Path, config: Config) -> Numbering:
+def read_sentencepiece_tokenizers(folder: Path, config: Config) -> MarianTokenizers:
     """The vocabularies of Marian's own files."""
     models = [read_sentencepiece(folder / name) for name in SPM]
     apart = (folder / NUMBERS[1]).exists()
     found = []
     for side, model in enumerate(models):
         path = folder / NUMBERS[side if apart else 0]
-        numbers = read_numbers(path, config["vocab_size"] if not (apart and side) else config["decoder_vocab_size"])
+        token_ids = read_vocab_json(
+            path, config["vocab_size"] if not (apart and side) else config["decoder_vocab_size"]
+        )
         start = config.get("decoder_start_token_id") if side or not apart else None
         try:
-            entries, rows = numbered(numbers, [model] if apart else models, start)
+            entries, rows = reorder_tokens(token_ids, [model] if apart else models, start)
         except KeyError as error:
             raise UserError(f"{path} has no {error}", "fetch the model again") from error
         found.append((assemble(entries, model.scores, model.characters, model.prefix, model.tidy), rows))
     (src, src_rows), (tgt, tgt_rows) = found
-    return Numbering((src, tgt), src_rows, tgt_rows, silent(tgt_rows))
+    return MarianTokenizers((src, tgt), src_rows, tgt_rows, duplicates(tgt_rows))
 
 
-def read_numbers(path: Path, size: int) -> dict[str, int]:
+def read_vocab_json(path: Path, size: int) -> dict[str, int]:
     """A vocab.json: pieces and their numbers, which leave none out."""
     if not path.exists():
         raise UserError(f"{path}: no such file", nearest_file(path))
-    numbers = read_json(path)
-    if not isinstance(numbers, dict) or sorted(map(str, numbers.values())) != sorted(map(str, range(size))):
+    token_ids = read_json(path)
+    if not isinstance(token_ids, dict) or sorted(map(str, token_ids.values())) != sorted(map(str, range(size))):
         raise UserError(
             f"{path} does not number {size} pieces from 0 on, as {CONFIG} says", "fetch the model again, all its files"
         )
-    return numbers
+    return token_ids
 
 
-def numbered(
-    numbers: dict[str, int], models: Sequence[SentencePieceModel], start: int | None
+def reorder_tokens(
+    token_ids: dict[str, int], models: Sequence[SentencePieceModel], start: int | None
 ) -> tuple[list[str], list[int]]:
     """The pieces in our order, and the row of each: symbols first, then as they were.
 
     Pieces text is cut into that have no number there are read as <unk>, and so they have its row.
     """
-    pad, end, unknown = numbers["<pad>"], numbers["</s>"], numbers[UNKNOWN]
+    pad, end, unknown = token_ids["<pad>"], token_ids["</s>"], token_ids[UNKNOWN]
     first = [pad, pad if start is None else start, end]
-    rest = {piece: row for piece, row in sorted(numbers.items(), key=lambda item: item[1]) if row not in first}
-    missing = dict.fromkeys(piece for model in models for piece in model.scores if piece not in numbers)
+    rest = {piece: row for piece, row in sorted(token_ids.items(), key=lambda item: item[1]) if row not in first}
+    missing = dict.fromkeys(piece for model in models for piece in model.scores if piece not in token_ids)
     return [*SPECIALS, *rest, *missing], [*first, *rest.values(), *(unknown for _ in missing)]
 
 
-def silent(rows: Sequence[int]) -> list[int]:
+def duplicates(rows: Sequence[int]) -> list[int]:
     """The numbers whose row is another's already: of the symbols the end comes first, then the beginning."""
     seen: set[int] = set()
     found = []
@@ -135,11 +137,11 @@ def write_vocabularies(folder: Path, vocabularies: tuple[Vocabulary, Vocabulary]
     src, tgt = vocabularies
     places = {folder: src} if src.to_json() == tgt.to_json() else {folder: src, folder / TARGET: tgt}
     for place, vocabulary in places.items():
-        write_json(place / TOKENIZER, their_tokenizer(vocabulary))
+        write_json(place / TOKENIZER, build_tokenizer_json(vocabulary))
         write_json(place / TOKENIZER_CONFIG, tokenizer_config(vocabulary, longest))
 
 
-def their_tokenizer(vocabulary: Vocabulary) -> dict[str, Any]:
+def build_tokenizer_json(vocabulary: Vocabulary) -> dict[str, Any]:
     """The content of a tokenizer.json with the end symbol behind every text, and languages known by their codes."""
     content: dict[str, Any] = json.loads(vocabulary.to_json())
     end = vocabulary.symbols[EOS]

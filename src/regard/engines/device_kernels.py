@@ -14,28 +14,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Top(NamedTuple):
+class TopK(NamedTuple):
     """The likeliest tokens of every row, best first, and what turns their logits into log probabilities."""
 
     logits: Tensor  # (N, count) float32, minus infinity where a row has no more tokens
     tokens: Tensor  # (N, count) int64
-    mass: Tensor  # (N,) float32: log sum exp of the whole row, so that log P = logit - mass
+    log_z: Tensor  # (N,) float32: log sum exp of the whole row, so that log P = logit - mass
 
 
-class Past(NamedTuple):
+class SelfKV(NamedTuple):
     """The keys and values of one layer, (B, H, T, W, K) each: written once, never moved.
 
-    When hypotheses are reordered only the family tree is: `ancestry` (B, T, W) says in which of the W places the key
-    of hypothesis w's position t lies. `position` (B,) is where each slot's newest token stands.
+    Reordering hypotheses changes `beam_ancestry` (B, T, W) only: the index among the W hypotheses under which the key
+    of hypothesis w at position t is stored. `position` (B,) is where each slot's newest token stands.
     """
 
     keys: Tensor
     values: Tensor
-    ancestry: Tensor
+    beam_ancestry: Tensor
     position: Tensor
 
 
-class Memory(NamedTuple):
+class SourceKV(NamedTuple):
     """The source's keys and values of one layer, (B, S, H, K) each, of which the first `lengths` (B,) are real."""
 
     keys: Tensor
@@ -46,15 +46,15 @@ class Memory(NamedTuple):
 class Kernels(Protocol):
     """What a step is made of besides matrix products."""
 
-    def top(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> Top:
+    def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
         """The `count` greatest of each row (N, V), the lowest index first among equals; `forbidden` are passed over."""
         ...
 
-    def look_back(self, q: Tensor, k: Tensor, v: Tensor, past: Past) -> Tensor:
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
         """Append k, v (B, W, H, K) to the past; q (B, W, H, K) looks at its own ancestors -> (B, W, H, K)."""
         ...
 
-    def look_across(self, q: Tensor, memory: Memory) -> Tensor:
+    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
         """q (B, W, H, K): all hypotheses of a slot look at its source -> (B, W, H, K)."""
         ...
 
@@ -62,7 +62,7 @@ class Kernels(Protocol):
         """x + y and its layer norm, (N, D) each."""
         ...
 
-    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+    def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
         """In table (B, T, W), hypothesis w takes over what parents[b, w] (B, W) has, up to `position` (B,)."""
         ...
 
@@ -70,10 +70,10 @@ class Kernels(Protocol):
 class TorchKernels:
     """What the kernels compute, in plain torch."""
 
-    def top(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> Top:
-        """See `Kernels.top`."""
+    def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
+        """See `Kernels.top_k`."""
         logits = logits.float()
-        mass = logits.logsumexp(dim=-1)
+        log_z = logits.logsumexp(dim=-1)
         vocabulary = logits.size(1)
         logits = logits + 0.0  # a copy, in which minus zero is zero
         logits[:, [token for token in forbidden if token < vocabulary]] = -torch.inf
@@ -85,25 +85,25 @@ class TorchKernels:
         behind = 0x7FFFFFFF - torch.arange(vocabulary, device=logits.device)
         tokens = 0x7FFFFFFF - ((ordered << 32) | behind).topk(found, dim=1).values % 2**32
         padding = (0, count - found)
-        return Top(F.pad(logits.gather(1, tokens), padding, value=-torch.inf), F.pad(tokens, padding), mass)
+        return TopK(F.pad(logits.gather(1, tokens), padding, value=-torch.inf), F.pad(tokens, padding), log_z)
 
-    def look_back(self, q: Tensor, k: Tensor, v: Tensor, past: Past) -> Tensor:
-        """See `Kernels.look_back`. All W x T places are looked at, and a mask says which of them are ancestors."""
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
+        """See `Kernels.self_attention`. All W x T places are looked at, and a mask says which of them are ancestors."""
         slots, width = q.shape[:2]
         rows = torch.arange(slots, device=q.device)
         past.keys[rows, :, past.position] = k.transpose(1, 2)
         past.values[rows, :, past.position] = v.transpose(1, 2)
         places = torch.arange(width, device=q.device)
         steps = torch.arange(past.keys.size(2), device=q.device)
-        mine = past.ancestry.transpose(1, 2)[..., None] == places  # (B, W, T, W)
+        mine = past.beam_ancestry.transpose(1, 2)[..., None] == places  # (B, W, T, W)
         mine = mine & (steps <= past.position[:, None])[:, None, :, None]
         out = F.scaled_dot_product_attention(
             q.transpose(1, 2), past.keys.flatten(2, 3), past.values.flatten(2, 3), attn_mask=mine.flatten(2)[:, None]
         )
         return out.transpose(1, 2)
 
-    def look_across(self, q: Tensor, memory: Memory) -> Tensor:
-        """See `Kernels.look_across`."""
+    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
+        """See `Kernels.cross_attention`."""
         real = torch.arange(memory.keys.size(1), device=q.device) < memory.lengths[:, None]
         q, k, v = (x.transpose(1, 2) for x in (q, memory.keys, memory.values))
         return F.scaled_dot_product_attention(q, k, v, attn_mask=real[:, None, None, :]).transpose(1, 2)
@@ -113,8 +113,8 @@ class TorchKernels:
         total = x + y
         return total, norm(total)
 
-    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
-        """See `Kernels.inherit`."""
+    def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+        """See `Kernels.copy_parents`."""
         written = torch.arange(table.size(1), device=table.device) <= position[:, None]
         inherited = table.gather(2, parents[:, None].expand_as(table))
         table.copy_(torch.where(written[:, :, None], inherited, table))

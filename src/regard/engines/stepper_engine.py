@@ -11,11 +11,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import Padded
-from regard.decoding import DecodingSettings, Hypothesis, Stepper, Symbols, decode
 from regard.decoding.grouping import groups_by_length
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Stepper, Symbols
 
 
-class Searching:
+class StepperEngine:
     """A model (or an ensemble, or anything else that steps) on its `device`, searched as `decoding` knows how to."""
 
     def __init__(self, stepper: Stepper[Any], symbols: Symbols, device: torch.device) -> None:
@@ -24,33 +27,33 @@ class Searching:
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        max_new_tokens: Sequence[int],
         settings: DecodingSettings,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
-        numbers: Sequence[int] | None = None,
+        sentence_ids: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """See `Engine.decode`; `settings.batch_tokens` bounds what is decoded together."""
-        numbers = range(len(sources)) if numbers is None else numbers
+        sentence_ids = range(len(sources)) if sentence_ids is None else sentence_ids
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for group in groups_by_length([len(source) for source in sources], settings.batch_tokens):
             forced = None if prefixes is None else [prefixes[i] for i in group]
             with torch.inference_mode():
                 answers = decode(
                     self.stepper,
-                    Padded.of(*lined_up([sources[i] for i in group], self.symbols.pad, self.device)),
-                    torch.tensor([limits[i] for i in group], device=self.device),
+                    Padded.of(*pad_rows([sources[i] for i in group], self.symbols.pad, self.device)),
+                    torch.tensor([max_new_tokens[i] for i in group], device=self.device),
                     self.symbols,
                     settings,
                     prefixes=forced if forced and any(forced) else None,
-                    numbers=[numbers[i] for i in group],
+                    sentence_ids=[sentence_ids[i] for i in group],
                 )
             for index, hypotheses in zip(group, answers, strict=True):
                 found[index] = hypotheses
         return found
 
 
-def lined_up(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Rows of ids as one rectangle (B, S), filled up with padding, and their lengths (B,)."""
     ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=pad)
     return ids.to(device), torch.tensor([len(row) for row in rows], device=device)

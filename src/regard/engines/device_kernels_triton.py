@@ -13,30 +13,30 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from regard.engines.kernels import Memory, Past, Top
-from regard.engines.topk import top_kernel
+from regard.engines.device_kernels import SelfKV, SourceKV, TopK
+from regard.engines.topk import top_k_kernel
 
 # How large the programs are.
-BACK = dict(BLOCK=64, num_warps=4)
-ACROSS = dict(BLOCK=32, num_warps=2)
+SELF_ATTENTION = dict(BLOCK=64, num_warps=4)
+CROSS_ATTENTION = dict(BLOCK=32, num_warps=2)
 TOP_OF_MANY, TOP_OF_FEW = (1024, 4), (8192, 16)  # lanes and warps: few rows must be quick, many only busy
 MANY_ROWS = 256
 
 
 @triton.jit
-def take(score, values, best, total, context):
+def update_softmax(score, values, best, total, context):
     """One block of scores (W, BLOCK) and values (BLOCK, K) into the running maximum, sum and weighted mean."""
     higher = tl.maximum(best, tl.max(score, axis=1))
-    fade = tl.exp(best - higher)
+    decay = tl.exp(best - higher)
     weights = tl.exp(score - higher[:, None])
-    total = total * fade + tl.sum(weights, axis=1)
-    context = context * fade[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
+    total = total * decay + tl.sum(weights, axis=1)
+    context = context * decay[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
     return higher, total, context
 
 
 @triton.jit
-def look_back_kernel(
-    q, k, v, q_row, k_row, v_row, keys, values, ancestry, position, out, positions, scale,
+def self_attention_kernel(
+    q, k, v, q_row, k_row, v_row, keys, values, beam_ancestry, position, out, positions, scale,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -59,7 +59,7 @@ def look_back_kernel(
     context = value.to(tl.float32)
     for begin in range(0, before, BLOCK):
         place = begin + tl.arange(0, BLOCK)
-        tree = ancestry + slot * positions * WIDTH + (place // WIDTH * WIDTH)[None, :] + w[:, None]
+        tree = beam_ancestry + slot * positions * WIDTH + (place // WIDTH * WIDTH)[None, :] + w[:, None]
         known = (place < before)[None, :] & (w < WIDTH)[:, None]
         mine = tl.load(tree, mask=known, other=-1) == (place % WIDTH)[None, :]
         read = (tl.max(mine.to(tl.int32), axis=0) > 0)[:, None] & (d < SIZE)[None, :]
@@ -68,12 +68,12 @@ def look_back_kernel(
         old_values = tl.load(values + block, mask=read, other=0.0)
         score = tl.dot(query, tl.trans(old_keys), input_precision="ieee") * scale
         score = tl.where(mine, score, -float("inf"))
-        best, total, context = take(score, old_values, best, total, context)
+        best, total, context = update_softmax(score, old_values, best, total, context)
     tl.store(out + row * (HEADS * SIZE) + column, (context / total[:, None]).to(out.dtype.element_ty), mask=here)
 
 
 @triton.jit
-def look_across_kernel(
+def cross_attention_kernel(
     q, q_row, keys, values, lengths, out, source, scale,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -96,7 +96,9 @@ def look_across_kernel(
         read = real[:, None] & (d < SIZE)[None, :]
         score = tl.dot(query, tl.trans(tl.load(keys + block, mask=read, other=0.0)), input_precision="ieee") * scale
         score = tl.where(real[None, :], score, -float("inf"))
-        best, total, context = take(score, tl.load(values + block, mask=read, other=0.0), best, total, context)
+        best, total, context = update_softmax(
+            score, tl.load(values + block, mask=read, other=0.0), best, total, context
+        )
     context = context / tl.maximum(total, 1e-30)[:, None]  # an empty source gives zeros
     tl.store(out + row * (HEADS * SIZE) + column, context.to(out.dtype.element_ty), mask=here)
 
@@ -119,16 +121,18 @@ def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.c
 
 
 @triton.jit
-def inherit_kernel(table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+def copy_parents_kernel(
+    table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
     """One program a slot: columns of table (B, T, W) move, each row being read whole before it is written."""
     slot, w = tl.program_id(0).to(tl.int64), tl.arange(0, ROWS)
-    heirs = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
+    next_parents = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
     until = tl.load(position + slot).to(tl.int32) + 1
     for begin in range(0, until, BLOCK):
         t = begin + tl.arange(0, BLOCK)
         here = (t < until)[:, None] & (w < WIDTH)[None, :]
         row = table + (slot * positions + t)[:, None] * WIDTH
-        inherited = tl.load(row + heirs[None, :], mask=here, other=0)
+        inherited = tl.load(row + next_parents[None, :], mask=here, other=0)
         tl.debug_barrier()
         tl.store(row + w[None, :], inherited, mask=here)
 
@@ -136,39 +140,39 @@ def inherit_kernel(table, parents, position, positions, WIDTH: tl.constexpr, ROW
 class TritonKernels:
     """See `kernels.Kernels`; every method launches one kernel and waits for nothing."""
 
-    def top(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> Top:
-        """See `Kernels.top`; at most two tokens can be forbidden."""
+    def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
+        """See `Kernels.top_k`; at most two tokens can be forbidden."""
         rows, vocabulary = logits.shape
         first, second = (*forbidden, -1, -1)[:2]
         values = torch.empty(rows, count, dtype=torch.float32, device=logits.device)
         tokens = torch.empty(rows, count, dtype=torch.int64, device=logits.device)
-        mass = torch.empty(rows, dtype=torch.float32, device=logits.device)
+        log_z = torch.empty(rows, dtype=torch.float32, device=logits.device)
         lanes, warps = TOP_OF_MANY if rows >= MANY_ROWS else TOP_OF_FEW
         lanes = min(lanes, triton.next_power_of_2(vocabulary))
-        turns = triton.next_power_of_2(triton.cdiv(vocabulary, lanes))
-        top_kernel[(rows,)](
-            logits, values, tokens, mass, vocabulary, first, second,
-            COUNT=count, LANES=lanes, TURNS=turns, num_warps=warps,
+        rounds = triton.next_power_of_2(triton.cdiv(vocabulary, lanes))
+        top_k_kernel[(rows,)](
+            logits, values, tokens, log_z, vocabulary, first, second,
+            COUNT=count, LANES=lanes, ROUNDS=rounds, num_warps=warps,
         )  # fmt: skip
-        return Top(values, tokens, mass)
+        return TopK(values, tokens, log_z)
 
-    def look_back(self, q: Tensor, k: Tensor, v: Tensor, past: Past) -> Tensor:
-        """See `Kernels.look_back`."""
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
+        """See `Kernels.self_attention`."""
         slots, width, heads, size = q.shape
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
-        look_back_kernel[(slots, heads)](
-            q, k, v, _row(q), _row(k), _row(v), past.keys, past.values, past.ancestry, past.position, out,
-            past.keys.size(2), size**-0.5, **_shape(heads, width, size), **BACK,
+        self_attention_kernel[(slots, heads)](
+            q, k, v, _row(q), _row(k), _row(v), past.keys, past.values, past.beam_ancestry, past.position, out,
+            past.keys.size(2), size**-0.5, **_shape(heads, width, size), **SELF_ATTENTION,
         )  # fmt: skip
         return out
 
-    def look_across(self, q: Tensor, memory: Memory) -> Tensor:
-        """See `Kernels.look_across`."""
+    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
+        """See `Kernels.cross_attention`."""
         slots, width, heads, size = q.shape
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
-        look_across_kernel[(slots, heads)](
+        cross_attention_kernel[(slots, heads)](
             q, _row(q), memory.keys, memory.values, memory.lengths, out,
-            memory.keys.size(1), size**-0.5, **_shape(heads, width, size), **ACROSS,
+            memory.keys.size(1), size**-0.5, **_shape(heads, width, size), **CROSS_ATTENTION,
         )  # fmt: skip
         return out
 
@@ -182,10 +186,10 @@ class TritonKernels:
         )  # fmt: skip
         return sums, normed
 
-    def inherit(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
-        """See `Kernels.inherit`."""
+    def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
+        """See `Kernels.copy_parents`."""
         slots, positions, width = table.shape
-        inherit_kernel[(slots,)](
+        copy_parents_kernel[(slots,)](
             table, parents, position, positions,
             WIDTH=width, ROWS=triton.next_power_of_2(width), BLOCK=32, num_warps=1,
         )  # fmt: skip

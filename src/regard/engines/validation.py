@@ -6,13 +6,13 @@ are, and each validation writes the new weights into them.
 
 import torch
 
-from regard.decoding import Symbols
-from regard.engines.choose import is_plain
+from regard.decoding.stepper import Symbols
+from regard.engines.choose import is_standard_transformer
 from regard.engines.device import DeviceEngine
 from regard.models import ModelSettings, Transformer
 
 
-class Following:
+class ValidationEngine:
     """Call it with the model to get an engine for the model as it is."""
 
     def __init__(self, symbols: Symbols, dtype: torch.dtype) -> None:
@@ -22,7 +22,7 @@ class Following:
     @staticmethod
     def suits(settings: ModelSettings) -> bool:
         """Whether the steps of such a model can be recorded."""
-        return is_plain(settings)
+        return is_standard_transformer(settings)
 
     def __call__(self, model: Transformer) -> DeviceEngine:
         with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():
@@ -30,7 +30,7 @@ class Following:
                 self.engine = DeviceEngine(self._copy(model), self.symbols)
             else:
                 self.engine.model.load_state_dict(model.state_dict())
-                self.engine.renew()
+                self.engine.reload_weights()
         return self.engine
 
     def _copy(self, model: Transformer) -> Transformer:

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.attention import Padded, Tokens
-from regard.decoding import DecodingSettings, Ensemble, Hypothesis, Symbols, decode
-from regard.engines.prepared import Prepared, ShortMemory
-from regard.engines.prepared_past import ROOM
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import decode
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
+from regard.engines.fused import FoldedSourceKV, FusedTransformer
+from regard.engines.tree_cache import INITIAL_CAPACITY
 from regard.losses import cross_entropy
 from regard.models import Transformer, TransformerSettings
 
@@ -81,7 +85,7 @@ def random_moves(seed: int, sentences: int, steps: int, widen_first: bool = Fals
 
 def assert_same_walk(reference: Transformer, src: Tokens, moves: list[Move]) -> None:
     with torch.no_grad():
-        found, expected = walk(Prepared(reference), src, moves), walk(reference, src, moves)
+        found, expected = walk(FusedTransformer(reference), src, moves), walk(reference, src, moves)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
@@ -116,36 +120,36 @@ def test_one_sentence_alone(length: int, variant: dict[str, Any]) -> None:
         moves = random_moves(seed, sentences=1, steps=8)
         moves[5:5] = [("keep", torch.tensor([0]))]
         assert_same_walk(model(**variant), batch([length]), moves)
-    memory = Prepared(model()).start(batch([length])).memory
-    assert isinstance(memory, ShortMemory) == (length < 8)
+    memory = FusedTransformer(model()).start(batch([length])).memory
+    assert isinstance(memory, FoldedSourceKV) == (length < 8)
     twice = memory.keep(torch.tensor([0, 0]))
-    assert not isinstance(twice, ShortMemory) and twice.keys.size(1) == 2
+    assert not isinstance(twice, FoldedSourceKV) and twice.keys.size(1) == 2
 
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_past_outgrows_its_room(width: int) -> None:
     generator = torch.Generator().manual_seed(4)
     moves: list[Move] = [torch.full((2, 1), SYMBOLS.bos), ("reorder", torch.zeros(2, width, dtype=torch.long))]
-    for place in range(3 * ROOM):
+    for place in range(3 * INITIAL_CAPACITY):
         moves.append(torch.randint(3, VOCABULARY, (2, width), generator=generator))
         # Now and then hypotheses live side by side for long, so that nothing can be swept out.
         parents = torch.randint(width, (2, width), generator=generator)
-        moves.append(("reorder", torch.arange(width).expand(2, -1) if place // ROOM == 1 else parents))
+        moves.append(("reorder", torch.arange(width).expand(2, -1) if place // INITIAL_CAPACITY == 1 else parents))
     assert_same_walk(model(), batch([3, 5]), moves)
 
 
 def test_dead_branches_are_swept_out() -> None:
-    stepper, parents = Prepared(model()), torch.tensor([[0, 0, 1, 1]])
+    stepper, parents = FusedTransformer(model()), torch.tensor([[0, 0, 1, 1]])
     _, state = stepper.step(torch.full((1, 1), SYMBOLS.bos), stepper.start(batch([4])))
     for place in range(60):
         state = state.reorder(parents if place else torch.zeros(1, 4, dtype=torch.long))
         _, state = stepper.step(torch.full((1, 4), 5), state)
     assert state.length == 61
-    assert state.past.nodes.room == 4 * ROOM  # 241 nodes were written; every path has 61 of its own
+    assert state.cache.nodes.capacity == 4 * INITIAL_CAPACITY  # 241 nodes were written; every path has 61 of its own
 
 
 def test_no_state_is_changed_by_what_is_done_with_it() -> None:
-    stepper, src = Prepared(model()), batch([4, 2])
+    stepper, src = FusedTransformer(model()), batch([4, 2])
     begin = stepper.start(src)
     first, second = torch.tensor([[3, 4], [5, 6]]), torch.tensor([[7, 8], [9, 3]])
     _, state = stepper.step(torch.full((2, 1), SYMBOLS.bos), begin)
@@ -160,7 +164,7 @@ def test_no_state_is_changed_by_what_is_done_with_it() -> None:
 
 
 def test_padding_and_neighbours_change_nothing() -> None:
-    stepper, src = Prepared(model()), batch([6, 2, 4])
+    stepper, src = FusedTransformer(model()), batch([6, 2, 4])
     together = walk(stepper, src, [torch.full((3, 1), SYMBOLS.bos), torch.full((3, 1), 5)])
     for place, length in enumerate([6, 2, 4]):
         alone = Padded.of(src.ids[place : place + 1, :length], torch.tensor([length]))
@@ -194,16 +198,16 @@ def assert_same_answers(found: list[list[Hypothesis]], expected: list[list[Hypot
 @pytest.mark.parametrize("prefixes", [None, [[5, 6], [], [7], []]], ids=["free", "prefixes"])
 def test_every_search_finds_the_same(search: DecodingSettings, prefixes: list[list[int]] | None) -> None:
     reference, src = model(3), batch([5, 9, 1, 4])
-    limits = torch.tensor([20, 40, 8, 30])
-    found = decode(Prepared(reference), src, limits, SYMBOLS, search, prefixes=prefixes)
-    assert_same_answers(found, decode(reference, src, limits, SYMBOLS, search, prefixes=prefixes))
+    max_new_tokens = torch.tensor([20, 40, 8, 30])
+    found = decode(FusedTransformer(reference), src, max_new_tokens, SYMBOLS, search, prefixes=prefixes)
+    assert_same_answers(found, decode(reference, src, max_new_tokens, SYMBOLS, search, prefixes=prefixes))
 
 
 def test_an_ensemble_of_prepared_models() -> None:
     models, src = [model(seed) for seed in (1, 2)], batch([5, 3])
-    limits, search = torch.tensor([12, 12]), DecodingSettings(beam=3, nbest=2)
-    found = decode(Ensemble([Prepared(each) for each in models]), src, limits, SYMBOLS, search)
-    assert_same_answers(found, decode(Ensemble(models), src, limits, SYMBOLS, search))
+    max_new_tokens, search = torch.tensor([12, 12]), DecodingSettings(beam=3, nbest=2)
+    found = decode(Ensemble([FusedTransformer(each) for each in models]), src, max_new_tokens, SYMBOLS, search)
+    assert_same_answers(found, decode(Ensemble(models), src, max_new_tokens, SYMBOLS, search))
 
 
 def test_a_trained_model_translates_as_before() -> None:
@@ -220,15 +224,15 @@ def test_a_trained_model_translates_as_before() -> None:
         (loss.sum / loss.count).backward()
         optimizer.step()
     trained.eval()
-    src, limits = batch([5] * 8, seed=999), torch.full((8,), 12)
+    src, max_new_tokens = batch([5] * 8, seed=999), torch.full((8,), 12)
     for search in SEARCHES:
-        found = decode(Prepared(trained), src, limits, SYMBOLS, search)
-        assert_same_answers(found, decode(trained, src, limits, SYMBOLS, search))
+        found = decode(FusedTransformer(trained), src, max_new_tokens, SYMBOLS, search)
+        assert_same_answers(found, decode(trained, src, max_new_tokens, SYMBOLS, search))
     assert sum(best.finished for best, *_ in found) >= 6  # it has learnt when to end
 
 
 def test_positions_that_were_not_learned_are_refused() -> None:
-    stepper = Prepared(model(positions="learned", max_positions=3))
+    stepper = FusedTransformer(model(positions="learned", max_positions=3))
     moves: list[Move] = [torch.full((1, 1), 4)] * 3
     assert len(walk(stepper, batch([3]), moves)) == 3
     with pytest.raises(ValueError, match="position 3 is beyond"):
@@ -239,6 +243,6 @@ def test_positions_that_were_not_learned_are_refused() -> None:
 def test_other_precisions_keep_theirs(positions: str) -> None:
     reference = model(positions=positions).double()
     src, moves = batch([5, 1, 7]), random_moves(2, sentences=3, steps=5)
-    for ours, theirs in zip(walk(Prepared(reference), src, moves), walk(reference, src, moves), strict=True):
+    for ours, theirs in zip(walk(FusedTransformer(reference), src, moves), walk(reference, src, moves), strict=True):
         assert ours.dtype == torch.float64
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

@@ -19,7 +19,7 @@ BLOCK = 2**17
 """Numbers looked at together on a CPU: few enough to stay in its cache from the first look to the last."""
 
 
-def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def top_k_log_probs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`logits` (..., V) -> log P of the `count` likeliest, likeliest first, and which they are, (..., count) each.
 
     Only these are normalised: log P(y) = logit(y) - log sum exp(logits).
@@ -32,7 +32,7 @@ def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    values, tokens = largest(logits, count)
+    values, tokens = top_k(logits, count)
     return values - log_sum_exp(logits, values[:, :1]), tokens
 
 
@@ -41,7 +41,7 @@ def log_sum_exp(logits: Tensor, peak: Tensor) -> Tensor:
     return (logits - peak).exp_().sum(dim=-1, keepdim=True).log_().add_(peak)
 
 
-def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def top_k(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`scores` (..., V) -> the `count` largest, largest first, and their places; all V where there are no more."""
     size = scores.size(-1)
     columns = size // COLUMN

@@ -33,60 +33,64 @@ class Norm:
     """LayerNorm(x), or x where the model has no norm."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.there = isinstance(module, nn.LayerNorm)
+        self.enabled = isinstance(module, nn.LayerNorm)
         if isinstance(module, nn.LayerNorm):
             self.shape, self.gain, self.bias, self.eps = (
                 module.normalized_shape, module.weight.detach(), module.bias.detach(), module.eps
             )  # fmt: skip
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps) if self.there else x
+        return torch.layer_norm(x, self.shape, self.gain, self.bias, self.eps) if self.enabled else x
 
 
-class Around:
+class FusedResidual:
     """What stands around a sublayer: x <- out(x + sublayer(into(x))), where one of the two is a norm."""
 
     def __init__(self, residual: PostNorm | PreNorm) -> None:
         norms = Norm(residual.norm), Norm(nn.Identity())
-        self.out, self.into = norms if isinstance(residual, PostNorm) else norms[::-1]
+        self.out, self.pre = norms if isinstance(residual, PostNorm) else norms[::-1]
 
-    def join(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
         """y is fresh from the sublayer's last product, so the sum may take its place."""
         return self.out(y.add_(x))
 
 
-class Thinking:
+class FusedFeedForward:
     """The feed-forward sublayer."""
 
     def __init__(self, feedforward: FeedForward, residual: PostNorm | PreNorm) -> None:
-        self.widen, self.narrow, self.around = Linear(feedforward.widen), Linear(feedforward.narrow), Around(residual)
+        self.widen, self.narrow, self.residual = (
+            Linear(feedforward.widen),
+            Linear(feedforward.narrow),
+            FusedResidual(residual),
+        )
         self.activation = IN_PLACE.get(feedforward.activation, feedforward.activation)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.around.join(x, self.narrow(self.activation(self.widen(self.around.into(x)))))
+        return self.residual.post(x, self.narrow(self.activation(self.widen(self.residual.pre(x)))))
 
 
-class Looking:
+class FusedAttention:
     """An attention sublayer: queries, in self-attention keys and values beside them, and the way out."""
 
     def __init__(self, attention: MultiHeadAttention, residual: PostNorm | PreNorm, *beside: nn.Linear) -> None:
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
         self.project, self.output = Linear(attention.query, *beside), Linear(attention.output)
-        self.around = Around(residual)
+        self.residual = FusedResidual(residual)
         queries = slice(self.num_heads * self.head_dim)
         self.project.weight[:, queries] *= self.head_dim**-0.5
         self.project.bias[queries] *= self.head_dim**-0.5
 
-    def ask(self, x: Tensor) -> Tensor:
+    def project_heads(self, x: Tensor) -> Tensor:
         """(R, D) -> queries, and what is beside them, (R, 1 or 3, H, K)."""
-        return self.project(self.around.into(x)).view(x.size(0), -1, self.num_heads, self.head_dim)
+        return self.project(self.residual.pre(x)).view(x.size(0), -1, self.num_heads, self.head_dim)
 
-    def join(self, x: Tensor, found: Tensor) -> Tensor:
+    def post(self, x: Tensor, found: Tensor) -> Tensor:
         """x (R, D) and what its heads found, (R, D) -> (R, D)."""
-        return self.around.join(x, self.output(found))
+        return self.residual.post(x, self.output(found))
 
 
-def by_heads(x: Tensor, groups: int) -> Tensor:
+def split_heads(x: Tensor, groups: int) -> Tensor:
     """(R, P, H, K) in G groups -> (P, G, H, T, K)."""
     return x.view(groups, -1, *x.shape[1:]).permute(2, 0, 3, 1, 4)
 
@@ -104,16 +108,16 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tens
 class PositionTable:
     """The model's positions, computed once for as many as were ever asked for.
 
-    `added` (P, D) goes to the embeddings; `turns` (P, 1, 1, K / 2) is what rotary positions turn queries and keys by:
+    `added` (P, D) goes to the embeddings; `rotations` (P, 1, 1, K / 2) rotates queries and keys:
     the pair (x_2i, x_2i+1) as a complex number, times e^(i angle). What the positions do not use is None.
     """
 
     def __init__(self, positions: Positions, head_dim: int, like: Tensor) -> None:
         self.positions, self.head_dim, self.like, self.size = positions, head_dim, like, 0
         self.added: Tensor | None = None
-        self.turns: Tensor | None = None
+        self.rotations: Tensor | None = None
 
-    def reach(self, size: int) -> None:
+    def ensure_positions(self, size: int) -> None:
         """Know all positions before `size`."""
         if size <= self.size or isinstance(self.positions, NoPositions):
             return
@@ -121,7 +125,7 @@ class PositionTable:
         places = torch.arange(self.size, device=self.like.device)
         if isinstance(self.positions, Rotary):
             angles = places[:, None] * frequencies(self.head_dim, places.device)
-            self.turns = torch.polar(torch.ones_like(angles), angles)[:, None, None]
+            self.rotations = torch.polar(torch.ones_like(angles), angles)[:, None, None]
         else:
             self.added = self.positions(places).to(self.like.dtype)
 
@@ -129,8 +133,8 @@ class PositionTable:
         """Rows (R, D) of an embedding, scaled, and where they stand added."""
         return rows * scale if self.added is None else torch.add(self.added[places], rows, alpha=scale)
 
-    def turn(self, x: Tensor, places: Tensor | int) -> None:
+    def apply_rotary(self, x: Tensor, places: Tensor | int) -> None:
         """Rotate the first two of (R, 3, H, K), queries and keys, where they are."""
-        if self.turns is not None:
+        if self.rotations is not None:
             pairs = x[:, :2].unflatten(-1, (-1, 2))
-            pairs.copy_(torch.view_as_real(torch.view_as_complex(pairs.float()) * self.turns[places]))
+            pairs.copy_(torch.view_as_real(torch.view_as_complex(pairs.float()) * self.rotations[places]))
