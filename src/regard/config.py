@@ -1,22 +1,43 @@
-"""Settings: typed, frozen, unknown names refused; TOML recipes with `a.b=c` overrides.
+"""Settings: typed and frozen; unknown names and settings without effect are refused; TOML with `a.b=c` overrides.
 
-A setting is written once, beside the class it configures: its name, type, default and help are one `Field`. Every
-refusal names the key, says what is wrong with it and, for a name nobody knows, the nearest one that exists.
+A setting is written once, beside the class that it configures: name, type, default and help text are one `Field`.
+
+Defaults. A task may have other defaults than the class of a group. They are an overlay: a mapping from full names to
+values, `{"training.schedule": "linear"}`, given to `build` and `describe`.
+
+Settings without effect. A group overrides `no_effect` to list the settings that its other settings make useless.
+`build` refuses each of them unless it has its default. So a recipe with all defaults written out stays valid:
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.search == "beam", 'search = "beam"', "beam", "nbest")
+
+Errors. Every problem names its setting by the full key. A validator that compares settings raises
+`SettingError(key, message)`.
 """
 
+import copy
 import difflib
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from regard.errors import UserError
 
-__all__ = ["Field", "Settings", "apply_overrides", "build", "by_kind", "describe", "listed", "members", "read_toml"]
+__all__ = [
+    "Field", "SettingError", "Settings", "apply_overrides", "build", "by_kind", "describe", "read_toml", "unless",
+]  # fmt: skip
+
+Table = dict[str, Any]
+Defaults = Mapping[str, object]
+Unused = tuple[str, str]
+"""A setting without effect: its key, and the condition under which it has one."""
 
 
 class Settings(BaseModel):
@@ -24,23 +45,41 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    def no_effect(self) -> Iterator[Unused]:
+        """Yield the settings that have no effect; keys are relative to this group, see `unless`."""
+        yield from ()
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class SettingError(ValueError):
+    """A setting with an invalid value; raised by validators that compare several settings.
+
+    `key` is relative to the group whose validator raises it.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def unless(condition: bool, text: str, *keys: str) -> Iterator[Unused]:
+    """Yield `keys` as settings without effect if `condition` is false; `text` describes the condition."""
+    if not condition:
+        yield from ((key, text) for key in keys)
+
 
 def by_kind(default: str) -> Discriminator:
-    """For a group of several forms, each with its own settings: `kind` says which, `default` where it is not said.
+    """Choose one of several forms of a group by its setting `kind`; `default` is the kind if it is not given.
 
     The forms are `Annotated[Form, Tag("its kind")]`.
     """
 
-    def kind(value: Any) -> Any:
+    def kind(value: object) -> object:
         return value.get("kind", default) if isinstance(value, dict) else getattr(value, "kind", None)
 
     return Discriminator(kind)
-
-
-LISTED = "regard recipes --settings lists them all"
-
-S = TypeVar("S", bound=Settings)
-Table = dict[str, Any]
 
 
 def read_toml(path: Path) -> Table:
@@ -49,30 +88,44 @@ def read_toml(path: Path) -> Table:
         with path.open("rb") as stream:
             return tomllib.load(stream)
     except FileNotFoundError as error:
-        raise UserError(f"{path}: no such recipe", "regard recipes lists those that come with the toolkit") from error
+        raise UserError(
+            f"{path}: no such recipe", "regard recipes lists the included ones", code="missing-file", where=path
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise UserError(
-            f"{path} is not valid TOML: {error}", 'a setting looks like: name = 3, or name = "text"'
+            f"{path} is not valid TOML: {error}",
+            'a setting looks like: name = 3, or name = "text"',
+            code="bad-toml",
+            where=path,
         ) from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: {error}", "save it as UTF-8") from error
+        raise UserError(
+            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
+        ) from error
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}", code="unreadable-file", where=path) from error
 
 
 def apply_overrides(values: Table, overrides: Sequence[str]) -> Table:
-    """Return `values` with each `a.b=c` set; `c` is read as TOML, and as plain text where it is none."""
-    result: Table = _copy(values)
+    """Return `values` with each override `a.b=c` applied; `c` is read as TOML, or as plain text if it is not TOML."""
+    result = _copy(values)
     for override in overrides:
         path, equals, text = override.partition("=")
         keys = path.strip().split(".")
         if not equals or not all(keys):
-            raise UserError(f"{override!r} is not a setting", "write name=value, for example training.max_steps=1000")
+            raise UserError(
+                f"{override!r} is not a setting",
+                "write name=value, for example training.max_steps=1000",
+                code="bad-override",
+                where=override,
+            )
         table = result
         for key in keys[:-1]:
             table = table.setdefault(key, {})
             if not isinstance(table, dict):
-                raise UserError(f"{override!r}: {key} holds a value, not a group of settings")
+                raise UserError(
+                    f"{override!r}: {key} is a value, not a group of settings", code="bad-override", where=override
+                )
         table[keys[-1]] = _parse_value(text.strip())
     return result
 
@@ -81,126 +134,257 @@ def _copy(table: Table) -> Table:
     return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
-def _parse_value(text: str) -> Any:
+def _parse_value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
 
 
-def build(settings: type[S], values: Table, source: str) -> S:
-    """Validate `values` as `settings`; all problems are reported at once, each with its key and a remedy."""
+def build(
+    settings: type[S], values: Table, source: str, defaults: Defaults | None = None, allow_unused: bool = False
+) -> S:
+    """Validate `values` as `settings`; raise one UserError with all problems, each with its key and a remedy.
+
+    defaults       defaults that differ from those of the classes, by full name
+    allow_unused   accept settings without effect, as in the recipes of older runs
+    """
+    defaults = defaults or {}
     try:
-        return settings.model_validate(values)
+        result = settings.model_validate(_with_defaults(settings, values, defaults))
     except ValidationError as error:
-        lines = [_explain(settings, problem) for problem in error.errors()]
-        raise UserError(
-            f"{source}: {len(lines)} setting{'s' * (len(lines) > 1)} cannot be used", "\n  ".join(lines)
-        ) from error
+        raise _combine([_explain(settings, problem) for problem in error.errors()], source) from error
+    problems = [] if allow_unused else list(_unused(result, defaults))
+    if problems:
+        raise _combine(problems, source)
+    return result
 
 
-def _explain(settings: type[Settings], problem: Any) -> str:
-    key, holder = _written(settings, problem["loc"])
-    kind, given = problem["type"], problem.get("input")
-    if kind == "extra_forbidden":
-        group, _, name = key.rpartition(".")
-        if kinds := _kinds_with(settings, group, name):
-            chosen = problem["loc"][1]
-            return (
-                f"{key}: is for kind = {' or '.join(kinds)}, not {chosen}; leave it out "
-                f'({group}={{kind="{chosen}"}} on the command line replaces the whole group)'
-            )
-        own = [f"{group}.{name}".lstrip(".") for name, _ in describe(holder)]
-        names = [*own, *(name for name in setting_names(settings) if not group or not name.startswith(f"{group}."))]
-        groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
-        close = nearest(key, [*sorted(groups), *names])
-        return f"{key}: there is no such setting; " + (f"did you mean {close}?" if close else LISTED)
-    if kind == "too_short":
-        return f"{key}: must name at least one"
-    if kind == "missing":
-        return f"{key}: must be given"
-    if kind == "union_tag_not_found":
-        return f"{key}: must be a group of settings, not {given!r}"
-    if kind == "union_tag_invalid":
-        return f"{key}.kind: must be one of {problem['ctx']['expected_tags']}, not {problem['ctx']['tag']!r}"
-    if kind == "string_pattern_mismatch" and key in (known := dict(describe(settings))):
-        return f"{key}: cannot be {given!r}; it is {known[key].description}"
-    message = problem["msg"].removeprefix("Value error, ")
-    message = message.replace("Input should be", "must be")
-    return (
-        f"{key}: {message}, not {given!r}" if key and kind != "value_error" else f"{key}: {message}".removeprefix(": ")
+@dataclass(frozen=True)
+class _Problem:
+    code: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}" if self.key else self.message
+
+
+def _combine(problems: Sequence[_Problem], source: str) -> UserError:
+    """Make one error of all problems; its code is theirs, or invalid-settings if they differ."""
+    codes = {problem.code for problem in problems}
+    return UserError(
+        f"{source}: {len(problems)} setting{'s' * (len(problems) > 1)} cannot be used",
+        "\n  ".join(map(str, problems)),
+        code=codes.pop() if len(codes) == 1 else "invalid-settings",
+        where=", ".join(problem.key for problem in problems if problem.key),
     )
 
 
-def _written(settings: type[Settings], location: Sequence[Any]) -> tuple[str, type[Settings]]:
-    """A problem's place as the user wrote it, and the settings it is among.
+def _with_defaults(settings: type[Settings], values: Table, defaults: Defaults) -> Table:
+    """Return `values` with the defaults that they do not override.
 
-    Between the names stand words of the library: the type of a union's member, or the kind that chose it.
+    A default of a group of several kinds applies if the chosen kind has this setting. Kinds come first.
     """
-    names, holder = [], settings
-    forms: dict[str, type[Settings]] = {}
-    for part in map(str, location):
-        if part in forms:
-            holder, forms = forms[part], {}
-        elif not part.startswith(("list[", "function-", "union[")):
-            names.append(part)
-            field = holder.model_fields.get(part)
-            found = [] if field is None else members(field) or listed(field)
-            holder = found[0] if len(found) == 1 else holder
-            forms = {kind: form for form in found[1:] and found for kind in _kinds(form)}
+    result = _copy(values)
+    for key in sorted(defaults, key=lambda key: not key.endswith(".kind")):
+        *groups, name = key.split(".")
+        table, holder = result, settings
+        for group in groups:
+            table = table.setdefault(group, {})
+            if not isinstance(table, dict):  # a value in place of a group: the validation reports it
+                break
+            holder = _chosen_form(holder.model_fields[group], table)
+        else:
+            if name in holder.model_fields:
+                table.setdefault(name, defaults[key])
+    return result
+
+
+def _chosen_form(field: FieldInfo, table: Table) -> type[Settings]:
+    """Return the class of a group; for a group of several kinds, that of the kind in `table`."""
+    forms = group_forms(field)
+    for marker in field.metadata:
+        if isinstance(marker, Discriminator) and callable(marker.discriminator):
+            kind = marker.discriminator(table)
+            return next((form for form in forms if kind in _kinds(form)), forms[0])
+    return forms[0]
+
+
+def _unused(settings: Settings, defaults: Defaults) -> Iterator[_Problem]:
+    """Yield a problem for every setting without effect that differs from its default."""
+    for prefix, group in _groups(settings):
+        for key, condition in group.no_effect():
+            value, default = _value_and_default(group, key)
+            default = defaults.get(f"{prefix}{key}", default)
+            if value != default:
+                message = f"{value!r} has no effect; it is used only for {condition}; remove it (default: {default!r})"
+                yield _Problem("unused-setting", f"{prefix}{key}", message)
+
+
+def _groups(settings: Settings, prefix: str = "") -> Iterator[tuple[str, Settings]]:
+    """Yield a group and all groups in it, each with the prefix of its keys."""
+    yield prefix, settings
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        members = {name: value} if not isinstance(value, list) else {f"{name}.{i}": v for i, v in enumerate(value)}
+        for key, member in members.items():
+            if isinstance(member, Settings):
+                yield from _groups(member, f"{prefix}{key}.")
+
+
+def _value_and_default(group: Settings, key: str) -> tuple[object, object]:
+    *groups, name = key.split(".")
+    for inner in groups:
+        group = getattr(group, inner)
+    return getattr(group, name), type(group).model_fields[name].get_default(call_default_factory=True)
+
+
+def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
+    """Turn an error of pydantic into a problem with the key as the user wrote it and a remedy."""
+    key, holder = _locate(settings, problem["loc"])
+    kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
+    cause = context.get("error")
+    if isinstance(cause, SettingError):
+        return _Problem("invalid-setting", f"{key}.{cause.key}".strip("."), str(cause))
+    if kind == "extra_forbidden":
+        return _Problem("unknown-setting", key, _explain_unknown(settings, holder, key, problem["loc"]))
+    if kind in ("missing", "too_short"):
+        return _Problem("missing-setting", key, "must be given" if kind == "missing" else "must name at least one")
+    if kind == "union_tag_not_found":
+        return _Problem("invalid-setting", key, f"must be a group of settings, not {value!r}")
+    if kind == "union_tag_invalid":
+        message = f"must be one of {context['expected_tags']}, not {context['tag']!r}"
+        return _Problem("invalid-setting", f"{key}.kind", message)
+    if kind == "string_pattern_mismatch":
+        for setting in describe(settings):
+            if setting.name == key:
+                return _Problem("invalid-setting", key, f"cannot be {value!r}; it is {setting.help}")
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return _Problem("invalid-setting", key, f"{message}, not {value!r}" if key and kind != "value_error" else message)
+
+
+def _explain_unknown(
+    settings: type[Settings], holder: type[Settings], key: str, location: tuple[int | str, ...]
+) -> str:
+    """Suggest the nearest setting, or say that the setting belongs to another kind."""
+    group, _, name = key.rpartition(".")
+    if kinds := _kinds_with(settings, group, name):
+        kind = location[1]
+        return (
+            f"is for kind = {' or '.join(kinds)}, not {kind}; leave it out "
+            f'({group}={{kind="{kind}"}} on the command line replaces the whole group)'
+        )
+    in_group = [f"{group}.{setting.name}".lstrip(".") for setting in describe(holder)]
+    elsewhere = [s.name for s in describe(settings) if not group or not s.name.startswith(f"{group}.")]
+    names = [*in_group, *elsewhere]
+    groups = {name.rpartition(".")[0] for name in names if "." in name and "." not in key}
+    close = nearest(key, [*sorted(groups), *names])
+    return "there is no such setting; " + (
+        f"did you mean {close}?" if close else "regard recipes --settings lists them all"
+    )
+
+
+def _locate(settings: type[Settings], location: Sequence[int | str]) -> tuple[str, type[Settings]]:
+    """Return the key of a problem as the user wrote it, and the class of the group that it is in.
+
+    pydantic puts its own words between the names: the type of a union's member, or the kind that chose it.
+    """
+    names: list[str] = []
+    holder, forms = settings, dict[str, type[Settings]]()
+    for word in map(str, location):
+        if word in forms:
+            holder, forms = forms[word], {}
+        elif not word.startswith(("list[", "function-", "union[")):
+            names.append(word)
+            field = holder.model_fields.get(word)
+            inner = [] if field is None else group_forms(field) or element_forms(field)
+            holder = inner[0] if len(inner) == 1 else holder
+            forms = {kind: form for form in inner for kind in _kinds(form)} if len(inner) > 1 else {}
     return ".".join(names), holder
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The known name most like `name`: by its initials (lr), by its whole path, or by its last part in any group."""
-    for known in names:
-        words = known.rsplit(".", 1)[-1].split("_")
+    """Return the most similar of `names`, or "": by its initials (lr), its full name, or its last word in any group."""
+    for candidate in names:
+        words = candidate.rsplit(".", 1)[-1].split("_")
         if len(words) > 1 and "".join(word[0] for word in words) == name.rsplit(".", 1)[-1]:
-            return known
+            return candidate
     for close in difflib.get_close_matches(name, names, n=1, cutoff=0.75):
         return close
-    last = {known.rsplit(".", 1)[-1]: known for known in reversed(names)}
+    last = {candidate.rsplit(".", 1)[-1]: candidate for candidate in reversed(names)}
     for close in difflib.get_close_matches(name.rsplit(".", 1)[-1], list(last), n=1, cutoff=0.7):
         return last[close]
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.5)), "")
 
 
-def setting_names(settings: type[Settings]) -> Iterator[str]:
-    """Every setting's full name, `group.name`."""
-    return (name for name, _ in describe(settings))
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a recipe.
+
+    name    full name, `group.name`
+    field   type, default and help text
+    help    help text; for a setting without one, the first line of its group's docstring
+    kinds   the kinds of the group that have it; empty if the group has one form
+    """
+
+    name: str
+    field: FieldInfo
+    help: str
+    kinds: tuple[str, ...] = ()
 
 
-def describe(settings: type[Settings], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting with its full name and its field (type, default, help), depth first."""
+def describe(
+    settings: type[Settings], defaults: Defaults | None = None, lists: bool = False, prefix: str = ""
+) -> Iterator[Setting]:
+    """Yield every setting, depth first, with its default in the overlay `defaults` if it is there.
+
+    A group of several kinds is described kind by kind. With `lists`, the settings of a list's elements follow it.
+    """
     for name, field in settings.model_fields.items():
-        forms = members(field)
+        key, forms = f"{prefix}{name}", group_forms(field)
         for form in forms:
-            yield from describe(form, f"{prefix}{name}.")
+            kinds = _kinds(form) if len(forms) > 1 else ()
+            for setting in describe(form, defaults, lists, f"{key}."):
+                yield Setting(setting.name, setting.field, setting.help, setting.kinds or kinds)
         if not forms:
-            yield f"{prefix}{name}", field
+            help_text = field.description or (settings.__doc__ or "").partition("\n")[0]
+            yield Setting(key, _with_default(field, defaults or {}, key), help_text)
+        for form in element_forms(field) if lists else []:
+            yield from describe(form, defaults, lists, f"{key}.")
 
 
-def members(field: FieldInfo) -> list[type[Settings]]:
-    """The settings a field holds: of one form, of several by kind, or none where it holds a plain value."""
-    forms: list[Any] = [field.annotation]
+def _with_default(field: FieldInfo, defaults: Defaults, key: str) -> FieldInfo:
+    if key not in defaults:
+        return field
+    changed = copy.copy(field)
+    changed.default, changed.default_factory = defaults[key], None
+    return changed
+
+
+def group_forms(field: FieldInfo) -> list[type[Settings]]:
+    """Return the classes of settings that a field may hold: one, one for each kind, or none for a plain value."""
+    types: tuple[object, ...] = (field.annotation,)
     if get_origin(field.annotation) in (Union, UnionType):
-        forms = [get_args(form)[0] if get_origin(form) is Annotated else form for form in get_args(field.annotation)]
-    found = [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
-    return list(dict.fromkeys(found))
+        types = tuple(get_args(t)[0] if get_origin(t) is Annotated else t for t in get_args(field.annotation))
+    return list(dict.fromkeys(_settings_only(types)))
 
 
-def listed(field: FieldInfo) -> list[type[Settings]]:
-    """The settings of which a field holds a list, if it does."""
-    forms = get_args(field.annotation) if get_origin(field.annotation) is list else ()
-    return [form for form in forms if isinstance(form, type) and issubclass(form, Settings)]
+def element_forms(field: FieldInfo) -> list[type[Settings]]:
+    """Return the classes of settings that are elements of a field's list; none if the field is not such a list."""
+    return _settings_only(get_args(field.annotation) if get_origin(field.annotation) is list else ())
+
+
+def _settings_only(types: Sequence[object]) -> list[type[Settings]]:
+    return [t for t in types if isinstance(t, type) and issubclass(t, Settings)]
 
 
 def _kinds_with(settings: type[Settings], group: str, name: str) -> list[str]:
-    """The kinds of a group that have a setting of this name; none where the group has but one form."""
-    forms = members(settings.model_fields[group]) if group in settings.model_fields else []
+    """Return the kinds of a group that have a setting `name`; none if the group has one form."""
+    forms = group_forms(settings.model_fields[group]) if group in settings.model_fields else []
     return [kind for form in forms if len(forms) > 1 and name in form.model_fields for kind in _kinds(form)]
 
 
 def _kinds(form: type[Settings]) -> tuple[str, ...]:
-    """The values of `kind` that choose a form."""
+    """Return the values of `kind` that choose a form."""
     return get_args(form.model_fields["kind"].annotation)

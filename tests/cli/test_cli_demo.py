@@ -115,7 +115,7 @@ def test_a_recipe_nearly_named_is_suggested() -> None:
 
 def test_every_setting_is_explained() -> None:
     rows = {row["setting"]: row for row in json.loads(regard("recipes", "--settings", "--json").out)}
-    assert {name for name, _ in describe(TranslationRecipe)} <= rows.keys()
+    assert {setting.name for setting in describe(TranslationRecipe)} <= rows.keys()
     assert all(row["meaning"] and row["type"] for row in rows.values())
     assert rows["decoding.search"]["type"] == "greedy | beam | sample | mask_predict"
     assert rows["decoding.max_length"]["default"] == "not set"

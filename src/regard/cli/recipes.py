@@ -13,8 +13,6 @@ from regard.cli.screen import result, result_json, table
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from regard.config import Settings
-
 
 def recipes(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Print this recipe's file.")] = None,
@@ -96,15 +94,18 @@ def show_settings(as_json: bool) -> None:
 
 def setting_rows() -> Iterator[dict[str, str]]:
     """The settings of the recipe of every task and of a corpus in it, each once, with what it is a setting of."""
+    from regard.config import describe
     from regard.recipe import RECIPES
 
     owners: dict[tuple[str, ...], list[str]] = {}
     for task, recipe in RECIPES.items():
-        for setting, owner, field, meaning in all_settings(recipe, task):
-            row = (setting, kind_text(field.annotation), default_text(field), meaning)
-            owners.setdefault(row, []).append(owner)
-    for (setting, kind, default, meaning), among in owners.items():
-        yield {"setting": setting, "of": shared_by(among), "type": kind, "default": default, "meaning": meaning}
+        for setting in describe(recipe, lists=True):
+            if setting.name.startswith(("data.valid.", "data.test.")):  # like those of data.train
+                continue
+            row = (setting.name, kind_text(setting.field.annotation), default_text(setting.field), setting.help)
+            owners.setdefault(row, []).append(" | ".join(setting.kinds) or task)
+    for (name, kind, default, meaning), among in owners.items():
+        yield {"setting": name, "of": shared_by(among), "type": kind, "default": default, "meaning": meaning}
 
 
 def shared_by(owners: list[str]) -> str:
@@ -117,26 +118,6 @@ def shared_by(owners: list[str]) -> str:
         return ""
     whole = set(owners) >= family
     return ", ".join(dict.fromkeys("understanding" if whole and owner in family else owner for owner in owners))
-
-
-def all_settings(
-    settings: "type[Settings]", owner: str, prefix: str = ""
-) -> "Iterator[tuple[str, str, FieldInfo, str]]":
-    """Every setting with its full name, the task or the kind of model that it belongs to, and what it means.
-
-    The kind itself means what its settings say of themselves.
-    """
-    from regard.config import listed, members
-
-    for name, field in settings.model_fields.items():
-        forms = members(field)
-        for form in forms:
-            kinds = " | ".join(get_args(form.model_fields["kind"].annotation)) if len(forms) > 1 else owner
-            yield from all_settings(form, kinds, f"{prefix}{name}.")
-        if not forms:
-            yield f"{prefix}{name}", owner, field, field.description or (settings.__doc__ or "").splitlines()[0]
-        for part in listed(field) if name == "train" else ():  # valid and test are lists of the same
-            yield from all_settings(part, owner, f"{prefix}{name}.")
 
 
 def default_text(field: "FieldInfo") -> str:

@@ -1,21 +1,20 @@
 """How to search for the best output: which search, how wide, how long, and what it may not write."""
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import model_validator
 from torch import Tensor
 
-from regard.config import Field, Settings
+from regard.config import Field, SettingError, Settings, Unused, unless
 
-READ_BY: dict[str, tuple[str, ...]] = {
+SEARCH_SETTINGS: dict[str, tuple[str, ...]] = {
     "beam": ("beam",),
     "sample": ("temperature", "top_k", "top_p"),
     "mask_predict": ("iterations", "length_candidates"),
     "greedy": (),
 }
-"""The settings only one search reads: with another they would silently have no effect, and are refused."""
-WORD_BY_WORD = ("alpha", "no_repeat_ngram")
-"""The settings of every search that writes one word after another: all of them but mask_predict."""
+"""The settings that only one search uses; giving one of them on the command line chooses this search."""
 
 
 class DecodingSettings(Settings):
@@ -52,29 +51,26 @@ class DecodingSettings(Settings):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.search == "beam" and self.nbest > self.beam:
-            raise ValueError(
-                f"nbest = {self.nbest} texts cannot come out of beam = {self.beam}; write beam = {self.nbest} or more"
+            raise SettingError(
+                "nbest", f"{self.nbest} hypotheses need beam = {self.nbest} or more, not beam = {self.beam}"
             )
         if self.search == "greedy" and self.nbest > 1:
-            raise ValueError(f'greedy search finds one text, not nbest = {self.nbest}; write search = "beam"')
+            raise SettingError("nbest", f'greedy search finds one hypothesis, not {self.nbest}; write search = "beam"')
         if self.search == "mask_predict" and self.nbest > self.length_candidates:
-            raise ValueError(
-                f"nbest = {self.nbest} texts cannot come out of length_candidates = {self.length_candidates}; "
-                f"write length_candidates = {self.nbest} or more"
+            raise SettingError(
+                "nbest",
+                f"{self.nbest} hypotheses need length_candidates = {self.nbest} or more, "
+                f"not length_candidates = {self.length_candidates}",
             )
-        for search, names in READ_BY.items():
-            for name in names if search != self.search else ():
-                self._refuse_unread(name, f'write search = "{search}" or ')
-        for name in WORD_BY_WORD if self.search == "mask_predict" else ():
-            self._refuse_unread(name)
         return self
 
-    def _refuse_unread(self, name: str, otherwise: str = "") -> None:
-        value, default = getattr(self, name), type(self).model_fields[name].default
-        if value != default and not (name == "beam" and value == 1):
-            raise ValueError(
-                f'{name} = {value} has no effect when search = "{self.search}"; {otherwise}leave {name} at {default}'
-            )
+    def no_effect(self) -> Iterator[Unused]:
+        """Yield the settings of the searches that are not used; beam = 1 is greedy search and therefore valid."""
+        for search, names in SEARCH_SETTINGS.items():
+            used = self.search == search or (search == "beam" and self.beam == 1)
+            yield from unless(used, f'search = "{search}"', *names)
+        yield from unless(self.search == "sample", 'search = "sample"', "seed")
+        yield from unless(self.search != "mask_predict", "searches other than mask_predict", "alpha", "no_repeat_ngram")
 
     def max_new_tokens(self, source_lengths: Tensor) -> Tensor:
         """(B,) source lengths -> (B,) how many tokens each output may have (at least one), on the same device."""

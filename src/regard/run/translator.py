@@ -14,7 +14,7 @@ import torch
 
 from regard.config import build
 from regard.decoding.engine import Engine
-from regard.decoding.settings import READ_BY, DecodingSettings
+from regard.decoding.settings import SEARCH_SETTINGS, DecodingSettings
 from regard.engines.choose import ENGINES, fastest_engine, readable_engine
 from regard.errors import UserError
 from regard.run.translation import TranslationRun, open_translation
@@ -149,14 +149,16 @@ def searching(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, 
     translations ask for a search that finds them. What the recipe said for another search is left behind.
     """
     search = changes.get("search") or next(
-        (search for search, names in READ_BY.items() if any(name in changes for name in names)), settings.search
+        (search for search, names in SEARCH_SETTINGS.items() if any(name in changes for name in names)), settings.search
     )
     if search == "greedy" and "search" not in changes and changes.get("nbest", 1) > 1:
         search = "beam"
     values = settings.model_dump() | {"search": search}
     if search != settings.search:
-        unread = {name for other, names in READ_BY.items() if other != search for name in names} | {"nbest"}
+        unread = {name for other, names in SEARCH_SETTINGS.items() if other != search for name in names} | {"nbest"}
         values = {name: value for name, value in values.items() if name not in unread}
+    if search != "sample":
+        values.pop("seed")
     if search == "beam":  # as many texts in view as are asked for, and no more asked for than are in view
         beam = changes.get("beam") or max(values.get("beam", DecodingSettings().beam), changes.get("nbest", 1))
         values |= {"beam": beam, "nbest": min(values.get("nbest", 1), beam)}
