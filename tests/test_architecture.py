@@ -7,12 +7,13 @@ import pytest
 
 import regard
 
-GROUND = {"errors", "files", "kernels"}  # any room may stand on these
+GROUND = {"errors", "files", "kernels", "random"}  # any room may stand on these
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
     "files": {"errors"},
     "kernels": set(),
+    "random": set(),
     "config": set(),
     "runtime": {"config"},
     "attention": set(),

@@ -5,7 +5,6 @@ device, and joins the other processes when `torchrun` started several. What it r
 whoever needs to know; nothing here is kept in a global of ours.
 """
 
-import hashlib
 import os
 import random
 import subprocess
@@ -24,6 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from regard.config import Field, Settings
 from regard.errors import UserError
 from regard.kernels import kernels_available
+from regard.random import derive_seed
 
 Precision = Literal["fp32", "bf16"]
 
@@ -104,15 +104,9 @@ def close_world() -> None:
         dist.destroy_process_group()
 
 
-def derive_seed(seed: int, *parts: int | str) -> int:
-    """A 63-bit seed for one purpose, the same on every machine: a hash of the run's seed and the purpose's name."""
-    text = "/".join(str(part) for part in (seed, *parts))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
-
-
-def seed_everything(seed: int, *parts: int | str) -> int:
-    """Seed torch (every device), numpy and `random` from `(seed, *parts)`; return the seed that was derived."""
-    derived = derive_seed(seed, *parts)
+def seed_everything(seed: int, *purpose: int | str) -> int:
+    """Seed torch (every device), numpy and `random` for one purpose; return the derived seed."""
+    derived = derive_seed(seed, *purpose)
     torch.manual_seed(derived)
     np.random.seed(derived % 2**32)
     random.seed(derived)

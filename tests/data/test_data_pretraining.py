@@ -12,7 +12,6 @@ from regard.data.arrays import Array
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
-from regard.data.lots import generator
 from regard.data.masking import choose, greedily, hide, ordinary, wanted
 from regard.data.pretraining import LANE, Assembly, Drawn, Row, draw_inputs, shared
 from regard.data.pretraining_batches import (
@@ -23,6 +22,7 @@ from regard.data.pretraining_batches import (
     PretrainingBatches,
     evaluation_batches,
 )
+from regard.random import rng as generator
 from regard.text.bert import SPECIALS, BertVocabulary
 
 modest = settings(deadline=None, max_examples=40, derandomize=True, database=None)

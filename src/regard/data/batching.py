@@ -12,10 +12,10 @@ import numpy as np
 
 from regard.data.arrays import Array, Rows
 from regard.data.collate import Batch, collate_rows
-from regard.data.lots import generator
 from regard.data.packing import Packing
 from regard.data.steps import Step
 from regard.errors import UserError
+from regard.random import rng
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
 
@@ -73,8 +73,8 @@ def plan_epoch(src_lengths: Array, tgt_lengths: Array, batch_tokens: int, seed: 
     neighbours in length share a batch, so little is padding, and yet no two epochs have the same batches. A batch of
     n examples has n times the longest side at most `batch_tokens`; an example longer than that is alone.
     """
-    rng = generator(seed, epoch)
-    order = rng.permutation(len(src_lengths))
+    generator = rng(seed, epoch)
+    order = generator.permutation(len(src_lengths))
     longest = np.maximum(src_lengths, tgt_lengths)
     pool = max(POOL_EXAMPLES, int(POOL_BATCHES * batch_tokens / max(float(longest.mean()), 1.0)))
     pools = max(1, round(len(order) / pool))
@@ -83,7 +83,7 @@ def plan_epoch(src_lengths: Array, tgt_lengths: Array, batch_tokens: int, seed: 
         for part in np.array_split(order, pools)
         for batch in _cut(part[_by_length(src_lengths[part], tgt_lengths[part])], longest, batch_tokens)
     ]
-    return [batches[place] for place in rng.permutation(len(batches))]
+    return [batches[place] for place in generator.permutation(len(batches))]
 
 
 def plan_evaluation(src_lengths: Array, tgt_lengths: Array, batch_tokens: int) -> list[Array]:

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from regard.data.arrays import Array
-from regard.data.lots import generator
 from regard.data.steps import Step, Tensors
 from regard.errors import UserError
+from regard.random import rng
 from regard.text.symbols import PAD
 
 
@@ -109,8 +109,8 @@ class Columns:
     def batch(self, step: int) -> Step:
         """This rank's share of a step."""
         epoch, number = divmod(step, self.steps_in_epoch)
-        rng = generator(self._seed, epoch)
-        turn = int(rng.integers(len(self._ring.ids)))
+        generator = rng(self._seed, epoch)
+        turn = int(generator.integers(len(self._ring.ids)))
         micro = [self._ring.read(number, columns, turn, part) for part, columns in self._mine.items()]
         count = self._ring.count(number)
         return Step(micro, count, count, epoch)

@@ -32,6 +32,7 @@ from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import replacing
+from regard.random import random_key
 from regard.text.dropout import segment
 from regard.text.symbols import EOS
 from regard.text.vocabulary import Vocabulary
@@ -56,7 +57,7 @@ class DroppingStore:
 
     def at_epoch(self, epoch: int) -> "DroppedEpoch":
         """The pairs as `epoch` sees them."""
-        keys = _key(self._seed, epoch, side=0), _key(self._seed, epoch, side=1)
+        keys = random_key(self._seed, epoch, 0), random_key(self._seed, epoch, 1)
         return DroppedEpoch(self._store, self._tables, keys, self._max_length)
 
 
@@ -133,10 +134,6 @@ def _mix(numbers: Array) -> Array:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
-
-
-def _key(seed: int, epoch: int, side: int) -> int:
-    return int(np.random.SeedSequence((seed, epoch, side)).generate_state(1, np.uint64)[0])
 
 
 def _choose(occurrences: Array, key: int) -> Array:

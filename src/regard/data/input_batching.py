@@ -13,7 +13,7 @@ import numpy as np
 from regard.data.arrays import Array
 from regard.data.batching import Batches
 from regard.data.inputs import InputBatch, Inputs, up
-from regard.data.lots import generator
+from regard.random import rng
 
 POOL = 50
 """Batches whose examples are sorted by length among themselves."""
@@ -37,8 +37,8 @@ class InputPadding:
 
     def plan(self, widths: Array, counts: Array, seed: int, epoch: int) -> list[Array]:
         """The batches of an epoch: shuffled, sorted by width within a pool, cut, and shuffled again."""
-        rng = generator(seed, epoch)
-        order = rng.permutation(len(widths))
+        generator = rng(seed, epoch)
+        order = generator.permutation(len(widths))
         batches = []
         for first in range(0, len(order), POOL * self.examples):
             pool = order[first : first + POOL * self.examples]
@@ -51,7 +51,7 @@ class InputPadding:
                 stop = max(min(full, start + self.examples), start + 1)
                 batches.append(pool[start:stop])
                 start = stop
-        return [batches[place] for place in rng.permutation(len(batches))]
+        return [batches[place] for place in generator.permutation(len(batches))]
 
     def collate(self, inputs: Inputs, examples: Array) -> InputBatch:
         return inputs.padded(examples)
@@ -77,7 +77,7 @@ class InputPacking:
 
     def plan(self, lengths: Array, counts: Array, seed: int, epoch: int) -> list[Array]:
         """The batches of an epoch: a shuffle, cut where a batch has its examples or its room is full."""
-        order = generator(seed, epoch).permutation(len(lengths))
+        order = rng(seed, epoch).permutation(len(lengths))
         ends = np.cumsum(lengths[order], dtype=np.int64)
         batches, start = [], 0
         while start < len(order):

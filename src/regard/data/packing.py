@@ -17,8 +17,8 @@ from torch import Tensor
 
 from regard.attention import Packed, Tokens
 from regard.data.arrays import Array, Rows
-from regard.data.lots import generator
 from regard.data.steps import Tensors
+from regard.random import rng
 from regard.text.symbols import BOS, PAD
 
 # Rooms are a multiple of this, which matrix products like; sentences have at least so many tokens on the mean.
@@ -89,8 +89,8 @@ class Packing:
 
     def plan(self, src_lengths: Array, tgt_lengths: Array, seed: int, epoch: int) -> list[Array]:
         """The batches of an epoch, as arrays of example numbers: a shuffle, cut where a side is full."""
-        rng = generator(seed, epoch)
-        order = rng.permutation(len(src_lengths))
+        generator = rng(seed, epoch)
+        order = generator.permutation(len(src_lengths))
         ends = [np.cumsum(lengths[order], dtype=np.int64) for lengths in (src_lengths, tgt_lengths)]
         batches, start = [], 0
         while start < len(order):

@@ -25,10 +25,10 @@ from regard.data.arrays import Array, positions
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE, ends, filled, up
-from regard.data.lots import generator
 from regard.data.masking import choose, hide, ordinary, wanted
 from regard.data.pretraining import Assembly, Drawn, draw_inputs
 from regard.data.steps import Step, Tensors
+from regard.random import rng
 from regard.text.bert import BertVocabulary
 
 INPUTS, ORDER, WORDS = range(3)
@@ -201,14 +201,14 @@ class PretrainingBatches:
             drawn, order = self._draw(epoch)
             self._current = epoch, drawn, self._plan(drawn, order)
         _, drawn, plan = self._current
-        hidden = self._hiding(drawn.take(plan[number]), generator(self._seed, epoch, WORDS, number))
+        hidden = self._hiding(drawn.take(plan[number]), rng(self._seed, epoch, WORDS, number))
         micro = [self._part(hidden, part) for part in self._mine]
         return Step(micro, len(hidden.places), len(hidden.ids), epoch)
 
     def _draw(self, epoch: int) -> tuple[Drawn, Array]:
         """The inputs of an epoch, and a shuffle of them."""
-        drawn = draw_inputs(self._store, self._data, generator(self._seed, epoch, INPUTS))
-        return drawn, generator(self._seed, epoch, ORDER).permutation(len(drawn))
+        drawn = draw_inputs(self._store, self._data, rng(self._seed, epoch, INPUTS))
+        return drawn, rng(self._seed, epoch, ORDER).permutation(len(drawn))
 
     def _plan(self, drawn: Drawn, order: Array) -> list[Array]:
         """Which inputs each step of an epoch has: the shuffle, again and again, cut where a step is full."""
@@ -243,9 +243,9 @@ def evaluation_batches(
     store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary, batch_tokens: int, seed: int
 ) -> Iterator[PaddedMaskedBatch]:
     """All documents once, inputs and hidden words the same whenever they are asked for."""
-    drawn, hiding = draw_inputs(store, data, generator(seed, INPUTS)), Hiding(store, data, vocabulary)
+    drawn, hiding = draw_inputs(store, data, rng(seed, INPUTS)), Hiding(store, data, vocabulary)
     for number, (first, last) in enumerate(pairwise(cut(drawn.lengths, batch_tokens))):
-        hidden = hiding(drawn.take(np.arange(first, last)), generator(seed, WORDS, number))
+        hidden = hiding(drawn.take(np.arange(first, last)), rng(seed, WORDS, number))
         yield PaddedMaskedBatch.of(hidden, balance(hidden), hiding.pad, Rooms(0, 0, 0))
 
 

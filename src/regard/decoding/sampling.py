@@ -6,7 +6,6 @@ sentence's number alone. So a sentence gets the same samples in any batch, in an
 Shapes: B sentences, W hypotheses, T tokens, V vocabulary.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from regard.decoding.constraints import Rules
 from regard.decoding.hypothesis import NEG_INF, Hypothesis
 from regard.decoding.rollout import StepContext, rollout
 from regard.decoding.stepper import S, Stepper
+from regard.random import hash_bytes
 
 
 def keep_top_k(log_probs: Tensor, k: int) -> Tensor:
@@ -46,8 +46,8 @@ def invert_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 def uniform_samples(seed: int, sentence: int, width: int, steps: int) -> Tensor:
     """(W, T) numbers in [0, 1): a function of the seed and the sentence's number."""
-    key = hashlib.blake2b(f"{seed}:{sentence}".encode(), digest_size=8).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(key, "little", signed=True))
+    key = int.from_bytes(hash_bytes(seed, sentence, separator=":"), "little", signed=True)
+    generator = torch.Generator().manual_seed(key)
     return torch.rand((steps, width), generator=generator).T
 
 

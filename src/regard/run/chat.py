@@ -10,7 +10,6 @@ Neural Conversation Models"), so replies are drawn. Each draw follows from the s
 said twice to the same seed is the same conversation.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from regard.config import build
 from regard.data.dialogues import as_source, as_turn
 from regard.decoding.settings import DecodingSettings
+from regard.random import hash_bytes
 from regard.recipe import TranslationRecipe
 from regard.run.translator import Translator, searching
 from regard.tasks.streaming import cut
@@ -103,4 +103,4 @@ def attempts(settings: DecodingSettings, turn: int) -> Iterator[DecodingSettings
 
 def draw_seed(seed: int, turn: int, attempt: int) -> int:
     """The seed of a draw: a function of the conversation's seed, the turn's number, and how often it was drawn."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}:{turn}:{attempt}".encode(), digest_size=6).digest())
+    return int.from_bytes(hash_bytes(seed, turn, attempt, separator=":", size=6))

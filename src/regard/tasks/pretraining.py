@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE, Input, Inputs
-from regard.data.lots import generator
 from regard.data.masking import choose
 from regard.data.pretraining import Assembly, Drawn
 from regard.data.pretraining_batches import MaskedBatch, evaluation_batches
@@ -31,6 +30,7 @@ from regard.decoding.grouping import groups_by_length
 from regard.errors import UserError
 from regard.losses import Loss, projected_cross_entropy
 from regard.metrics import Score, perplexity
+from regard.random import rng
 from regard.text.bert import BertInput, BertVocabulary
 from regard.training.task import Sample, Validation
 
@@ -162,7 +162,7 @@ class Pretraining:
         nothing = np.zeros(len(some), np.int64)
         drawn = Drawn(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
         row = Assembly(store, self.vocabulary, self.data.whole_words)(drawn)
-        places = choose(row, self.data.masked, generator(self.seed))
+        places = choose(row, self.data.masked, rng(self.seed))
         hidden, filled = row.ids.copy(), row.ids.copy()
         hidden[places] = self.vocabulary.mask
         begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device
