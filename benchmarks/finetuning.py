@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.inputs import InputBatch, Inputs
 from regard.recipe import load_recipe
 from regard.run import Run, train
@@ -63,7 +63,11 @@ class Theirs(nn.Module):
     def forward(self, tokens: Any, segments: Tensor) -> Tensor:
         """Our batch in, numbers in our shapes out."""
         assert isinstance(tokens.layout, Padded)
-        inputs = {"input_ids": tokens.ids, "token_type_ids": segments, "attention_mask": tokens.layout.real.long()}
+        inputs = {
+            "input_ids": tokens.ids,
+            "token_type_ids": segments,
+            "attention_mask": tokens.layout.not_padding.long(),
+        }
         if self.task == "choice":
             inputs = {name: tensor[:, None] for name, tensor in inputs.items()}
         found = self.model(**inputs)
@@ -74,7 +78,7 @@ class Theirs(nn.Module):
         tokens, labels = batch.source, batch.labels
         assert isinstance(tokens.layout, Padded)
         inputs = {"input_ids": tokens.ids, "token_type_ids": batch.segments}
-        inputs["attention_mask"] = tokens.layout.real.long()
+        inputs["attention_mask"] = tokens.layout.not_padding.long()
         match self.task:
             case "choice":
                 inputs = {name: tensor.unflatten(0, batch.members.shape) for name, tensor in inputs.items()}

@@ -23,14 +23,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.builtin import pairs
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine, SlotBatch
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)

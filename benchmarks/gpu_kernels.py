@@ -55,8 +55,8 @@ def attention() -> None:
     q, k, v = (x.unflatten(-1, (HEADS, SIZE)) for x in fused.chunk(3, dim=-1))
     upstream, seed = torch.randn_like(q).contiguous(), torch.zeros(1, dtype=torch.int64, device="cuda")
     for causal in (False, True):
-        sight = layout.sees(layout, causal)
-        bounds = (sight.lo, sight.hi, sight.first, sight.last)
+        pattern = layout.pattern(layout, causal)
+        bounds = (pattern.lo, pattern.hi, pattern.first, pattern.last)
         for dropout in (0.0, 0.1):
             out, lse = interval_attention(q, k, v, *bounds, seed, dropout)
             forward = replayed(lambda: interval_attention(q, k, v, *bounds, seed, dropout))  # noqa: B023

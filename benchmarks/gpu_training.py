@@ -24,8 +24,9 @@ from regard.data.batching import Batches, Padding
 from regard.data.collate import Batch
 from regard.data.packing import Packing
 from regard.data.steps import Step
-from regard.layers import sinusoid
-from regard.models import Transformer, TransformerSettings
+from regard.layers.positions import sinusoid
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation
 from regard.text import BOS, EOS, PAD

@@ -19,12 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.layouts import PaddedSight
-from regard.attention.weighing import Weigh, by_scaled_dot
+from regard.attention.layouts import PaddedPattern
+from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
 from regard.data.batching import Padding
 from regard.data.collate import Batch
 from regard.data.packing import PackedBatch, Packing
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.runtime import RuntimeSettings, World, autocast, open_world
 from regard.tasks import Translation
 from regard.text import EOS, TextSettings, train_vocabulary
@@ -58,12 +59,14 @@ class Cost:
     held: int
 
 
-class WrittenOut(PaddedSight):
+class WrittenOut(PaddedPattern):
     """A padded sight that computes softmax(q k^T / sqrt(K)) v as it is written, all (B, H, T, S) weights at once."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        return (weigh or by_scaled_dot)(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
+        return (function or scaled_dot_attention)(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
 
 
 def measure(point: Point, device: str, threads: int, repeats: int) -> Cost | None:
@@ -123,12 +126,12 @@ def training(model: Transformer, world: World) -> Callable[[Batch | PackedBatch]
 def encode(model: Transformer, world: World, layout: str, batch: Batch | PackedBatch) -> None:
     """The source read once, as translation does before its first word."""
     source = batch.source
-    sight = source.layout.sees(source.layout)
+    pattern = source.layout.pattern(source.layout)
     if layout == "written out":
-        assert isinstance(sight, PaddedSight)
-        sight = WrittenOut(sight.queries, sight.keys, sight.causal)
+        assert isinstance(pattern, PaddedPattern)
+        pattern = WrittenOut(pattern.queries, pattern.keys, pattern.causal)
     with torch.inference_mode(), autocast(world):
-        model.eval().encode(source, sight)
+        model.eval().encode(source, pattern)
 
 
 def seconds(work: Callable[[], None], world: World) -> float:

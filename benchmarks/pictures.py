@@ -23,7 +23,7 @@ import torch
 from benchmarks import pictures_computed, windows
 from benchmarks.pictures_reading import Reading
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target

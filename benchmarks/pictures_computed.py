@@ -6,9 +6,10 @@ T queries, S keys, D model, H heads, K head size.
 import torch
 from torch import Tensor
 
-from regard.attention import MultiHeadAttention, Padded
-from regard.attention.kinds import gaussian, monotonic, window
-from regard.attention.masks import causal_mask, window_mask
+from regard.attention.attend import causal_mask, window_mask
+from regard.attention.layouts import Padded
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.recurrent_attention import gaussian, local_window, monotonic_positions
 from regard.attention.scoring import SCORINGS
 from regard.data.dialogues import pairs
 from regard.data.trees import linearised, parsed
@@ -50,9 +51,9 @@ def local() -> str:
     """What local attention can see: the windows of local-m, and the Gaussian of local-p around predicted places."""
     source, target, reach = 12, 8, 3
     keys = Padded(torch.tensor([source]), source)
-    steps = window(monotonic(keys, torch.arange(target)), keys, reach)[0]
+    steps = local_window(monotonic_positions(keys, torch.arange(target)), keys, reach)[0]
     centres = torch.tensor([[1.0, 0.2, 3.6, 5.5, 5.0, 9.3, 8.1, 10.8]])
-    seen = gaussian(centres, keys, reach / 2) * window(centres, keys, reach)
+    seen = gaussian(centres, keys, reach / 2) * local_window(centres, keys, reach)
     named = [f"p={float(place):g}" for place in centres[0]]
     return panels_svg(
         [
@@ -90,7 +91,7 @@ def recurrent() -> str:
 def looked_back(x: Tensor) -> Tensor:
     """Causal self-attention of one head."""
     layout = Padded(torch.full((x.size(0),), x.size(1)), x.size(1))
-    return MultiHeadAttention(x.size(-1), 1)(x, x, layout.sees(layout, causal=True))
+    return MultiHeadAttention(x.size(-1), 1)(x, x, layout.pattern(layout, causal=True))
 
 
 def positions() -> str:

@@ -30,7 +30,8 @@ from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
 from regard.data.pretraining_batches import PackedMaskedBatch, PaddedMaskedBatch, PretrainingBatches
 from regard.data.steps import StepsAhead
-from regard.models.bert import BertPretraining, BertSettings
+from regard.models.bert import BertPretraining
+from regard.models.bert_settings import BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings
 from regard.runtime import World
 from regard.tasks.pretraining import Pretraining

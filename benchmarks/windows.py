@@ -26,35 +26,35 @@ import torch
 from benchmarks.growth import Row, exponent, powers, shown
 from benchmarks.growth_point import Cost, WrittenOut, peak, seconds
 
-from regard.attention import Packed, Padded, Sight
+from regard.attention.layouts import AttentionPattern, Packed, Padded
 from regard.runtime import RuntimeSettings, World, open_world
 
 HEADS, HEAD_DIM = 8, 64
 
 
-def written_out(layout: Padded, window: int) -> Sight:
+def written_out(layout: Padded, window: int) -> AttentionPattern:
     return WrittenOut(layout, layout, causal=False)
 
 
-def fused(layout: Padded, window: int) -> Sight:
-    return layout.sees(layout)
+def fused(layout: Padded, window: int) -> AttentionPattern:
+    return layout.pattern(layout)
 
 
-def restricted(layout: Padded, window: int) -> Sight:
-    return layout.sees(layout, window=window)
+def restricted(layout: Padded, window: int) -> AttentionPattern:
+    return layout.pattern(layout, window=window)
 
 
-def packed(layout: Padded, window: int) -> Sight:
+def packed(layout: Padded, window: int) -> AttentionPattern:
     stream = Packed.of(layout.positions[None], layout.lengths).layout
-    return stream.sees(stream, window=window)
+    return stream.pattern(stream, window=window)
 
 
-SERIES: dict[str, Callable[[Padded, int], Sight]] = {
+SERIES: dict[str, Callable[[Padded, int], AttentionPattern]] = {
     "full, written out": written_out,
     "full, fused": fused,
     "restricted": restricted,
 }
-ON_A_GPU: dict[str, Callable[[Padded, int], Sight]] = {
+ON_A_GPU: dict[str, Callable[[Padded, int], AttentionPattern]] = {
     "full, packed": lambda layout, _: packed(layout, 0),
     "restricted, packed": packed,
 }
@@ -76,13 +76,13 @@ def measure(series: str, length: int, window: int, device: str, threads: int, re
 def step(series: str, length: int, window: int, world: World) -> Callable[[], None]:
     """Forward and backward of one sentence's self-attention."""
     layout = Padded(torch.tensor([length], device=world.device), length)
-    sight = (SERIES | ON_A_GPU)[series](layout, window)
+    pattern = (SERIES | ON_A_GPU)[series](layout, window)
     shape = (length, HEADS, HEAD_DIM) if "packed" in series else (1, length, HEADS, HEAD_DIM)
     dtype = torch.bfloat16 if world.device.type == "cuda" else torch.float32
     q, k, v = (torch.randn(shape, device=world.device, dtype=dtype, requires_grad=True) for _ in range(3))
 
     def work() -> None:
-        sight.attend(q, k, v, 0.0).sum().backward()
+        pattern.attend(q, k, v, 0.0).sum().backward()
         q.grad = k.grad = v.grad = None
 
     return work

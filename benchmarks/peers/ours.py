@@ -10,13 +10,14 @@ from benchmarks.contender import OUTPUT, RATE, SMOOTHING, Shape
 from torch import Tensor
 
 import regard
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.collate import Batch
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.losses import projected_cross_entropy
-from regard.models import Transformer, TransformerSettings
+from regard.losses.projected import projected_cross_entropy
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.text import BOS, EOS, PAD
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)

@@ -13,7 +13,7 @@ from benchmarks.contender import OUTPUT, RATE, Shape, smoothed_loss
 from torch import Tensor, nn
 
 from regard.data.collate import Batch
-from regard.layers import sinusoid
+from regard.layers.positions import sinusoid
 from regard.text import BOS, EOS, PAD
 
 

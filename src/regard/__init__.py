@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.attention import Glance, MultiHeadAttention, attend
+    from regard.attention.attend import attend
+    from regard.attention.multihead import MultiHeadAttention
+    from regard.attention.recurrent_attention import SourceAttention
     from regard.config import Settings
     from regard.decoding.beam import beam_search
     from regard.decoding.greedy import greedy_search
@@ -21,17 +23,14 @@ if TYPE_CHECKING:
     from regard.decoding.settings import DecodingSettings
     from regard.errors import UserError
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
-    from regard.models import (
-        Bert,
-        BertPretraining,
-        BertSettings,
-        Convolutional,
-        MaskedTransformer,
-        RecurrentModel,
-        Transformer,
-        TransformerSettings,
-        Understander,
-    )
+    from regard.models.bert import Bert, BertPretraining
+    from regard.models.bert_settings import BertSettings
+    from regard.models.convolutional import Convolutional
+    from regard.models.masked import MaskedTransformer
+    from regard.models.recurrent import RecurrentModel
+    from regard.models.transformer import Transformer
+    from regard.models.transformer_settings import TransformerSettings
+    from regard.models.understanding import EncoderWithHead
     from regard.recipe import Recipe, load_recipe
     from regard.run import (
         Evaluation,
@@ -63,22 +62,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 HOMES = {
-    "regard.attention": ("Glance", "MultiHeadAttention", "attend"),
+    "regard.attention.recurrent_attention": ("SourceAttention",),
+    "regard.attention.multihead": ("MultiHeadAttention",),
+    "regard.attention.attend": ("attend",),
     "regard.config": ("Settings",),
     "regard.decoding": ("DecodingSettings", "Hypothesis", "beam_search", "greedy_search", "sample"),
     "regard.errors": ("UserError",),
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
-    "regard.models": (
+    "regard.models.bert": (
         "Bert",
         "BertPretraining",
-        "BertSettings",
-        "Convolutional",
-        "MaskedTransformer",
-        "RecurrentModel",
-        "Transformer",
-        "TransformerSettings",
-        "Understander",
     ),
+    "regard.models.bert_settings": ("BertSettings",),
+    "regard.models.convolutional": ("Convolutional",),
+    "regard.models.masked": ("MaskedTransformer",),
+    "regard.models.recurrent": ("RecurrentModel",),
+    "regard.models.transformer": ("Transformer",),
+    "regard.models.transformer_settings": ("TransformerSettings",),
+    "regard.models.understanding": ("EncoderWithHead",),
     "regard.recipe": ("Recipe", "load_recipe"),
     "regard.run": (
         "Evaluation",
@@ -120,8 +121,8 @@ __all__ = [
     "Classification",
     "Convolutional",
     "DecodingSettings",
+    "EncoderWithHead",
     "Evaluation",
-    "Glance",
     "Hypothesis",
     "MaskedTransformer",
     "MultiHeadAttention",
@@ -136,6 +137,7 @@ __all__ = [
     "Run",
     "Score",
     "Settings",
+    "SourceAttention",
     "Tagging",
     "TextSettings",
     "TrainingSettings",
@@ -143,7 +145,6 @@ __all__ = [
     "TransformerSettings",
     "Translation",
     "Translator",
-    "Understander",
     "UserError",
     "Vocabulary",
     "Writer",

@@ -5,17 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention import (
-    KeyValues,
-    MultiHeadAttention,
-    Packed,
-    Padded,
-    Watched,
-    attend,
-    causal_mask,
-    padding_mask,
-    scaled_dot,
-)
+from regard.attention.attend import attend, causal_mask, padding_mask
+from regard.attention.cache import KVCache
+from regard.attention.layouts import Packed, Padded, RecordingPattern
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.scores import scaled_dot
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -65,9 +59,9 @@ def test_padded_packed_and_watched_sights_equal_the_equation() -> None:
     q, k, v = torch.randn(3, 5, 2, 8), torch.randn(3, 4, 2, 8), torch.randn(3, 4, 2, 8)
     expected, weights = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), padding_mask(key_lengths, 4))
     expected = expected.transpose(1, 2)
-    sight = queries.sees(keys)
-    torch.testing.assert_close(sight.attend(q, k, v, 0.0), expected)
-    watched = Watched(queries, keys, causal=False)
+    pattern = queries.pattern(keys)
+    torch.testing.assert_close(pattern.attend(q, k, v, 0.0), expected)
+    watched = RecordingPattern(queries, keys, causal=False)
     torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
     torch.testing.assert_close(watched.weights[0], weights)
     pq, pk = (
@@ -75,16 +69,18 @@ def test_padded_packed_and_watched_sights_equal_the_equation() -> None:
         Packed.of(keys.positions.expand(3, 4), key_lengths).layout,
     )
     assert isinstance(pq, Packed) and isinstance(pk, Packed)
-    packed = pq.sees(pk).attend(q[queries.real], k[keys.real], v[keys.real], 0.0)
-    torch.testing.assert_close(packed, expected[queries.real])
+    packed = pq.pattern(pk).attend(q[queries.not_padding], k[keys.not_padding], v[keys.not_padding], 0.0)
+    torch.testing.assert_close(packed, expected[queries.not_padding])
     assert pq.offsets.tolist() == [0, 5, 6, 9] and pq.positions.tolist() == [0, 1, 2, 3, 4, 0, 0, 1, 2]
 
 
 def test_cache_gives_what_causal_attention_gives() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 6, 3, 4) for _ in range(3))
-    expected = Padded(torch.tensor([6, 6]), 6).sees(Padded(torch.tensor([6, 6]), 6), causal=True).attend(q, k, v, 0.0)
-    past = KeyValues.empty(2, 3, 4, like=q)
+    expected = (
+        Padded(torch.tensor([6, 6]), 6).pattern(Padded(torch.tensor([6, 6]), 6), causal=True).attend(q, k, v, 0.0)
+    )
+    past = KVCache.empty(2, 3, 4, like=q)
     for t in range(6):
         past = past.append(k[:, t : t + 1], v[:, t : t + 1])
         torch.testing.assert_close(past.attend(q[:, t : t + 1]), expected[:, t : t + 1])
@@ -105,8 +101,8 @@ def test_a_layer_drops_attention_in_training_alone() -> None:
     dropping, plain = MultiHeadAttention(8, 2, dropout=0.5), MultiHeadAttention(8, 2)
     plain.load_state_dict(dropping.state_dict())
     x, layout = torch.randn(2, 5, 8), Padded(torch.tensor([5, 3]), 5)
-    sight = layout.sees(layout)
-    torch.testing.assert_close(dropping.eval()(x, x, sight), plain(x, x, sight))
+    pattern = layout.pattern(layout)
+    torch.testing.assert_close(dropping.eval()(x, x, pattern), plain(x, x, pattern))
     dropping.train()
-    assert not torch.allclose(dropping(x, x, sight), plain(x, x, sight))
-    assert not torch.allclose(dropping(x, x, sight), dropping(x, x, sight))
+    assert not torch.allclose(dropping(x, x, pattern), plain(x, x, pattern))
+    assert not torch.allclose(dropping(x, x, pattern), dropping(x, x, pattern))

@@ -7,8 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Choices, HardGumbel, HardReinforce, Padded, build_glance
-from regard.attention.hard import draw, straight_through
+from regard.attention.layouts import Padded
+from regard.attention.recurrent_attention import (
+    HardGumbel,
+    HardReinforce,
+    SampledAlignments,
+    build_source_attention,
+    sample,
+    straight_through,
+)
 
 LENGTHS = torch.tensor([4, 1, 3])
 KEYS = Padded(LENGTHS, 4)
@@ -21,9 +28,9 @@ def test_places_are_drawn_as_often_as_the_softmax_says(kind: nn.Module) -> None:
     scores, many = torch.randn(B, 1, S), 20_000
     drawn, _ = kind(scores.expand(B, many, S), torch.zeros(B, many, Q), KEYS, 0)
     assert ((drawn == 0) | (drawn == 1)).all() and (drawn.sum(dim=-1) == 1).all()
-    expected = scores.masked_fill(~KEYS.real[:, None], -torch.inf).softmax(dim=-1)[:, 0]
+    expected = scores.masked_fill(~KEYS.not_padding[:, None], -torch.inf).softmax(dim=-1)[:, 0]
     torch.testing.assert_close(drawn.mean(dim=1), expected, atol=4 * 0.5 / math.sqrt(many), rtol=0)
-    assert (drawn.transpose(1, 2)[~KEYS.real] == 0).all()
+    assert (drawn.transpose(1, 2)[~KEYS.not_padding] == 0).all()
 
 
 @pytest.mark.parametrize("kind", [HardGumbel(), HardReinforce(Q)])
@@ -31,8 +38,8 @@ def test_afterwards_the_likeliest_place_is_taken_and_nothing_is_drawn(kind: nn.M
     torch.manual_seed(0)
     scores, query = torch.randn(B, W, S), torch.randn(B, W, Q)
     before = torch.get_rng_state()
-    weights, choices = kind.eval()(scores, query, KEYS, 0)
-    assert choices is None and torch.equal(torch.get_rng_state(), before)
+    weights, samples = kind.eval()(scores, query, KEYS, 0)
+    assert samples is None and torch.equal(torch.get_rng_state(), before)
     for b, length in enumerate(LENGTHS.tolist()):
         for t in range(W):
             best = max(range(length), key=lambda s, b=b, t=t: float(scores[b, t, s]))  # type: ignore[misc]
@@ -45,7 +52,7 @@ def test_the_gradient_passes_a_draw_as_if_it_were_the_softmax_beside_it(
 ) -> None:
     torch.manual_seed(0)
     noise, taken = torch.randn(S, dtype=torch.float64), torch.randn(S, dtype=torch.float64)
-    monkeypatch.setattr("regard.attention.hard.gumbel", lambda like: noise)
+    monkeypatch.setattr("regard.attention.recurrent_attention.gumbel", lambda like: noise)
     scores = torch.randn(S, dtype=torch.float64, requires_grad=True)
     drawn = straight_through(scores, temperature)
     noisy = (scores.detach() + noise).tolist()
@@ -63,7 +70,7 @@ def test_the_gradient_passes_a_draw_as_if_it_were_the_softmax_beside_it(
 def test_a_draw_reports_its_likelihood_and_how_open_it_was() -> None:
     torch.manual_seed(0)
     scores = torch.randn(B, W, S, dtype=torch.float64, requires_grad=True)
-    drawn, log_p, entropy = draw(scores, KEYS.real[:, None])
+    drawn, log_p, entropy = sample(scores, KEYS.not_padding[:, None])
     for b, length in enumerate(LENGTHS.tolist()):
         for t in range(W):
             exps = [math.exp(x) for x in scores[b, t, :length].tolist()]
@@ -73,7 +80,7 @@ def test_a_draw_reports_its_likelihood_and_how_open_it_was() -> None:
 
     def again(scores: Tensor) -> tuple[Tensor, Tensor]:
         torch.manual_seed(1)
-        return draw(scores, KEYS.real[:, None])[1:]
+        return sample(scores, KEYS.not_padding[:, None])[1:]
 
     assert torch.autograd.gradcheck(again, (scores,))
 
@@ -82,16 +89,16 @@ def test_the_baseline_judges_the_query_and_leaves_it_as_it_is() -> None:
     torch.manual_seed(0)
     kind, scores = HardReinforce(Q).double(), torch.randn(B, W, S, dtype=torch.float64)
     query = torch.randn(B, W, Q, dtype=torch.float64, requires_grad=True)
-    _, choices = kind(scores, query, KEYS, 0)
-    assert choices is not None
-    torch.testing.assert_close(choices.baseline, query @ kind.baseline.weight[0] + kind.baseline.bias)
-    choices.baseline.sum().backward()
+    _, samples = kind(scores, query, KEYS, 0)
+    assert samples is not None
+    torch.testing.assert_close(samples.baseline, query @ kind.baseline.weight[0] + kind.baseline.bias)
+    samples.baseline.sum().backward()
     assert query.grad is None and kind.baseline.weight.grad is not None
 
 
 def test_choices_of_one_position_after_another_are_joined() -> None:
-    parts = [Choices(*(torch.full((2, 1), 10.0 * part + t) for part in range(3))) for t in range(4)]
-    joined = Choices.join(parts)
+    parts = [SampledAlignments(*(torch.full((2, 1), 10.0 * part + t) for part in range(3))) for t in range(4)]
+    joined = SampledAlignments.concatenate(parts)
     assert joined.log_p.tolist() == [[0.0, 1.0, 2.0, 3.0]] * 2
     assert joined.baseline.tolist() == [[20.0, 21.0, 22.0, 23.0]] * 2
 
@@ -100,14 +107,14 @@ def test_straight_through_learns_to_point() -> None:
     """The word at place t of the answer is the t-th from the end: each position must find its place in the source."""
     torch.manual_seed(0)
     words, places, queries = nn.Embedding(9, 16), nn.Embedding(5, 16), nn.Embedding(5, 16)
-    glance, output = build_glance("general", "hard-gumbel", 16, 16, 16, window=1), nn.Linear(16, 9)
-    parts = nn.ModuleList([words, places, queries, glance, output])
+    source_attention, output = build_source_attention("general", "hard-gumbel", 16, 16, 16, window=1), nn.Linear(16, 9)
+    parts = nn.ModuleList([words, places, queries, source_attention, output])
     optimizer = torch.optim.Adam(parts.parameters(), lr=0.01)
     at = torch.arange(5)
 
     def answer(src: Tensor) -> Tensor:
-        memory = glance.remember(words(src) + places(at), torch.full((len(src),), 5))
-        return output(glance(queries(at).expand(len(src), -1, -1), memory, at).context)
+        memory = source_attention.prepare(words(src) + places(at), torch.full((len(src),), 5))
+        return output(source_attention(queries(at).expand(len(src), -1, -1), memory, at).context)
 
     for _ in range(100):
         src = torch.randint(1, 9, (32, 5))

@@ -11,8 +11,8 @@ import torch
 from tests.interpreted import patch_interpreter
 from torch import Tensor
 
-from regard.attention import Packed, attend
-from regard.attention.layouts import PackedSight
+from regard.attention.attend import attend
+from regard.attention.layouts import Packed, PackedPattern
 
 CASES = [
     # dtype, tolerance, heads, head size, causal, to another stream
@@ -45,8 +45,8 @@ def compare(
     from regard.attention.layouts import attend_intervals
 
     queries, keys = streams(device, other)
-    sight: PackedSight = queries.sees(keys, causal)
-    bounds = (sight.lo, sight.hi, sight.first, sight.last)
+    pattern: PackedPattern = queries.pattern(keys, causal)
+    bounds = (pattern.lo, pattern.hi, pattern.first, pattern.last)
     # One matrix holds queries, keys and values, as a fused projection leaves them: rows are not contiguous.
     fused = torch.randn(len(queries.rows), 3 * heads * size, device=device, dtype=dtype)
     q, k, v = (x.unflatten(-1, (heads, size)).detach().requires_grad_() for x in fused.chunk(3, dim=-1))
@@ -55,7 +55,7 @@ def compare(
     out = attend_intervals(q, k, v, bounds, 0.0)
     upstream = torch.randn_like(out)
     places = torch.arange(len(k), device=device)
-    mask = (sight.lo[:, None] <= places) & (places < sight.hi[:, None])
+    mask = (pattern.lo[:, None] <= places) & (places < pattern.hi[:, None])
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
     expected = attend(exact[0].transpose(0, 1), exact[1].transpose(0, 1), exact[2].transpose(0, 1), mask)[0].transpose(
         0, 1
@@ -71,8 +71,8 @@ def dropout_is_drawn_alike_forward_and_backward(device: str) -> None:
     from regard.attention.intervals import interval_attention
 
     queries, keys = streams(device, other=True)
-    sight = queries.sees(keys)
-    bounds = (sight.lo, sight.hi, sight.first, sight.last)
+    pattern = queries.pattern(keys)
+    bounds = (pattern.lo, pattern.hi, pattern.first, pattern.last)
     seed = torch.tensor([5], device=device)
     q, k, v = (torch.randn(len(queries.rows), 1, 16, device=device, requires_grad=True) for _ in range(3))
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import SCORINGS, Global, LocalM, LocalP, Padded, build_glance
+from regard.attention.layouts import Padded
+from regard.attention.recurrent_attention import Global, LocalM, LocalP, build_source_attention
+from regard.attention.scoring import SCORINGS
 
 B, W, S, Q = 3, 4, 6, 5
 LENGTHS = torch.tensor([6, 1, 4])
@@ -47,11 +49,11 @@ def assert_same(found: Tensor, expected: Tensor, *inputs: Tensor) -> None:
 
 def test_global_is_a_softmax_over_each_sentence() -> None:
     scores, query, keys = inputs()
-    weights, choices = Global()(scores, query, keys, 0)
-    assert choices is None
+    weights, samples = Global()(scores, query, keys, 0)
+    assert samples is None
     assert_same(weights, by_hand(scores, None, 0, None), scores)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(B, W, dtype=torch.float64))
-    assert (weights[~keys.real[:, None].expand_as(weights)] == 0).all()
+    assert (weights[~keys.not_padding[:, None].expand_as(weights)] == 0).all()
 
 
 @pytest.mark.parametrize("reach", [1, 2, 10])
@@ -90,7 +92,7 @@ def test_local_p_is_a_gaussian_around_the_predicted_place(reach: int) -> None:
             centres.append(int(LENGTHS[b]) / (1 + torch.exp(-z)))
     expected = by_hand(scores, torch.stack(centres).view(B, W), reach, reach / 2)
     assert_same(weights, expected, scores, query, kind.weight, kind.vector)  # W and v learn through the Gaussian
-    assert (weights[~keys.real[:, None].expand_as(weights)] == 0).all()
+    assert (weights[~keys.not_padding[:, None].expand_as(weights)] == 0).all()
     assert (weights.sum(dim=-1) <= 1).all() and (weights.sum(dim=-1) > 0).all()
 
 
@@ -113,58 +115,60 @@ def test_local_p_sees_a_word_even_at_the_far_ends() -> None:
 @pytest.mark.parametrize("kind", ["local-m", "local-p"])
 def test_a_window_must_reach_somewhere(kind: str) -> None:
     with pytest.raises(ValueError, match=f"attention = {kind} needs a window of 1 or more"):
-        build_glance("general", kind, Q, Q, 4, window=0)
+        build_source_attention("general", kind, Q, Q, 4, window=0)
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="no attention called sideways"):
-        build_glance("general", "sideways", Q, Q, 4, window=2)
+    with pytest.raises(ValueError, match="unknown kind of attention: sideways"):
+        build_source_attention("general", "sideways", Q, Q, 4, window=2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("score", SCORINGS)
 def test_many_queries_at_once_look_as_one_at_a_time(score: str, kind: str) -> None:
     torch.manual_seed(0)
-    glance = build_glance(score, kind, Q, Q, 7, window=2).double().eval()
+    source_attention = build_source_attention(score, kind, Q, Q, 7, window=2).double().eval()
     memory, query = torch.randn(B, S, Q, dtype=torch.float64), torch.randn(B, W, Q, dtype=torch.float64)
-    remembered = glance.remember(memory, LENGTHS)
-    look = glance(query, remembered, torch.arange(W))
-    assert look.context.shape == (B, W, Q) and look.weights.shape == (B, W, S) and look.choices is None
-    torch.testing.assert_close(look.context, torch.einsum("bws,bsm->bwm", look.weights, memory))
+    remembered = source_attention.prepare(memory, LENGTHS)
+    attention = source_attention(query, remembered, torch.arange(W))
+    assert attention.context.shape == (B, W, Q) and attention.weights.shape == (B, W, S) and attention.samples is None
+    torch.testing.assert_close(attention.context, torch.einsum("bws,bsm->bwm", attention.weights, memory))
     for t in range(W):
-        one = glance(query[:, t : t + 1], remembered, t)
-        torch.testing.assert_close(one.context, look.context[:, t : t + 1])
-        torch.testing.assert_close(one.weights, look.weights[:, t : t + 1])
+        one = source_attention(query[:, t : t + 1], remembered, t)
+        torch.testing.assert_close(one.context, attention.context[:, t : t + 1])
+        torch.testing.assert_close(one.weights, attention.weights[:, t : t + 1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_and_neighbours_change_nothing_and_sentences_can_leave(kind: str) -> None:
     torch.manual_seed(0)
-    glance = build_glance("additive", kind, Q, 8, 7, window=2).double().eval()
+    source_attention = build_source_attention("additive", kind, Q, 8, 7, window=2).double().eval()
     memory, query = torch.randn(B, S, 8, dtype=torch.float64), torch.randn(B, W, Q, dtype=torch.float64)
-    remembered = glance.remember(memory, LENGTHS)
-    look, stay = glance(query, remembered, 2), torch.tensor([2, 0])
-    kept = glance(query[stay], remembered.keep(stay), 2)
-    torch.testing.assert_close((kept.context, kept.weights), (look.context[stay], look.weights[stay]))
+    remembered = source_attention.prepare(memory, LENGTHS)
+    attention, stay = source_attention(query, remembered, 2), torch.tensor([2, 0])
+    kept = source_attention(query[stay], remembered.keep(stay), 2)
+    torch.testing.assert_close((kept.context, kept.weights), (attention.context[stay], attention.weights[stay]))
     for b, length in enumerate(LENGTHS.tolist()):
-        alone = glance(query[b : b + 1], glance.remember(memory[b : b + 1, :length], LENGTHS[b : b + 1]), 2)
-        torch.testing.assert_close(alone.context, look.context[b : b + 1])
-        torch.testing.assert_close(alone.weights, look.weights[b : b + 1, :, :length])
-        assert (look.weights[b, :, length:] == 0).all()
+        alone = source_attention(
+            query[b : b + 1], source_attention.prepare(memory[b : b + 1, :length], LENGTHS[b : b + 1]), 2
+        )
+        torch.testing.assert_close(alone.context, attention.context[b : b + 1])
+        torch.testing.assert_close(alone.weights, attention.weights[b : b + 1, :, :length])
+        assert (attention.weights[b, :, length:] == 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_weight_of_a_glance_learns_in_half_precision_too(kind: str) -> None:
     torch.manual_seed(0)
-    glance = build_glance("additive", kind, Q, 8, 7, window=2)
+    source_attention = build_source_attention("additive", kind, Q, 8, 7, window=2)
     memory, query = torch.randn(B, S, 8), torch.randn(B, W, Q)
     with torch.autocast("cpu", torch.bfloat16):
-        look = glance(query, glance.remember(memory, LENGTHS), torch.arange(W))
-    assert look.weights.dtype == torch.float32
-    objective = look.context.float().square().sum()
-    if look.choices is not None:
-        assert look.choices.log_p.dtype == look.choices.baseline.dtype == torch.float32
-        objective = objective + look.choices.log_p.sum() + look.choices.baseline.sum()
+        attention = source_attention(query, source_attention.prepare(memory, LENGTHS), torch.arange(W))
+    assert attention.weights.dtype == torch.float32
+    objective = attention.context.float().square().sum()
+    if attention.samples is not None:
+        assert attention.samples.log_p.dtype == attention.samples.baseline.dtype == torch.float32
+        objective = objective + attention.samples.log_p.sum() + attention.samples.baseline.sum()
     objective.backward()
-    for name, parameter in glance.named_parameters():
+    for name, parameter in source_attention.named_parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.any(), name

@@ -7,19 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import (
-    SCORINGS,
-    Additive,
-    Concat,
-    Cosine,
-    General,
-    additive,
-    concat,
-    cosine,
-    dot,
-    general,
-    scaled_dot,
-)
+from regard.attention.scores import additive, concat, cosine, dot, general, scaled_dot
+from regard.attention.scoring import SCORINGS, Additive, Concat, Cosine, General
 
 Score = Callable[..., Tensor]
 T, S, Q, K, A = 3, 4, 5, 2, 6  # queries, keys, their widths, hidden size

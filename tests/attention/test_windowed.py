@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.interpreted import patch_interpreter
 from torch import Tensor
 
-from regard.attention import KeyValues, Packed, Padded, Watched, attend, causal_mask, padding_mask
-from regard.attention.layouts import NearSight
-from regard.attention.masks import window_mask
-from regard.attention.windowed import attend_near, blocks
+from regard.attention.attend import attend, causal_mask, padding_mask, window_mask
+from regard.attention.cache import KVCache
+from regard.attention.layouts import LocalPattern, Packed, Padded, RecordingPattern
+from regard.attention.windowed import blocks, local_attention
 
 
 def draw(sentences: int, size: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,8 +53,8 @@ def test_blocks_overlap_by_what_is_asked_for() -> None:
 def test_it_is_the_equation_under_a_band_mask(size: int, window: int, causal: bool) -> None:
     lengths = torch.tensor([size, size // 2, 1])
     q, k, v = draw(3, size)
-    real = Padded(lengths, size).real
-    out = attend_near(q, k, v, real, window, causal)
+    real = Padded(lengths, size).not_padding
+    out = local_attention(q, k, v, real, window, causal)
     expected, _ = by_mask(q, k, v, lengths, window, causal)
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
@@ -67,12 +67,12 @@ def test_it_is_the_equation_under_a_band_mask(size: int, window: int, causal: bo
 def test_for_any_size_window_and_lengths(size: int, window: int, causal: bool, seed: int) -> None:
     q, k, v = draw(2, size, seed)
     lengths = torch.randint(1, size + 1, (2,), generator=torch.Generator().manual_seed(seed))
-    sight = Padded(lengths, size).sees(Padded(lengths, size), causal, window)
-    assert isinstance(sight, NearSight) == (window < size - 1)
+    pattern = Padded(lengths, size).pattern(Padded(lengths, size), causal, window)
+    assert isinstance(pattern, LocalPattern) == (window < size - 1)
     expected, weights = by_mask(q, k, v, lengths, window, causal)
-    real = Padded(lengths, size).real
-    torch.testing.assert_close(sight.attend(q, k, v, 0.0)[real], expected[real])
-    watched = Watched(Padded(lengths, size), Padded(lengths, size), causal, window)
+    real = Padded(lengths, size).not_padding
+    torch.testing.assert_close(pattern.attend(q, k, v, 0.0)[real], expected[real])
+    watched = RecordingPattern(Padded(lengths, size), Padded(lengths, size), causal, window)
     torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
     torch.testing.assert_close(watched.weights[0], weights)
 
@@ -83,15 +83,15 @@ def test_packed_is_padded(causal: bool) -> None:
     padded, (q, k, v) = Padded(lengths, 70), draw(4, 70)
     packed = Packed.of(padded.positions.expand(4, 70), lengths).layout
     assert isinstance(packed, Packed)
-    sight = packed.sees(packed, causal, window=4)
-    real = padded.real
-    expected = padded.sees(padded, causal, window=4).attend(q, k, v, 0.0)[real]
-    torch.testing.assert_close(sight.attend(q[real], k[real], v[real], 0.0), expected)
+    pattern = packed.pattern(packed, causal, window=4)
+    real = padded.not_padding
+    expected = padded.pattern(padded, causal, window=4).attend(q, k, v, 0.0)[real]
+    torch.testing.assert_close(pattern.attend(q[real], k[real], v[real], 0.0), expected)
     # What the kernel is told of keys is what it is told of queries, the other way round, and bounds only grow.
-    queries, keys = torch.arange(len(sight.lo)), torch.arange(len(sight.lo))
-    seen = (sight.lo[:, None] <= keys) & (keys < sight.hi[:, None])
-    assert torch.equal(seen.T, (sight.first[:, None] <= queries) & (queries < sight.last[:, None]))
-    for bound in (sight.lo, sight.hi, sight.first, sight.last):
+    queries, keys = torch.arange(len(pattern.lo)), torch.arange(len(pattern.lo))
+    seen = (pattern.lo[:, None] <= keys) & (keys < pattern.hi[:, None])
+    assert torch.equal(seen.T, (pattern.first[:, None] <= queries) & (queries < pattern.last[:, None]))
+    for bound in (pattern.lo, pattern.hi, pattern.first, pattern.last):
         assert (bound.diff() >= 0).all()
 
 
@@ -102,14 +102,14 @@ def test_what_fills_a_stream_up_still_sees_nothing() -> None:
     stream = Packed(offsets, rows, torch.zeros(12, dtype=torch.long))
     q, k, v = (x[0].detach() for x in draw(1, 12))
     for causal in (False, True):
-        out = stream.sees(stream, causal, window=2).attend(q, k, v, 0.0)
+        out = stream.pattern(stream, causal, window=2).attend(q, k, v, 0.0)
         assert not out[7:].any() and (out[:7] != 0).all()
 
 
 def test_a_cache_keeps_no_more_than_the_window_sees() -> None:
     q, k, v = (x.detach() for x in draw(2, 9))
     expected, _ = by_mask(q, k, v, torch.tensor([9, 9]), window=3, causal=True)
-    past = KeyValues.empty(2, 2, 4, like=q, window=3)
+    past = KVCache.empty(2, 2, 4, like=q, window=3)
     for t in range(9):
         past = past.append(k[:, t : t + 1], v[:, t : t + 1])
         torch.testing.assert_close(past.attend(q[:, t : t + 1]), expected[:, t : t + 1])
@@ -119,7 +119,7 @@ def test_a_cache_keeps_no_more_than_the_window_sees() -> None:
 
 def test_nobody_is_reached_beyond_the_window() -> None:
     q, k, v = draw(1, 70)
-    out = attend_near(q, k, v, torch.ones(1, 70, dtype=torch.bool), window=5)
+    out = local_attention(q, k, v, torch.ones(1, 70, dtype=torch.bool), window=5)
     for i in (0, 30, 69):
         (gradient,) = torch.autograd.grad(out[0, i].sum(), v, retain_graph=True)
         touched = gradient.abs().sum((0, 2, 3)) > 0
@@ -130,8 +130,8 @@ def test_dropout_falls_on_the_weights() -> None:
     torch.manual_seed(0)
     q, k, v = (x.detach().float() for x in draw(1, 70))
     real = torch.ones(1, 70, dtype=torch.bool)
-    plain = attend_near(q, k, v, real, window=3)
-    dropped = torch.stack([attend_near(q, k, v, real, window=3, dropout=0.5) for _ in range(1500)])
+    plain = local_attention(q, k, v, real, window=3)
+    dropped = torch.stack([local_attention(q, k, v, real, window=3, dropout=0.5) for _ in range(1500)])
     assert not torch.allclose(dropped[0], plain)
     torch.testing.assert_close(dropped.mean(0), plain, atol=0.15, rtol=0)
 
@@ -143,14 +143,14 @@ def kernel_is_the_equation(device: str) -> None:
     lengths = torch.tensor([70, 3, 1, 41])
     padded = Padded(lengths, 70)
     for causal in (False, True):
-        q, k, v = (x.detach()[padded.real].to(device, torch.float32).requires_grad_() for x in draw(4, 70))
+        q, k, v = (x.detach()[padded.not_padding].to(device, torch.float32).requires_grad_() for x in draw(4, 70))
         stream = Packed.of(padded.positions.expand(4, 70), lengths).layout
         assert isinstance(stream, Packed)
         stream = Packed(stream.offsets.to(device), stream.rows.to(device), stream.positions.to(device))
-        sight = stream.sees(stream, causal, window=9)
-        out = attend_intervals(q, k, v, (sight.lo, sight.hi, sight.first, sight.last), 0.0)
+        pattern = stream.pattern(stream, causal, window=9)
+        out = attend_intervals(q, k, v, (pattern.lo, pattern.hi, pattern.first, pattern.last), 0.0)
         places = torch.arange(len(q), device=device)
-        mask = (sight.lo[:, None] <= places) & (places < sight.hi[:, None])
+        mask = (pattern.lo[:, None] <= places) & (places < pattern.hi[:, None])
         exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
         heads = [x.transpose(0, 1) for x in exact]
         expected = attend(heads[0], heads[1], heads[2], mask)[0].transpose(0, 1)

@@ -12,7 +12,7 @@ from benchmarks.finetuning import Theirs, compare
 from tests.system.test_understanding_learns import CUES, WORDS
 from transformers import BertConfig, BertModel
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.run.importing import import_model
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -15,7 +15,7 @@ from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.engines.fused import FusedTransformer
 from regard.engines.stepper_engine import StepperEngine
 from regard.files import Manifest
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 from regard.run import Translator
 
 LINES = sentences()[:12]

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention import Packed, Padded
+from regard.attention.layouts import Packed, Padded
 from regard.data.batching import Batches
 from regard.data.collate import collate_rows
 from regard.data.packing import Packing
@@ -96,12 +96,12 @@ def test_taken_twice_each_half_sees_itself_alone() -> None:
     batch = Packing(20, 20).collate(rows(np.array([3, 2])), rows(np.array([2, 4])))
     both = batch.twice().source.layout
     assert isinstance(both, Packed)
-    sight, size = both.sees(both), len(batch.src)
-    once = batch.source.layout.sees(batch.source.layout)
+    pattern, size = both.pattern(both), len(batch.src)
+    once = batch.source.layout.pattern(batch.source.layout)
     for half in range(2):
         here = slice(half * size, half * size + 5)
-        assert torch.equal(sight.lo[here], once.lo[:5] + half * size)  # type: ignore[attr-defined]
-        assert torch.equal(sight.hi[here], once.hi[:5] + half * size)  # type: ignore[attr-defined]
+        assert torch.equal(pattern.lo[here], once.lo[:5] + half * size)  # type: ignore[attr-defined]
+        assert torch.equal(pattern.hi[here], once.hi[:5] + half * size)  # type: ignore[attr-defined]
 
 
 def test_a_silenced_stream_asks_for_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.builtin import pairs
 from regard.data.collate import collate
 from regard.decoding.constraints import LoopGuard
@@ -22,7 +22,8 @@ from regard.engines.ctranslate2 import CTranslate2Engine, split_batches, transla
 from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -306,7 +307,7 @@ def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     model = random_model()
     with torch.no_grad():
-        model.decoder[0].feedforward.widen.weight[0, 0] = torch.nan
+        model.decoder[0].feedforward.fc1.weight[0, 0] = torch.nan
     with pytest.raises(UserError, match="NaN"):
         write_ctranslate2(model, SYMBOLS, tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
@@ -17,7 +17,8 @@ from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine
 from regard.engines.validation import ValidationEngine
 from regard.errors import UserError
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 V = 40
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
@@ -31,7 +32,7 @@ def build(seed: int = 0, sharp: float = 1.0, ends: float = 0.0, **changes: Any) 
     with torch.no_grad():
         model.output.weight.mul_(sharp)
         # The output has no bias of its own; the last norm's, along the end symbol's row, is as good as one.
-        norm = model.decoder[-1].around_feedforward.norm if changes.get("norm") != "pre" else model.decoder_norm
+        norm = model.decoder[-1].feedforward_residual.norm if changes.get("norm") != "pre" else model.decoder_norm
         assert isinstance(norm, torch.nn.LayerNorm)
         row = model.output.weight[SYMBOLS.eos]
         norm.bias.add_(ends * row / row.square().sum())

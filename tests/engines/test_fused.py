@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
@@ -17,8 +17,9 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.fused import FoldedSourceKV, FusedTransformer
 from regard.engines.tree_cache import INITIAL_CAPACITY
-from regard.losses import cross_entropy
-from regard.models import Transformer, TransformerSettings
+from regard.losses.crossentropy import cross_entropy
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 23

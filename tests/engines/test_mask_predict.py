@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols

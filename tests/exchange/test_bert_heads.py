@@ -10,11 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.bert import HEADS, FineTunedBert, read_finetuned, task_of, write_finetuned
-from regard.models.bert import Bert, BertSettings
-from regard.models.understanding import Understander
+from regard.models.bert import Bert
+from regard.models.bert_settings import BertSettings
+from regard.models.understanding import EncoderWithHead
 from regard.run import Run
 from regard.run.importing import import_model
 from regard.text.bert import SPECIALS, BertVocabulary
@@ -56,9 +57,9 @@ def saved(task: str, folder: Path) -> Any:
     return model
 
 
-def ours(found: FineTunedBert) -> Understander:
+def ours(found: FineTunedBert) -> EncoderWithHead:
     head = HEADS[found.task]
-    model = Understander(Bert(found.settings, V), len(found.weights["head.bias"]), head.pooled, 0.1).eval()
+    model = EncoderWithHead(Bert(found.settings, V), len(found.weights["head.bias"]), head.pooled, 0.1).eval()
     load_weights(model, weights_of(model) | found.weights, "test")
     return model
 
@@ -82,7 +83,7 @@ def their_answers(model: Any, task: str) -> Tensor:
 
 
 @torch.no_grad()
-def our_answers(model: Understander) -> Tensor:
+def our_answers(model: EncoderWithHead) -> Tensor:
     ids, segments, _ = batch()
     return model(Padded.of(ids, LENGTHS), segments)
 
@@ -117,7 +118,7 @@ def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
 
     torch.manual_seed(4)
     settings, head = BertSettings(size="tiny", d_model=16, d_ff=24, max_positions=12), HEADS[task]
-    model = Understander(Bert(settings, V), NAMED[task], head.pooled, 0.1).eval()
+    model = EncoderWithHead(Bert(settings, V), NAMED[task], head.pooled, 0.1).eval()
     labels = LABELS if task in ("classification", "tagging") else ()
     write_finetuned(tmp_path / "bert", FineTunedBert(task, labels, settings, weights_of(model)), vocabulary())
     other = getattr(transformers, head.architecture).from_pretrained(tmp_path / "bert").eval()

@@ -12,7 +12,7 @@ from tests.cli.command import refused, regard
 from tests.exchange.test_bert_heads import LABELS, saved, their_answers, vocabulary
 from tests.exchange.test_marian_numbers import write_marian_folder
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.marian import read_marian
 from regard.recipe import build_recipe
@@ -82,7 +82,7 @@ def test_a_finetuned_bert_says_the_same_as_a_run_and_comes_back_to_the_bit(task:
     run = Run.open(tmp_path / "run")
     assert run.recipe.task == task
     assert run.labels == {"classification": LABELS, "tagging": LABELS, "answering": ("answerable",)}.get(task, ())
-    assert done.drawn == ([] if run.task().pooled else ["reader.pooler.weight", "reader.pooler.bias"])
+    assert done.drawn == ([] if run.task().pooled else ["encoder.pooler.weight", "encoder.pooler.bias"])
     from tests.exchange.test_bert_heads import compare, our_answers
 
     compare(task, our_answers(run.model()), their_answers(other, task))
@@ -249,7 +249,7 @@ def test_weights_that_are_no_numbers_and_other_pieces_are_kept_back(
     with pytest.raises(UserError, match="its vocabulary, read back, is another than the run's"):
         export_run(run, tmp_path / "out")
     weights = run.model().state_dict()
-    weights["bert.layers.0.feedforward.widen.weight"][0, 0] = float("nan")
+    weights["bert.layers.0.feedforward.fc1.weight"][0, 0] = float("nan")
     run.checkpoints.save(1, weights, {}, {"best_step": 1})
     with pytest.raises(UserError, match="are not all numbers"):
         export_run(run, tmp_path / "nan")

@@ -9,12 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.collate import collate
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.exchange.marian import MarianModel, read_marian, sines_first, write_marian
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.tasks.translation import Translation
 from regard.text import BOS, EOS, TextSettings, Vocabulary, train_vocabulary
 from regard.training.weights import load_weights, weights_of

@@ -8,13 +8,13 @@ import pytest
 import torch
 from tests.exchange.sentencepiece_files import write_model
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.exchange.marian import read_marian, write_marian
 from regard.exchange.marian_tokenizers import duplicates, reorder_tokens
 from regard.exchange.sentencepiece import read_sentencepiece
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 from regard.tasks.translation import Translation
 from regard.text import BOS, EOS
 from regard.training.weights import load_weights

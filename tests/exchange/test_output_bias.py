@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Packed, Padded
+from regard.attention.layouts import Packed, Padded
 from regard.engines.ctranslate2_model import import_ctranslate2, write_ctranslate2
 from regard.engines.fused import FusedTransformer
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.tasks.translation import SYMBOLS
 
 V = 29

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.layers.convolution import (
     ConvolutionalDecoderLayer,
     ConvolutionalEncoderLayer,
     GatedConvolution,
-    Memory,
     NormalizedLinear,
+    SourceKeyValues,
     joined,
     windows,
     with_gradient_times,
@@ -119,7 +119,7 @@ def test_dropout_begins_with_smaller_weights() -> None:
 def test_an_encoder_layer_is_its_equation_and_sees_no_padding() -> None:
     layer = shaken(ConvolutionalEncoderLayer(D, 3, dropout=0.5))
     x, lengths = torch.randn(3, 6, D, requires_grad=True), [6, 2, 1]
-    found = layer(x, ~Padded(torch.tensor(lengths), 6).real[:, :, None])
+    found = layer(x, ~Padded(torch.tensor(lengths), 6).not_padding[:, :, None])
     expected = [(s[:n] + gated_by_hand(layer.convolution, s[:n])) * HALF for s, n in zip(x, lengths, strict=True)]
     real = torch.cat([found[b, :n] for b, n in enumerate(lengths)])
     same_gradients(real, torch.cat(expected), [x, *layer.parameters()])
@@ -131,7 +131,7 @@ def test_a_decoder_layer_is_its_equation() -> None:
     z, e = torch.randn(2, 5, E, requires_grad=True), torch.randn(2, 5, E, requires_grad=True)
     lengths = [5, 3]
     source = Padded(torch.tensor(lengths), 5)
-    found = layer(x, g, Memory.of(z, e, source), Padded(torch.tensor([4, 4]), 4).sees(source))
+    found = layer(x, g, SourceKeyValues.of(z, e, source), Padded(torch.tensor([4, 4]), 4).pattern(source))
     query, output = layer.attention.query, layer.attention.output
     expected = []
     for b, size in enumerate(lengths):

@@ -4,7 +4,9 @@ import math
 
 import torch
 
-from regard.layers import PostNorm, PreNorm, Rotary, TokenEmbedding, sinusoid
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.positions import Rotary, sinusoid
+from regard.layers.residual import PostNorm, PreNorm
 
 
 def test_sinusoids_are_the_papers() -> None:
@@ -35,10 +37,10 @@ def test_residuals_are_the_two_orders() -> None:
     x, y = torch.randn(3, 8), torch.randn(3, 8)
     norm = torch.nn.functional.layer_norm
     post, pre = PostNorm(8, 0.0), PreNorm(8, 0.0)
-    torch.testing.assert_close(post.join(x, y), norm(x + y, (8,)))
-    torch.testing.assert_close(post.enter(x), x)
-    torch.testing.assert_close(pre.enter(x), norm(x, (8,)))
-    torch.testing.assert_close(pre.join(x, y), x + y)
+    torch.testing.assert_close(post.post(x, y), norm(x + y, (8,)))
+    torch.testing.assert_close(post.pre(x), x)
+    torch.testing.assert_close(pre.pre(x), norm(x, (8,)))
+    torch.testing.assert_close(pre.post(x, y), x + y)
 
 
 def test_embedding_reads_scaled_and_scores_unscaled() -> None:

@@ -6,11 +6,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import MultiHeadAttention, Padded
+from regard.attention.layouts import Padded
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import ScaledDot
-from regard.attention.weighing import Between, Weighing
-from regard.layers import ALiBi, Concatenated, Learned, NoPositions, Relative, Rotary, Sinusoidal, sinusoid
-from regard.layers.positions import LinearBias, RelativeVectors, slopes
+from regard.layers.positions import (
+    ALiBi,
+    Concatenated,
+    Learned,
+    LinearBias,
+    NoPositions,
+    Relative,
+    RelativeVectors,
+    Rotary,
+    Sinusoidal,
+    sinusoid,
+    slopes,
+)
 
 T, H, K = 6, 2, 4
 
@@ -26,8 +38,10 @@ def distances(size: int = T) -> Tensor:
     return places - places[:, None]
 
 
-def weigh(between: Between, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    return Weighing(ScaledDot(K, K, K), between)(q, k, v, distances(), mask, 0.0)
+def function(
+    position_bias: PositionBias, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    return ScoredAttention(ScaledDot(K, K, K), position_bias)(q, k, v, distances(), mask, 0.0)
 
 
 def shaw_by_hand(vectors: RelativeVectors, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -56,7 +70,7 @@ def test_relative_positions_are_shaws_equations_with_their_gradients(causal: boo
     mask = torch.ones(T, T, dtype=torch.bool)
     mask = mask.tril() if causal else mask
     q, k, v = qkv()
-    found, expected = weigh(vectors, q, k, v, mask)[0], shaw_by_hand(vectors, q, k, v, mask)
+    found, expected = function(vectors, q, k, v, mask)[0], shaw_by_hand(vectors, q, k, v, mask)
     torch.testing.assert_close(found, expected)
     upstream = torch.randn_like(found)
     wanted = [q, k, v, vectors.key, vectors.value]
@@ -98,7 +112,7 @@ def test_alibi_lowers_scores_by_the_distance_in_either_direction() -> None:
     q, k, v = (x.detach() for x in qkv())
     bias = LinearBias(H)
     assert not list(bias.parameters()) and not bias.state_dict()
-    out, weights = weigh(bias, q, k, v)
+    out, weights = function(bias, q, k, v)
     for h, slope in enumerate(slopes(H)):
         for i in range(T):
             e = [float(q[h, i] @ k[h, j]) / math.sqrt(K) - slope * abs(i - j) for j in range(T)]
@@ -118,13 +132,13 @@ def test_schemes_between_tokens_leave_the_words_alone(scheme: NoPositions) -> No
 def test_only_distances_count(scheme: Relative | ALiBi | Rotary) -> None:
     """The same words later in a text, with the same words around them, find the same."""
     torch.manual_seed(0)
-    between = scheme.between()
-    weighing = None if between is None else Weighing(ScaledDot(K, K, K), between)
-    layer = MultiHeadAttention(H * K, H, rotate=scheme.rotate, weighing=weighing).double()
+    position_bias = scheme.position_bias()
+    scored_attention = None if position_bias is None else ScoredAttention(ScaledDot(K, K, K), position_bias)
+    layer = MultiHeadAttention(H * K, H, rotate=scheme.rotate, scored_attention=scored_attention).double()
     x = torch.randn(1, 1, H * K, dtype=torch.float64).expand(1, 30, -1).clone()
     x[:, 9:12], x[:, 19:22] = (torch.randn(1, 3, H * K, dtype=torch.float64),) * 2
     layout = Padded(torch.tensor([30]), 30)
-    out = layer(x, x, layout.sees(layout, window=4))
+    out = layer(x, x, layout.pattern(layout, window=4))
     torch.testing.assert_close(out[:, 6:14], out[:, 16:24], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(out[:, 9], out[:, 11])
 
@@ -132,7 +146,7 @@ def test_only_distances_count(scheme: Relative | ALiBi | Rotary) -> None:
 def test_each_layer_has_relative_vectors_of_its_own() -> None:
     scheme = Relative(K, 3)
     assert not list(scheme.parameters())
-    one, other = scheme.between(), scheme.between()
+    one, other = scheme.position_bias(), scheme.position_bias()
     assert one.key is not other.key and not torch.equal(one.key, other.key)
 
 

@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.layers.recurrent import CELLS, Bidirectional, Hidden, Recurrent, RecurrentLayer, Stepping, turned
+from regard.layers.recurrent import (
+    CELLS,
+    Bidirectional,
+    Hidden,
+    Recurrent,
+    RecurrentLayer,
+    RecurrentStack,
+    reverse_sequences,
+)
 
 B, T, D_IN, K = 4, 7, 5, 6
 LENGTHS = torch.tensor([7, 3, 1, 5])
@@ -62,17 +70,17 @@ def test_the_last_state_is_that_of_the_last_word_read() -> None:
 
 def test_sentences_are_turned_within_their_length() -> None:
     x = torch.arange(8).view(2, 4, 1)
-    assert turned(x, torch.tensor([4, 2]))[:, :, 0].tolist() == [[3, 2, 1, 0], [5, 4, 6, 7]]
+    assert reverse_sequences(x, torch.tensor([4, 2]))[:, :, 0].tolist() == [[3, 2, 1, 0], [5, 4, 6, 7]]
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_steps_over_hypotheses_are_the_whole(cell: str) -> None:
     """Each of W hypotheses goes on by itself, as if it were a sentence."""
     torch.manual_seed(0)
-    stack = Stepping(cell, D_IN, K, 2).double()
+    stack = RecurrentStack(cell, D_IN, K, 2).double()
     x = torch.randn(B, 3, T, D_IN, dtype=torch.float64)
     expected, _ = stack(x.flatten(0, 1))
-    hidden = stack.begin(B, 3)
+    hidden = stack.initial_state(B, 3)
     for t, step in enumerate(stack.inputs(x).unbind(2)):
         hidden = stack.step(step, hidden)
         torch.testing.assert_close(hidden[-1][0].flatten(0, 1), expected[:, t])

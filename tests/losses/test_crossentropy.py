@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.losses import cross_entropy, projected_cross_entropy, projected_r_drop, r_drop
+from regard.losses.crossentropy import cross_entropy, r_drop
+from regard.losses.projected import projected_cross_entropy, projected_r_drop
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

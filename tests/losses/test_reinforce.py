@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Choices, Look, build_glance
+from regard.attention.recurrent_attention import AttentionOutput, SampledAlignments, build_source_attention
 from regard.data.collate import collate
-from regard.losses import cross_entropy, projected_cross_entropy, projected_r_drop, reinforced
-from regard.losses.reinforce import log_likelihoods, returns
+from regard.losses.crossentropy import cross_entropy
+from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.losses.reinforce import log_likelihoods, reinforced, returns
 from regard.models.recurrent import RecurrentModel
 from regard.models.recurrent_settings import RecurrentSettings
 from regard.tasks import Objective, Translation
@@ -29,26 +30,28 @@ class Tiny(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.glance = build_glance("general", "hard-reinforce", D, D, D, window=1)
+        self.source_attention = build_source_attention("general", "hard-reinforce", D, D, D, window=1)
         self.memory, self.state = nn.Parameter(torch.randn(1, S, D)), nn.Parameter(torch.randn(1, 1, D))
         self.cell, self.weight = nn.Linear(2 * D, D), nn.Parameter(2 * torch.randn(V, D))
         self.double()
 
-    def forward(self) -> tuple[Tensor, Tensor, Choices]:
-        memory, states, choices = self.glance.remember(self.memory, torch.tensor([S])), [], []
+    def forward(self) -> tuple[Tensor, Tensor, SampledAlignments]:
+        memory, states, samples = self.source_attention.prepare(self.memory, torch.tensor([S])), [], []
         state: Tensor = self.state
         for t in range(T):
-            look = self.glance(state, memory, t)
-            state = torch.tanh(self.cell(torch.cat([state, look.context], dim=-1)))
+            attention = self.source_attention(state, memory, t)
+            state = torch.tanh(self.cell(torch.cat([state, attention.context], dim=-1)))
             states.append(state)
-            choices.append(look.choices)
-        return torch.cat(states, dim=1), self.weight, Choices.join(choices)
+            samples.append(attention.samples)
+        return torch.cat(states, dim=1), self.weight, SampledAlignments.concatenate(samples)
 
-    def drawing(self, places: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor, Choices]:
+    def drawing(
+        self, places: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> tuple[Tensor, Tensor, SampledAlignments]:
         """What comes of it if the lot falls on these places, one after another."""
         lots = iter(places)
         noise = lambda like: 1e9 * F.one_hot(torch.tensor(next(lots)), S).expand_as(like)  # noqa: E731
-        monkeypatch.setattr("regard.attention.hard.gumbel", noise)
+        monkeypatch.setattr("regard.attention.recurrent_attention.gumbel", noise)
         return self()
 
     @property
@@ -57,9 +60,9 @@ class Tiny(nn.Module):
         return [p for name, p in self.named_parameters() if "baseline" not in name]
 
 
-def objective(hidden: Tensor, weight: Tensor, choices: Choices) -> Tensor:
+def objective(hidden: Tensor, weight: Tensor, samples: SampledAlignments) -> Tensor:
     loss = partial(projected_cross_entropy, labels=LABELS)
-    return reinforced(hidden, weight, choices, loss=loss, labels=LABELS, strength=1.0, entropy=0.0, discount=1.0).sum
+    return reinforced(hidden, weight, samples, loss=loss, labels=LABELS, strength=1.0, entropy=0.0, discount=1.0).sum
 
 
 def flat(gradients: tuple[Tensor, ...]) -> Tensor:
@@ -70,11 +73,11 @@ def estimates(model: Tiny, monkeypatch: pytest.MonkeyPatch, baseline: Tensor | N
     """The probability of each way the lots may fall (S^T,), and the gradient estimated there."""
     probabilities, gradients = [], []
     for places in product(range(S), repeat=T):
-        hidden, weight, choices = model.drawing(places, monkeypatch)
+        hidden, weight, samples = model.drawing(places, monkeypatch)
         if baseline is not None:
-            choices = replace(choices, baseline=baseline.expand(1, T))
-        probabilities.append(choices.log_p.sum().exp().detach())
-        gradients.append(flat(torch.autograd.grad(objective(hidden, weight, choices), model.learning)))
+            samples = replace(samples, baseline=baseline.expand(1, T))
+        probabilities.append(samples.log_p.sum().exp().detach())
+        gradients.append(flat(torch.autograd.grad(objective(hidden, weight, samples), model.learning)))
     return torch.stack(probabilities), torch.stack(gradients)
 
 
@@ -82,8 +85,8 @@ def expected_gradient(model: Tiny, monkeypatch: pytest.MonkeyPatch) -> Tensor:
     """Of -sum_s p(s) log p(y | s), every p differentiated."""
     total = torch.zeros((), dtype=torch.float64)
     for places in product(range(S), repeat=T):
-        hidden, weight, choices = model.drawing(places, monkeypatch)
-        total = total + choices.log_p.sum().exp() * cross_entropy(hidden @ weight.T, LABELS).sum
+        hidden, weight, samples = model.drawing(places, monkeypatch)
+        total = total + samples.log_p.sum().exp() * cross_entropy(hidden @ weight.T, LABELS).sum
     return flat(torch.autograd.grad(total, model.learning))
 
 
@@ -108,34 +111,34 @@ def test_a_baseline_changes_no_expectation_only_how_far_a_draw_strays(monkeypatc
 
 def test_the_baseline_learns_what_to_expect(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Tiny()
-    hidden, weight, choices = model.drawing((0, 2, 1), monkeypatch)
-    found = torch.autograd.grad(objective(hidden, weight, choices), choices.baseline)[0]
+    hidden, weight, samples = model.drawing((0, 2, 1), monkeypatch)
+    found = torch.autograd.grad(objective(hidden, weight, samples), samples.baseline)[0]
     rewards = F.log_softmax(hidden @ weight.T, dim=-1).gather(2, LABELS[..., None])[..., 0]
     later = torch.stack([rewards[:, t:].sum(dim=1) for t in range(T)], dim=1)
-    torch.testing.assert_close(found, choices.baseline - later)
+    torch.testing.assert_close(found, samples.baseline - later)
 
 
-def choices_of(shape: tuple[int, int]) -> Choices:
-    return Choices(*(torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3)))
+def choices_of(shape: tuple[int, int]) -> SampledAlignments:
+    return SampledAlignments(*(torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3)))
 
 
 def test_the_sum_is_what_it_says_and_the_likelihood_stays_plain() -> None:
     torch.manual_seed(0)
     labels = torch.tensor([[3, 1, 5, 2], [4, 2, 0, 0]])
-    hidden, weight, choices = torch.randn(2, 4, D).double(), torch.randn(V, D).double(), choices_of((2, 4))
+    hidden, weight, samples = torch.randn(2, 4, D).double(), torch.randn(V, D).double(), choices_of((2, 4))
     smoothed = partial(projected_cross_entropy, labels=labels, smoothing=0.1)
-    loss = reinforced(hidden, weight, choices, loss=smoothed, labels=labels, strength=0.3, entropy=0.7, discount=0.5)
+    loss = reinforced(hidden, weight, samples, loss=smoothed, labels=labels, strength=0.3, entropy=0.7, discount=0.5)
     plain = cross_entropy(hidden @ weight.T, labels, 0.1)
     expected, log_p = plain.sum.item(), F.log_softmax(hidden @ weight.T, dim=-1)
     for b, length in enumerate((4, 2)):
         for t in range(length):
             reward = sum(0.5 ** (u - t) * float(log_p[b, u, labels[b, u]]) for u in range(t, length))
-            surprise = reward - choices.baseline[b, t].item()
-            expected -= 0.3 * surprise * choices.log_p[b, t].item() + 0.7 * choices.entropy[b, t].item()
+            surprise = reward - samples.baseline[b, t].item()
+            expected -= 0.3 * surprise * samples.log_p[b, t].item() + 0.7 * samples.entropy[b, t].item()
             expected += surprise**2 / 2
     assert loss.sum.item() == pytest.approx(expected)
     torch.testing.assert_close((loss.nll, loss.count), (plain.nll, plain.count))
-    gradients = torch.autograd.grad(loss.sum, (choices.log_p, choices.entropy, choices.baseline))
+    gradients = torch.autograd.grad(loss.sum, (samples.log_p, samples.entropy, samples.baseline))
     assert all((gradient[1, 2:] == 0).all() for gradient in gradients)  # padding teaches nothing
 
 
@@ -148,9 +151,9 @@ def test_without_choices_the_loss_is_as_it_was() -> None:
 
 def test_two_passes_teach_as_their_mean() -> None:
     torch.manual_seed(0)
-    one, weight, choices = torch.randn(1, T, D).double(), torch.randn(V, D).double(), choices_of((1, T))
-    once = reinforced(one, weight, choices, loss=partial(projected_cross_entropy, labels=LABELS), labels=LABELS)
-    both = Choices(*(torch.cat([x, x]) for x in (choices.log_p, choices.entropy, choices.baseline)))
+    one, weight, samples = torch.randn(1, T, D).double(), torch.randn(V, D).double(), choices_of((1, T))
+    once = reinforced(one, weight, samples, loss=partial(projected_cross_entropy, labels=LABELS), labels=LABELS)
+    both = SampledAlignments(*(torch.cat([x, x]) for x in (samples.log_p, samples.entropy, samples.baseline)))
     paired = partial(projected_r_drop, labels=LABELS, strength=5.0)  # equal passes do not disagree
     twice = reinforced(torch.cat([one, one]), weight, both, loss=paired, labels=LABELS)
     torch.testing.assert_close(twice.sum, once.sum)
@@ -178,26 +181,29 @@ def test_places_are_learned_from_how_well_it_went() -> None:
     """The word at place t of the answer is the t-th from the end: each position must find its place in the source."""
     torch.manual_seed(0)
     words, places, queries = nn.Embedding(9, 16), nn.Embedding(5, 16), nn.Embedding(5, 16)
-    glance, output = build_glance("general", "hard-reinforce", 16, 16, 16, window=1), nn.Linear(16, 9)
-    parts = nn.ModuleList([words, places, queries, glance, output])
+    source_attention, output = (
+        build_source_attention("general", "hard-reinforce", 16, 16, 16, window=1),
+        nn.Linear(16, 9),
+    )
+    parts = nn.ModuleList([words, places, queries, source_attention, output])
     optimizer = torch.optim.Adam(parts.parameters(), lr=0.01)
     at = torch.arange(5)
 
-    def look(src: Tensor) -> Look:
-        memory = glance.remember(words(src) + places(at), torch.full((len(src),), 5))
-        return glance(queries(at).expand(len(src), -1, -1), memory, at)
+    def attend(src: Tensor) -> AttentionOutput:
+        memory = source_attention.prepare(words(src) + places(at), torch.full((len(src),), 5))
+        return source_attention(queries(at).expand(len(src), -1, -1), memory, at)
 
     for _ in range(150):
         src = torch.randint(1, 9, (32, 5))
-        found, labels = look(src), src.flip(1)
+        found, labels = attend(src), src.flip(1)
         loss = partial(projected_cross_entropy, labels=labels)
         optimizer.zero_grad()
-        learned = reinforced(found.context, output.weight, found.choices, loss=loss, labels=labels)
+        learned = reinforced(found.context, output.weight, found.samples, loss=loss, labels=labels)
         (learned.sum / learned.count).backward()
         optimizer.step()
     parts.eval()
     src = torch.randint(1, 9, (200, 5))
-    found = look(src)
+    found = attend(src)
     assert (found.weights.argmax(dim=-1) == 4 - at).float().mean() > 0.98
     assert ((found.context @ output.weight.T).argmax(dim=-1) == src.flip(1)).float().mean() > 0.98
 

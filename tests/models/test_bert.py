@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.losses.projected import projected_cross_entropy
-from regard.models.bert import Bert, BertPretraining, BertSettings
+from regard.models.bert import Bert, BertPretraining
+from regard.models.bert_settings import BertSettings
 
 V, T = 30, 8
 LENGTHS = torch.tensor([8, 3, 1, 6])
@@ -166,8 +167,8 @@ def test_named_sizes_have_the_published_number_of_weights() -> None:
 
 def test_settings() -> None:
     settings = BertSettings(size="large", layers=3)
-    assert (settings.d_model, settings.num_heads, settings.layers, settings.depth) == (1024, 16, 3, 3)
-    assert settings.longest == 512 and settings.packs and settings.bounded_by == "max_positions"
+    assert (settings.d_model, settings.num_heads, settings.layers, settings.num_layers) == (1024, 16, 3, 3)
+    assert settings.length_limit == 512 and settings.supports_packing and settings.length_setting == "max_positions"
     assert settings.summary == "BERT, 3 layers of 16 heads, width 1024"
     with pytest.raises(ValidationError, match="num_heads = 7 does not divide d_model = 768"):
         BertSettings(num_heads=7)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
 
 V = 60
@@ -132,10 +132,10 @@ def test_the_encoder_gets_a_divided_gradient_and_the_embeddings_in_the_values_a_
     """Section 3.4, with 2 attentions: a quarter. An encoder that says nothing (z = b) leaves the values' own path."""
     model = build(tie="none")
     src, src_lengths, *_ = batch()
-    model.leave_encoder.magnitude.data.zero_()
+    model.encoder_out.magnitude.data.zero_()
     model.encode(Padded.of(src, src_lengths)).values.sum().backward()
     each = (src_lengths / 2).sqrt()[:, None].expand(4, 9)  # of a value: sqrt(S), and sqrt(1/2) for a sum of two
-    bias, words = model.leave_encoder.bias.grad, model.src_embedding.weight.grad
+    bias, words = model.encoder_out.bias.grad, model.src_embedding.weight.grad
     assert bias is not None and words is not None
     torch.testing.assert_close(bias, (each.sum() / 4).expand(24))
     expected = torch.zeros(V).index_add(0, src.flatten(), each.flatten())
@@ -146,9 +146,9 @@ def test_ties_settings_and_refusals() -> None:
     for tie, matrices in (("all", 1), ("output", 2), ("none", 3)):
         model = build(tie=tie)
         assert len({id(x.weight) for x in (model.src_embedding, model.tgt_embedding, model.output)}) == matrices
-        assert model.settings.joint == (tie == "all")
+        assert model.settings.shared_vocabulary == (tie == "all")
     settings = ConvolutionalSettings(max_positions=77)
-    assert settings.longest == 77 and not settings.packs and "width 256" in settings.summary
+    assert settings.length_limit == 77 and not settings.supports_packing and "width 256" in settings.summary
     with pytest.raises(ValueError, match="joint vocabulary"):
         Convolutional(ConvolutionalSettings(), 10, 11)
     with pytest.raises(ValidationError, match="greater than 0"):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
@@ -79,14 +79,14 @@ def test_a_state_can_be_widened_reordered_and_thinned(values: dict[str, Any]) ->
 @pytest.mark.parametrize("values", CARRYING, ids=str)
 def test_stretch_by_stretch_with_the_state_carried_is_the_stream_at_once(values: dict[str, Any]) -> None:
     model, ids = build(values), stream()
-    assert model.carries
+    assert model.is_stateful
     expected, last = model(ids)
-    state, found = model.begin(3), []
+    state, found = model.initial_state(3), []
     for stretch in ids.split([2, 1, 5, 1], dim=1):
         logits, state = model(stretch, state)
         found.append(logits)
     torch.testing.assert_close(torch.cat(found, dim=1), expected, atol=1e-5, rtol=1e-5)
-    assert state.keys() == last.keys() == model.begin(3).keys()
+    assert state.keys() == last.keys() == model.initial_state(3).keys()
     for name, tensor in state.items():
         assert tensor.size(0) == 3 and not tensor.requires_grad
         torch.testing.assert_close(tensor, last[name])
@@ -96,7 +96,7 @@ def test_stretch_by_stretch_with_the_state_carried_is_the_stream_at_once(values:
 
 def test_a_transformer_reads_stretches_apart() -> None:
     model = build(ALL[7])
-    assert not model.carries and model.begin(3) == {} and model(stream())[1] == {}
+    assert not model.is_stateful and model.initial_state(3) == {} and model(stream())[1] == {}
 
 
 @pytest.mark.parametrize("values", ALL, ids=str)
@@ -128,9 +128,9 @@ def test_the_output_can_be_read_by_a_loss_and_in_bf16(values: dict[str, Any], mo
     shapes, _ = model(ids, None, lambda x, weight: (tuple(x.shape), tuple(weight.shape)))
     assert shapes[0][:2] == (3, 9) and shapes[1] == (V, shapes[0][2])
     with torch.autocast("cpu", torch.bfloat16):
-        logits, state = model(ids, model.begin(3))
+        logits, state = model(ids, model.initial_state(3))
     assert logits.isfinite().all()
-    assert {name: x.dtype for name, x in state.items()} == {name: x.dtype for name, x in model.begin(3).items()}
+    assert {name: x.dtype for name, x in state.items()} == {name: x.dtype for name, x in model.initial_state(3).items()}
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
@@ -218,7 +218,7 @@ def test_settings_are_told_apart_by_their_kind() -> None:
             TypeAdapter(LanguageModelSettings).validate_python(values)
     summaries = {build(values).settings.summary.split(",")[0] for values in ALL}
     assert {"RNN language model", "LSTM language model", "Transformer language model"} <= summaries
-    assert build(ALL[8]).settings.longest == 1024 and build(ALL[7]).settings.longest is None
+    assert build(ALL[8]).settings.length_limit == 1024 and build(ALL[7]).settings.length_limit is None
 
 
 def test_learned_positions_say_when_they_run_out() -> None:

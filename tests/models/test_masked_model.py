@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.training.weights import load_weights, weights_of
 
@@ -72,7 +72,7 @@ def with_room(tokens: Tokens, sentences: int, size: int) -> Tokens:
 def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -> None:
     model, (src, tgt) = build(**variant).double(), batch()
     words, lengths = model(src, tgt)
-    real = tgt.layout.real  # type: ignore[attr-defined]
+    real = tgt.layout.not_padding  # type: ignore[attr-defined]
     (words[real].square().sum() + lengths.square().sum()).backward()
     expected = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}  # type: ignore[union-attr]
     model.zero_grad()
@@ -144,10 +144,10 @@ def test_weights_come_back_with_their_ties(tie: str) -> None:
 
 
 def test_what_the_settings_answer() -> None:
-    assert (build().settings.longest, build().settings.packs) == (L, True)
-    assert not build(positions="alibi").settings.packs
+    assert (build().settings.length_limit, build().settings.supports_packing) == (L, True)
+    assert not build(positions="alibi").settings.supports_packing
     learned = MaskedSettings.model_validate(dict(size="tiny", positions="learned", max_positions=100))
-    assert learned.longest == 99, "the LENGTH token takes a position"
+    assert learned.length_limit == 99, "the LENGTH token takes a position"
     assert learned.summary.startswith("masked Transformer")
     with pytest.raises(ValidationError, match="positions = none"):
         MaskedSettings.model_validate(dict(positions="none"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
@@ -155,7 +155,9 @@ def test_an_n_gram_is_not_trained() -> None:
     model = NGram(NGramSettings(order=2), 5)
     with pytest.raises(NotImplementedError, match="counted, not trained"):
         model(torch.zeros(1, 3, dtype=torch.long))
-    assert model.begin(3) == {} and not model.carries and model.attentions(torch.zeros(1, 1)).decoder is None
+    assert (
+        model.initial_state(3) == {} and not model.is_stateful and model.attentions(torch.zeros(1, 1)).decoder is None
+    )
     assert "2-gram" in model.settings.summary
 
 

@@ -8,13 +8,14 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
-from regard.models.recurrent import RecurrentModel, RecurrentSettings
+from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent_settings import RecurrentSettings
 
 V, W = 40, 3
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
@@ -101,11 +102,11 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
     model = build(**variant).train()
     src, src_lengths, tgt, _ = batch()
 
-    def read_out(x: Tensor, weight: Tensor, choices: Any = None) -> Tensor:
-        assert (choices is not None) == (variant.get("attention") == "hard-reinforce")
+    def read_out(x: Tensor, weight: Tensor, samples: Any = None) -> Tensor:
+        assert (samples is not None) == (variant.get("attention") == "hard-reinforce")
         drawn = 0.0
-        if choices is not None:
-            for name, value in vars(choices).items():
+        if samples is not None:
+            for name, value in vars(samples).items():
                 assert value.shape == tgt.shape, name
                 drawn = drawn + value.sum()
         return F.linear(x, weight).cumsum(-1).square().mean() + drawn

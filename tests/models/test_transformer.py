@@ -8,8 +8,9 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
-from regard.models import Transformer, TransformerSettings
+from regard.attention.layouts import Packed, Padded, Tokens
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 V = 60
 VARIANTS = [
@@ -120,7 +121,7 @@ def test_no_position_sees_the_future_and_nobody_sees_padding(variant: dict[str, 
         if layout is Padded:
             return out
         rectangle = out.new_zeros(*tgt.shape, V)
-        rectangle[Padded(tgt_lengths, tgt.size(1)).real] = out
+        rectangle[Padded(tgt_lengths, tgt.size(1)).not_padding] = out
         return rectangle
 
     def tokens_other_than(ids: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
-from regard.models import Transformer, TransformerSettings
+from regard.attention.layouts import Packed, Padded, Tokens
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 V = 60
 SCORES = ["scaled_dot", "dot", "general", "additive", "concat", "cosine"]
@@ -62,7 +63,7 @@ def test_packed_equals_padded(variant: dict[str, Any]) -> None:
     src, src_lengths, tgt, tgt_lengths = batch()
     padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
     packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths))
-    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).real], packed, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=1e-5, rtol=1e-5)
 
 
 @EVERY
@@ -124,7 +125,7 @@ def test_every_weight_is_trained_and_nothing_is_undefined(
     src, src_lengths, tgt, tgt_lengths = batch()
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
-    logits.float()[Padded(tgt_lengths, 9).real].square().sum().backward()
+    logits.float()[Padded(tgt_lengths, 9).not_padding].square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
         assert parameter.grad.any() or name.endswith("key.bias"), name  # a bias of all keys moves no softmax
@@ -134,11 +135,11 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
     model = build(dict(window=2))  # two layers: four words
     src = torch.randint(3, V, (1, 20), generator=torch.Generator().manual_seed(0))
     source = Padded.of(src, torch.tensor([20]))
-    sight = source.layout.sees(source.layout, window=2)
-    before = model.encode(source, sight)
+    pattern = source.layout.pattern(source.layout, window=2)
+    before = model.encode(source, pattern)
     changed = src.clone()
     changed[0, 10] = (changed[0, 10] - 3 + 1) % (V - 3) + 3
-    after = model.encode(Padded.of(changed, torch.tensor([20])), sight)
+    after = model.encode(Padded.of(changed, torch.tensor([20])), pattern)
     assert (before != after).any(-1)[0].tolist() == [abs(i - 10) <= 4 for i in range(20)]
 
 
@@ -158,8 +159,8 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
 )
 def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, plain: bool) -> None:
     settings = build(variant).settings
-    assert (settings.packs, settings.plain) == (packs, plain)
-    assert settings.longest is None
+    assert (settings.supports_packing, settings.is_standard) == (packs, plain)
+    assert settings.length_limit is None
 
 
 @pytest.mark.parametrize(

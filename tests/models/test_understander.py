@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded
+from regard.attention.layouts import Packed, Padded
 from regard.models.bert import Bert
-from regard.models.reader_recurrent import RecurrentReader
-from regard.models.reader_transformer import TransformerReader, TransformerReaderSettings
-from regard.models.understanding import ReaderSettings, Understander, build_reader
+from regard.models.encoder_recurrent import RecurrentEncoder
+from regard.models.encoder_transformer import TransformerEncoder, TransformerEncoderSettings
+from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
 from regard.recipe.understanding import UnderstandingRecipe
 
 V, T = 20, 6
@@ -26,12 +26,12 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def settings(**values: Any) -> Any:
-    return TypeAdapter(ReaderSettings).validate_python(values)
+    return TypeAdapter(EncoderSettings).validate_python(values)
 
 
-def build(kind: str, outputs: int, pooled: bool, dropout: float = 0.0) -> Understander:
+def build(kind: str, outputs: int, pooled: bool, dropout: float = 0.0) -> EncoderWithHead:
     torch.manual_seed(0)
-    return Understander(build_reader(settings(**SMALL[kind]), V), outputs, pooled, dropout)
+    return EncoderWithHead(build_encoder(settings(**SMALL[kind]), V), outputs, pooled, dropout)
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -40,10 +40,10 @@ def batch() -> tuple[Tensor, Tensor]:
 
 
 def test_a_kind_is_a_reader_and_the_one_of_every_recipe_need_not_be_named() -> None:
-    assert isinstance(build_reader(settings(kind="bert", size="tiny"), V), Bert)
-    assert isinstance(build_reader(settings(**SMALL["transformer"]), V), TransformerReader)
-    assert isinstance(build_reader(settings(**SMALL["recurrent"]), V), RecurrentReader)
-    assert settings() == UnderstandingRecipe.model_fields["model"].default == TransformerReaderSettings()
+    assert isinstance(build_encoder(settings(kind="bert", size="tiny"), V), Bert)
+    assert isinstance(build_encoder(settings(**SMALL["transformer"]), V), TransformerEncoder)
+    assert isinstance(build_encoder(settings(**SMALL["recurrent"]), V), RecurrentEncoder)
+    assert settings() == UnderstandingRecipe.model_fields["model"].default == TransformerEncoderSettings()
     with pytest.raises(ValidationError, match="'bert', 'transformer', 'recurrent'"):
         settings(kind="convolutional")
 
@@ -54,8 +54,8 @@ def test_one_answer_for_an_input_or_one_for_each_token(kind: str) -> None:
     tokens = Padded.of(ids, LENGTHS)
     for pooled, shape in ((True, (3, 5)), (False, (3, T, 5))):
         model = build(kind, 5, pooled).eval()
-        h = model.reader(tokens, segments)
-        x = model.reader.pool(h, tokens.layout) if pooled else h
+        h = model.encoder(tokens, segments)
+        x = model.encoder.pool(h, tokens.layout) if pooled else h
         answers = model(tokens, segments)
         assert answers.shape == shape
         torch.testing.assert_close(answers, x @ model.head.weight.T + model.head.bias)
@@ -78,19 +78,19 @@ def test_whatever_may_learn_has_a_gradient(kind: str, pooled: bool) -> None:
     F.cross_entropy(answers.flatten(0, -2), torch.arange(answers[..., 0].numel()) % 4).backward()
     learning = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert learning == {name for name, parameter in model.named_parameters() if parameter.grad is not None}
-    assert any(name.startswith("reader.pooler") for name in learning) == pooled
+    assert any(name.startswith("encoder.pooler") for name in learning) == pooled
     assert {"head.weight", "head.bias"} < learning
 
 
 def test_a_reader_that_was_not_pooled_is_pooled_again() -> None:
-    reader = build_reader(settings(**SMALL["bert"]), V)
-    Understander(reader, 2, False, 0.0)
-    assert all(parameter.requires_grad for parameter in Understander(reader, 2, True, 0.0).parameters())
+    reader = build_encoder(settings(**SMALL["bert"]), V)
+    EncoderWithHead(reader, 2, False, 0.0)
+    assert all(parameter.requires_grad for parameter in EncoderWithHead(reader, 2, True, 0.0).parameters())
 
 
 def test_the_head_begins_small_and_is_told_less_in_training() -> None:
     torch.manual_seed(0)
-    model = Understander(build_reader(settings(**SMALL["recurrent"], dropout=0.0), V), 2000, True, 0.5)
+    model = EncoderWithHead(build_encoder(settings(**SMALL["recurrent"], dropout=0.0), V), 2000, True, 0.5)
     assert model.head.weight.abs().max() <= 0.04 and model.head.bias.abs().max() == 0
     assert float(model.head.weight.detach().std()) == pytest.approx(0.0176, abs=5e-4)  # 0.02, cut at twice that
     tokens = Padded.of(batch()[0], LENGTHS)

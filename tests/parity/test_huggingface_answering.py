@@ -14,8 +14,9 @@ from torch import nn
 
 from regard.data.inputs import InputBatch, Inputs
 from regard.exchange.bert import huggingface_name
-from regard.models.bert import Bert, BertSettings
-from regard.models.understanding import Understander
+from regard.models.bert import Bert
+from regard.models.bert_settings import BertSettings
+from regard.models.understanding import EncoderWithHead
 from regard.tasks.answering import Answering
 from regard.text.bert import SPECIALS, BertVocabulary
 
@@ -50,11 +51,11 @@ def name_there(name: str) -> str:
     return f"qa_outputs.{rest}" if part == "head" else huggingface_name(f"bert.{rest}")
 
 
-def ours(other: Any) -> Understander:
-    model = Understander(Bert(SETTINGS, len(VOCABULARY)), TASK.outputs, TASK.pooled, 0.0).double().eval()
+def ours(other: Any) -> EncoderWithHead:
+    model = EncoderWithHead(Bert(SETTINGS, len(VOCABULARY)), TASK.outputs, TASK.pooled, 0.0).double().eval()
     there = other.state_dict()
     known = {name: there.get(name_there(name), tensor) for name, tensor in model.state_dict().items()}
-    assert {name for name in known if name_there(name) not in there} == {"reader.pooler.weight", "reader.pooler.bias"}
+    assert {name for name in known if name_there(name) not in there} == {"encoder.pooler.weight", "encoder.pooler.bias"}
     model.load_state_dict(known)
     return model
 

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from regard.data.inputs import IGNORE, InputBatch, Inputs
 from regard.exchange.bert import huggingface_name
-from regard.models.bert import Bert, BertSettings
-from regard.models.understanding import Understander
+from regard.models.bert import Bert
+from regard.models.bert_settings import BertSettings
+from regard.models.understanding import EncoderWithHead
 from regard.tasks.choice import Choice
 from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Understanding
@@ -53,11 +54,13 @@ def name_there(name: str) -> str:
     return f"classifier.{rest}" if part == "head" else huggingface_name(f"bert.{rest}")
 
 
-def ours(other: Any, task: Understanding) -> Understander:
-    model = Understander(Bert(SETTINGS, len(VOCABULARY)), task.outputs, task.pooled, SETTINGS.dropout).double().eval()
+def ours(other: Any, task: Understanding) -> EncoderWithHead:
+    model = (
+        EncoderWithHead(Bert(SETTINGS, len(VOCABULARY)), task.outputs, task.pooled, SETTINGS.dropout).double().eval()
+    )
     there = other.state_dict()
     known = {name: there.get(name_there(name), tensor) for name, tensor in model.state_dict().items()}
-    assert {name for name in known if name_there(name) not in there} <= {"reader.pooler.weight", "reader.pooler.bias"}
+    assert {name for name in known if name_there(name) not in there} <= {"encoder.pooler.weight", "encoder.pooler.bias"}
     model.load_state_dict(known)
     return model
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import Padded
-from regard.layers import Learned
-from regard.models import Transformer, TransformerSettings
+from regard.attention.layouts import Padded
+from regard.layers.positions import Learned
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 V, D, LENGTH = 50, 32, 16
 
@@ -17,11 +18,11 @@ def marian_names() -> dict[str, str]:
     names = {f"attention.{ours}": f"self_attn.{theirs}" for ours, theirs in attention.items()}
     names |= {f"cross_attention.{ours}": f"encoder_attn.{theirs}" for ours, theirs in attention.items()}
     return names | {
-        "around_attention.norm": "self_attn_layer_norm",
-        "around_cross_attention.norm": "encoder_attn_layer_norm",
-        "around_feedforward.norm": "final_layer_norm",
-        "feedforward.widen": "fc1",
-        "feedforward.narrow": "fc2",
+        "attention_residual.norm": "self_attn_layer_norm",
+        "cross_attention_residual.norm": "encoder_attn_layer_norm",
+        "feedforward_residual.norm": "final_layer_norm",
+        "feedforward.fc1": "fc1",
+        "feedforward.fc2": "fc2",
     }
 
 

@@ -93,8 +93,8 @@ def test_a_transformer_is_torchs_encoder_under_a_causal_mask(norm: str) -> None:
             fast.in_proj_bias.copy_(torch.cat([linear.bias for linear in three]))
         pairs = (
             (fast.out_proj, attention.output),
-            (layer.linear1, ours.feedforward.widen),
-            (layer.linear2, ours.feedforward.narrow),
+            (layer.linear1, ours.feedforward.fc1),
+            (layer.linear2, ours.feedforward.fc2),
         )
         for mine, other in pairs:
             mine.load_state_dict(other.state_dict())

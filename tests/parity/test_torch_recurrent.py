@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.attention.scoring import Additive, General
 from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentLayer
-from regard.models.recurrent import RecurrentModel, RecurrentSettings
-from regard.models.recurrent_decoders import Bahdanau, InputFeeding, Luong
+from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent_decoders import BahdanauDecoder, InputFeedingDecoder, LuongDecoder
+from regard.models.recurrent_settings import RecurrentSettings
 
 B, T, D_IN, K = 4, 6, 5, 3
 LENGTHS = torch.tensor([6, 2, 1, 5])
@@ -114,8 +115,8 @@ def test_bahdanaus_decoder_is_the_papers_equations_word_by_word() -> None:
     model = model_of(decoder="bahdanau")
     src, tgt = sentence()
     decoder, (there, back) = model.decoder, layers_of(model.encoder)
-    assert isinstance(decoder, Bahdanau)
-    scoring = decoder.glance.scoring
+    assert isinstance(decoder, BahdanauDecoder)
+    scoring = decoder.source_attention.scoring
     assert isinstance(scoring, Additive)
 
     def cell(x: Tensor, h: Tensor, layer: RecurrentLayer, *beside: Tensor) -> Tensor:
@@ -149,8 +150,8 @@ def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> N
     model = model_of(decoder="luong", layers=2, attention="global", input_feeding=feeding)
     src, tgt = sentence()
     decoder = model.decoder
-    assert isinstance(decoder, Luong)
-    scoring = decoder.glance.scoring
+    assert isinstance(decoder, LuongDecoder)
+    scoring = decoder.source_attention.scoring
     assert isinstance(scoring, General)
 
     def lstm(x: Tensor, hidden: list[Hidden], layers: Sequence[RecurrentLayer], *beside: Tensor) -> list[Hidden]:
@@ -172,13 +173,13 @@ def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> N
     a, rows = zeros, []
     for word in tgt:
         y = model.tgt_embedding.weight[word] * 2
-        if isinstance(decoder, InputFeeding):
+        if isinstance(decoder, InputFeedingDecoder):
             hidden = lstm(torch.cat([y, a]), hidden, decoder.stack.layers, decoder.feed.weight)
         else:
             hidden = lstm(y, hidden, decoder.stack.layers)
         s = hidden[-1][0]
         alpha = torch.stack([s @ scoring.weight @ h for h in annotations]).softmax(0)
         c = sum((w * h for w, h in zip(alpha, annotations, strict=True)), zeros)
-        a = torch.tanh(decoder.join.weight @ torch.cat([c, s]))
+        a = torch.tanh(decoder.combine.weight @ torch.cat([c, s]))
         rows.append(model.output.weight @ a)
     same_model(model, torch.stack(rows))

@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHeadAttention, Padded
-from regard.layers import sinusoid
-from regard.losses import cross_entropy
-from regard.models import Transformer, TransformerSettings
+from regard.attention.layouts import Padded
+from regard.attention.multihead import MultiHeadAttention
+from regard.layers.positions import sinusoid
+from regard.losses.crossentropy import cross_entropy
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 V, D, PAD = 40, 32, 0
 
@@ -27,11 +29,13 @@ def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> N
 def copy_weights(theirs: nn.Transformer, ours: Transformer) -> None:
     for their_layer, layer in zip(theirs.encoder.layers, ours.encoder, strict=True):
         copy_attention(their_layer.self_attn, layer.attention)
-        copy_rest(their_layer, layer, ("around_attention", "around_feedforward"))
+        copy_rest(their_layer, layer, ("attention_residual", "feedforward_residual"))
     for their_layer, decoder_layer in zip(theirs.decoder.layers, ours.decoder, strict=True):
         copy_attention(their_layer.self_attn, decoder_layer.attention)
         copy_attention(their_layer.multihead_attn, decoder_layer.cross_attention)
-        copy_rest(their_layer, decoder_layer, ("around_attention", "around_cross_attention", "around_feedforward"))
+        copy_rest(
+            their_layer, decoder_layer, ("attention_residual", "cross_attention_residual", "feedforward_residual")
+        )
     ours.encoder_norm.load_state_dict(theirs.encoder.norm.state_dict() if theirs.encoder.norm else {})
     ours.decoder_norm.load_state_dict(theirs.decoder.norm.state_dict() if theirs.decoder.norm else {})
 
@@ -41,8 +45,8 @@ def copy_rest(theirs: nn.Module, ours: nn.Module, residuals: tuple[str, ...]) ->
         ours.get_submodule(name).get_submodule("norm").load_state_dict(
             theirs.get_submodule(f"norm{number}").state_dict()
         )
-    ours.get_submodule("feedforward.widen").load_state_dict(theirs.get_submodule("linear1").state_dict())
-    ours.get_submodule("feedforward.narrow").load_state_dict(theirs.get_submodule("linear2").state_dict())
+    ours.get_submodule("feedforward.fc1").load_state_dict(theirs.get_submodule("linear1").state_dict())
+    ours.get_submodule("feedforward.fc2").load_state_dict(theirs.get_submodule("linear2").state_dict())
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 from regard.recipe import load_recipe
 from regard.run.doctor.examine import prepare
 from regard.run.doctor.patient import Patient

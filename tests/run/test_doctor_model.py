@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from tests.run.doctor_ward import admit, infect, write_recipe
 from torch import Tensor, nn
 
-from regard.attention.layouts import PaddedSight
-from regard.models import Transformer
+from regard.attention.layouts import PaddedPattern
+from regard.models.transformer import Transformer
 from regard.run.doctor import costs, learning
 from regard.run.doctor.check import guarded
 from regard.run.doctor.patient import Patient
@@ -66,10 +66,10 @@ def test_labels_that_are_not_one_word_ahead_fail(patient: Patient, monkeypatch: 
 def attend_without(what: str) -> Any:
     """The attention of a padded batch with one mask forgotten."""
 
-    def attend(sight: PaddedSight, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Any = None) -> Tensor:
+    def attend(pattern: PaddedPattern, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Any = None) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        causal = sight.causal and what != "later words"
-        mask = None if sight.causal or what == "padding" else sight.mask
+        causal = pattern.causal and what != "later words"
+        mask = None if pattern.causal or what == "padding" else pattern.mask
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal).transpose(1, 2)
 
     return attend
@@ -77,13 +77,13 @@ def attend_without(what: str) -> Any:
 
 @pytest.mark.parametrize("what", ["later words", "padding"])
 def test_a_forgotten_mask_is_a_leak(patient: Patient, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(PaddedSight, "attend", attend_without(what))
+    monkeypatch.setattr(PaddedPattern, "attend", attend_without(what))
     check = learning.check_leaks(patient)
     assert check.status == "fail" and what in check.finding and "mask" in check.remedy
 
 
 def test_the_same_attention_with_its_masks_is_none(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PaddedSight, "attend", attend_without("nothing"))
+    monkeypatch.setattr(PaddedPattern, "attend", attend_without("nothing"))
     assert learning.check_leaks(patient).status == "pass"
 
 

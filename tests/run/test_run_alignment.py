@@ -14,7 +14,7 @@ from regard.data.alignments import AlignedPair, gold, unit_links, units
 from regard.data.corpora import Corpus
 from regard.errors import UserError
 from regard.metrics.alignment import coverage_error, entropy
-from regard.models import Attentions
+from regard.models.attentions import Attentions
 from regard.run.alignment import Plane, align, all_planes, gold_of, plane_names, study
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 

@@ -51,7 +51,7 @@ def test_rungs_differ_from_the_base_in_their_model_alone(base: str, tmp_path: Pa
         assert recipe.training.max_steps == 100 and recipe.training.max_minutes == 1.5
         changed = {"train"} if rung.taught_by else set()
         assert recipe.data.model_dump(exclude=changed) == found.base.data.model_dump(exclude=changed)
-        assert recipe.model.joint == found.base.model.joint, "the same matrices are tied"
+        assert recipe.model.shared_vocabulary == found.base.model.shared_vocabulary, "the same matrices are tied"
         assert (recipe.model == found.base.model) == (not rung.settings)
     models = [found.recipe(rung, 1).model for rung in RUNGS if not rung.taught_by]
     assert len({model.model_dump_json() for model in models}) == len(models), "no two rungs are the same"

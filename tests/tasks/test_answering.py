@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.inputs import IGNORE, Input, InputBatch, Inputs
-from regard.models.bert import Bert, BertSettings
-from regard.models.understanding import Understander
+from regard.models.bert import Bert
+from regard.models.bert_settings import BertSettings
+from regard.models.understanding import EncoderWithHead
 from regard.tasks.answering import Answering
 from regard.text.bert import SPECIALS, BertVocabulary
 
@@ -206,11 +207,11 @@ def test_half_precision_costs_nearly_the_same() -> None:
     torch.testing.assert_close(full, half, rtol=1e-2, atol=1e-2)
 
 
-def model() -> Understander:
+def model() -> EncoderWithHead:
     torch.manual_seed(7)
     settings = BertSettings(size="tiny", d_model=16, num_heads=2, d_ff=16, max_positions=12)
     reader = Bert(settings, len(VOCABULARY))
-    return Understander(reader, TASK.outputs, TASK.pooled, 0.0).eval()
+    return EncoderWithHead(reader, TASK.outputs, TASK.pooled, 0.0).eval()
 
 
 def test_answers_do_not_depend_on_what_is_asked_besides() -> None:

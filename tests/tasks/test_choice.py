@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from regard.data.inputs import IGNORE, Inputs
-from regard.models.understanding import ReaderSettings, Understander, build_reader
+from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.choice import Choice, choices_lost, side_by_side
 from regard.text.bert import SPECIALS, BertVocabulary
 
@@ -24,16 +24,16 @@ EXAMPLES: list[dict[str, Any]] = [
 ]
 
 
-def model(kind: str) -> Understander:
+def model(kind: str) -> EncoderWithHead:
     torch.manual_seed(0)
     shape = dict(kind=kind, d_model=16) | ({} if kind == "recurrent" else dict(num_heads=2, d_ff=24, layers=2))
-    reader = build_reader(TypeAdapter(ReaderSettings).validate_python(shape), len(VOCABULARY))
-    made = Understander(reader, TASK.outputs, TASK.pooled, 0.0).eval()
+    reader = build_encoder(TypeAdapter(EncoderSettings).validate_python(shape), len(VOCABULARY))
+    made = EncoderWithHead(reader, TASK.outputs, TASK.pooled, 0.0).eval()
     torch.nn.init.normal_(made.head.weight)
     return made
 
 
-def one_by_one(model: Understander, smoothing: float) -> Tensor:
+def one_by_one(model: EncoderWithHead, smoothing: float) -> Tensor:
     """The same for each example alone."""
     total = torch.zeros(())
     for example in EXAMPLES[:3]:

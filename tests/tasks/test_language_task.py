@@ -66,7 +66,7 @@ def test_the_likelihood_is_the_one_added_up_by_hand(text: tuple[LanguageModellin
     model = made(settings, task)
     ids = stream.ids.tolist()
     with torch.no_grad():
-        wanted = by_hand(model, ids, None if model.carries else task.context)
+        wanted = by_hand(model, ids, None if model.is_stateful else task.context)
     found = task.likelihood(model, stream.ids)
     assert found == pytest.approx(wanted, rel=1e-5)
     scores = {score.name: score for score in task.score(model, stream)}
@@ -122,13 +122,13 @@ def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
         found = sum(float(task.loss(model, stretch).nll) for stretch in steps)
         whole = torch.cat([stretch.ids for stretch in steps], dim=1)
         labels = torch.cat([stretch.labels for stretch in steps], dim=1)
-        if model.carries:
+        if model.is_stateful:
             logits, _ = model(whole)
         else:
             logits = torch.cat([model(stretch.ids)[0] for stretch in steps], dim=1)
         wanted = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum")
         assert found == pytest.approx(wanted.item(), rel=1e-5)
-    assert set(task.carried) == {f"0.{name}" for name in model.begin(1)}
+    assert set(task.carried) == {f"0.{name}" for name in model.initial_state(1)}
     assert all(not tensor.requires_grad for tensor in task.carried.values())
 
 
@@ -185,6 +185,6 @@ def test_validation_measures_and_shows(text: tuple[LanguageModelling, Stream]) -
 
 
 def _one() -> Any:
-    from regard.attention import Padded
+    from regard.attention.layouts import Padded
 
     return Padded.of(torch.tensor([[EOS]]), torch.tensor([1]))

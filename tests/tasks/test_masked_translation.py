@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.collate import Batch, collate
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
 from regard.data.packing import PackedBatch, Packing
 from regard.data.store import open_or_build
 from regard.decoding.settings import DecodingSettings
-from regard.losses import r_drop
+from regard.losses.crossentropy import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.tasks import Objective
 from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word, sentences_of
@@ -109,7 +109,7 @@ def test_the_objective_is_twice_the_masked_words_and_the_lengths(
 def packed(batch: Batch) -> PackedBatch:
     """The same sentences as streams with some room left."""
     sides = ((batch.src, batch.src_lengths), (batch.labels, batch.tgt_lengths))
-    rows = [(ids[Padded(lengths, ids.size(1)).real].numpy(), lengths.numpy()) for ids, lengths in sides]
+    rows = [(ids[Padded(lengths, ids.size(1)).not_padding].numpy(), lengths.numpy()) for ids, lengths in sides]
     return Packing(src_room=60, tgt_room=70).collate(*rows)
 
 
@@ -125,7 +125,7 @@ def test_a_stream_asks_for_the_same(
         torch.manual_seed(seed)
         drawn_there = draw_masked(is_word(stream.labels), *sentences_of(stream.target.layout))
         masked = torch.zeros_like(batch.labels, dtype=torch.bool)
-        real = Padded(batch.tgt_lengths, batch.labels.size(1)).real
+        real = Padded(batch.tgt_lengths, batch.labels.size(1)).not_padding
         masked[real] = drawn_there[: int(real.sum())]
         assert not bool(drawn_there[int(real.sum()) :].any())
         assert bool((masked.sum(1) >= 1).all())

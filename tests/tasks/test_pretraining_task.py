@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import IGNORE
@@ -24,7 +24,8 @@ from regard.data.pretraining_batches import (
 )
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
-from regard.models.bert import BertPretraining, BertSettings
+from regard.models.bert import BertPretraining
+from regard.models.bert_settings import BertSettings
 from regard.tasks.pretraining import AT_ONCE, Pretraining
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from regard.data.inputs import IGNORE, Inputs
 from regard.metrics import entity_scores
 from regard.metrics.entities import entities, stray
-from regard.models.understanding import ReaderSettings, Understander, build_reader
+from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.tagging import Tagging, parts_of
 from regard.text.bert import SPECIALS, BertVocabulary
@@ -46,11 +46,11 @@ def certain(example: dict[str, Any], task: Tagging) -> list[torch.Tensor]:
     return found
 
 
-def model(kind: str, outputs: int) -> Understander:
+def model(kind: str, outputs: int) -> EncoderWithHead:
     torch.manual_seed(0)
     shape = dict(kind=kind, d_model=16) | ({} if kind == "recurrent" else dict(num_heads=2, d_ff=24, layers=2))
-    reader = build_reader(TypeAdapter(ReaderSettings).validate_python(shape), len(VOCABULARY))
-    return Understander(reader, outputs, False, 0.0)
+    reader = build_encoder(TypeAdapter(EncoderSettings).validate_python(shape), len(VOCABULARY))
+    return EncoderWithHead(reader, outputs, False, 0.0)
 
 
 # what may follow what

@@ -10,13 +10,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.data.collate import Batch, collate
 from regard.data.packing import PackedBatch, Packing
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
-from regard.losses import r_drop
-from regard.models import Transformer, TransformerSettings
+from regard.losses.crossentropy import r_drop
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.tasks import Objective, Translation
 from regard.tasks.streaming import stretches
 from regard.text import EOS, PAD, TextSettings, train_vocabulary
@@ -45,7 +46,7 @@ def pairs(task: Translation, *texts: tuple[str, str]) -> list[tuple[np.ndarray, 
 def packed(batch: Batch) -> PackedBatch:
     """The same sentences as streams with some room left."""
     src, tgt = (
-        Padded(lengths, ids.size(1)).real
+        Padded(lengths, ids.size(1)).not_padding
         for lengths, ids in ((batch.src_lengths, batch.src), (batch.tgt_lengths, batch.labels))
     )
     rows = [(ids[real].numpy(), lengths.numpy()) for ids, real, lengths in (

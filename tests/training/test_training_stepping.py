@@ -9,7 +9,8 @@ from torch import Tensor
 
 from regard.data.packing import Packing
 from regard.data.steps import Step
-from regard.models import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation
 from regard.text.symbols import EOS

@@ -15,17 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.weighing import Weigh
+from regard.attention.scored_attention import AttentionFunction
 
 
 @dataclass(frozen=True)
-class KeyValues:
+class KVCache:
     """The keys and values of all positions so far, (B, W, H, t, K) each; with a window only those it still holds."""
 
     keys: Tensor
     values: Tensor
     window: int = 0
-    forgotten: int = 0
+    evicted: int = 0
 
     @classmethod
     def empty(cls, sentences: int, num_heads: int, head_dim: int, like: Tensor, window: int = 0) -> Self:
@@ -34,38 +34,38 @@ class KeyValues:
 
     @property
     def length(self) -> int:
-        return self.forgotten + self.keys.size(3)
+        return self.evicted + self.keys.size(3)
 
-    def append(self, k: Tensor, v: Tensor) -> "KeyValues":
+    def append(self, k: Tensor, v: Tensor) -> "KVCache":
         """One more position: k, v (B, W, H, K). With a window it sees itself and as many before it."""
         known = self.keys.size(3)
         leaving = max(0, known - self.window) if self.window else 0
         keys, values = (x.narrow(3, leaving, known - leaving) for x in (self.keys, self.values))
-        return KeyValues(
+        return KVCache(
             torch.cat([keys, k.unsqueeze(3)], dim=3),
             torch.cat([values, v.unsqueeze(3)], dim=3),
             self.window,
-            self.forgotten + leaving,
+            self.evicted + leaving,
         )
 
-    def attend(self, q: Tensor, weigh: Weigh | None = None) -> Tensor:
+    def attend(self, q: Tensor, function: AttentionFunction | None = None) -> Tensor:
         """q (B, W, H, K): the newest position looks at all that are kept -> (B, W, H, K)."""
-        if weigh is not None:
+        if function is not None:
             distances = torch.arange(1 - self.keys.size(3), 1, device=q.device)[None]
-            return weigh(q.unsqueeze(3), self.keys, self.values, distances, None, 0.0)[0].squeeze(3)
+            return function(q.unsqueeze(3), self.keys, self.values, distances, None, 0.0)[0].squeeze(3)
         out = F.scaled_dot_product_attention(q.unsqueeze(3).flatten(0, 1), *self._rows())
         return out.view(q.shape)
 
     def _rows(self) -> tuple[Tensor, Tensor]:
         return self.keys.flatten(0, 1), self.values.flatten(0, 1)
 
-    def reorder(self, parents: Tensor) -> "KeyValues":
+    def reorder(self, parents: Tensor) -> "KVCache":
         """parents (B, W'): hypothesis w of sentence b continues what was hypothesis parents[b, w]."""
         sentences, width = self.keys.shape[:2]
         rows = (parents + torch.arange(sentences, device=parents.device)[:, None] * width).flatten()
         k, v = (x.index_select(0, rows).unflatten(0, (sentences, -1)) for x in self._rows())
         return replace(self, keys=k, values=v)
 
-    def keep(self, sentences: Tensor) -> "KeyValues":
+    def keep(self, sentences: Tensor) -> "KVCache":
         """Only these sentences remain, in this order."""
         return replace(self, keys=self.keys.index_select(0, sentences), values=self.values.index_select(0, sentences))

@@ -7,7 +7,8 @@ and positions do. So a batch carries its layout, and the layout knows how to att
              | a dog . _ _   |                   0               4           8   offsets
 
 `Padded` is the readable reference and the CPU path; `Packed` wastes nothing and is the GPU path. A layout's
-`sees(keys)` gives a `Sight`: the answer to "which queries see which keys", computed once and handed to every layer.
+`pattern(keys)` gives an `AttentionPattern`: which queries attend to which keys. It is computed once and passed to every
+layer.
 
 B sentences, T queries, S keys, H heads, K head size, N packed tokens.
 Queries, keys and values come token by token, (B, T, H, K) or (N, H, K), and so does what is returned.
@@ -21,12 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.masks import causal_mask, padding_mask, window_mask
-from regard.attention.weighing import Weigh, by_scaled_dot
-from regard.attention.windowed import attend_near
+from regard.attention.attend import causal_mask, padding_mask, window_mask
+from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
+from regard.attention.windowed import local_attention
 
 
-class Sight(Protocol):
+class AttentionPattern(Protocol):
     """Which queries see which keys."""
 
     @property
@@ -35,8 +36,10 @@ class Sight(Protocol):
     @property
     def keys(self) -> "Layout": ...
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
-        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees; or what `weigh` makes of them instead."""
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
+        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees; or what `function` makes of them instead."""
         ...
 
 
@@ -48,7 +51,7 @@ class Layout(Protocol):
         """Each token's place in its own sentence, from 0; broadcastable to the token dimensions."""
         ...
 
-    def sees(self, keys: Any, causal: bool = False, window: int = 0) -> Sight:
+    def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
         """The sight of these tokens on `keys`, a layout of the same kind; causal: only up to their own place;
         window: only as many places before and after it, 0 for all."""
         ...
@@ -77,17 +80,17 @@ class Padded:
         return torch.arange(self.size, device=self.lengths.device)
 
     @cached_property
-    def real(self) -> Tensor:
+    def not_padding(self) -> Tensor:
         """(B, T): True where a token is real, False where it is padding."""
         return self.positions < self.lengths[:, None]
 
-    def sees(self, keys: "Padded", causal: bool = False, window: int = 0) -> "PaddedSight":
+    def pattern(self, keys: "Padded", causal: bool = False, window: int = 0) -> "PaddedPattern":
         narrow = 0 < window < keys.size - 1  # else the window hides nothing
-        return NearSight(self, keys, causal, window) if narrow else PaddedSight(self, keys, causal)
+        return LocalPattern(self, keys, causal, window) if narrow else PaddedPattern(self, keys, causal)
 
 
 @dataclass(frozen=True)
-class PaddedSight:
+class PaddedPattern:
     """Attention over rectangles, with torch's fused kernel in the place of `attend`."""
 
     queries: Padded
@@ -108,21 +111,27 @@ class PaddedSight:
         """(T, S): the place of each key less that of each query."""
         return self.keys.positions - self.queries.positions[:, None]
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, T, H, K) -> (B, H, T, K)
-        if weigh is not None:
-            return weigh(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
+        if function is not None:
+            return function(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
         # Padding comes after the sentence, so a causal sight never reaches it from a real token: no mask is needed.
         mask = None if self.causal else self.mask
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=self.causal)
         return out.transpose(1, 2)
 
 
-class NearSight(PaddedSight):
+class LocalPattern(PaddedPattern):
     """Attention of tokens to their neighbours, in time and memory linear in the length."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
-        return attend_near(q, k, v, self.keys.real, self.window, self.causal, dropout, weigh or by_scaled_dot)
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
+        return local_attention(
+            q, k, v, self.keys.not_padding, self.window, self.causal, dropout, function or scaled_dot_attention
+        )
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,7 @@ class Packed:
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
         return Tokens(ids[real], cls(offsets, rows, positions))
 
-    def sees(self, keys: "Packed", causal: bool = False, window: int = 0) -> "PackedSight":
+    def pattern(self, keys: "Packed", causal: bool = False, window: int = 0) -> "PackedPattern":
         lo, hi = keys.interval(self.rows)
         first, last = self.interval(keys.rows)
         places = torch.arange(len(lo), dtype=lo.dtype, device=lo.device)
@@ -154,7 +163,7 @@ class Packed:
         if window:
             lo, hi = lo.maximum(places - window), hi.minimum(places + window + 1)
             first, last = first.maximum(places - window), last.minimum(places + window + 1)
-        return PackedSight(self, keys, lo, hi, first, last)
+        return PackedPattern(self, keys, lo, hi, first, last)
 
     def interval(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Where these sentences begin and end."""
@@ -162,7 +171,7 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class PackedSight:
+class PackedPattern:
     """Attention within the sentences of a stream: query i sees keys lo[i] up to hi[i], a kernel's work on a GPU."""
 
     queries: Packed
@@ -172,14 +181,16 @@ class PackedSight:
     first: Tensor  # (M,) the other way round: key j is seen by queries first[j] up to last[j]
     last: Tensor
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
-        if q.is_cuda and weigh is None:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
+        if q.is_cuda and function is None:
             return attend_intervals(q, k, v, (self.lo, self.hi, self.first, self.last), dropout)
         places = torch.arange(len(k), device=k.device)
         mask = (self.lo[:, None] <= places) & (places < self.hi[:, None])  # (N, M)
         distances = self.keys.positions - self.queries.positions[:, None]
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
-        return (weigh or by_scaled_dot)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
+        return (function or scaled_dot_attention)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
 
 
 def attend_intervals(
@@ -195,7 +206,7 @@ def attend_intervals(
 
 
 @dataclass(frozen=True)
-class Watched(PaddedSight):
+class RecordingPattern(PaddedPattern):
     """A padded sight that keeps the weights it computes, one (B, H, T, S) for each layer that used it.
 
     Layers do not know that they are watched: whoever wants the weights hands this in and reads them afterwards.
@@ -203,8 +214,10 @@ class Watched(PaddedSight):
 
     weights: list[Tensor] = field(default_factory=list)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, weigh: Weigh | None = None) -> Tensor:
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        out, weights = (weigh or by_scaled_dot)(q, k, v, self.distances, self.mask, dropout)
+        out, weights = (function or scaled_dot_attention)(q, k, v, self.distances, self.mask, dropout)
         self.weights.append(weights)
         return out.transpose(1, 2)

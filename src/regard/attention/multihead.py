@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
-from regard.attention.layouts import Sight
-from regard.attention.weighing import Weighing
+from regard.attention.cache import KVCache
+from regard.attention.layouts import AttentionPattern
+from regard.attention.scored_attention import ScoredAttention
 
 Rotation = Callable[[Tensor, Tensor], Tensor]
 
@@ -38,8 +38,8 @@ def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
 class MultiHeadAttention(nn.Module):
     """Tokens x look at a memory; in self-attention the memory is x itself.
 
-    `rotate` is applied to queries and keys with their positions: rotary embeddings are handed in here. `weighing` takes
-    the place of softmax(q k^T / sqrt(K)) v: other scores and relative positions are handed in there.
+    `rotate` is applied to queries and keys with their positions (rotary embeddings). `scored_attention` replaces
+    softmax(q k^T / sqrt(K)) v: other scores and relative positions.
     """
 
     def __init__(
@@ -49,55 +49,55 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         rotate: Rotation = unrotated,
         head_dim: int | None = None,
-        weighing: Weighing | None = None,
+        scored_attention: ScoredAttention | None = None,
     ) -> None:
         super().__init__()
         if head_dim is None and d_model % num_heads:
             raise ValueError(f"d_model {d_model} does not divide into {num_heads} heads")
         self.num_heads, self.head_dim = num_heads, head_dim or d_model // num_heads
-        self.dropout, self.rotate, self.weighing = dropout, rotate, weighing
+        self.dropout, self.rotate, self.scored_attention = dropout, rotate, scored_attention
         inside = self.num_heads * self.head_dim
         self.query = nn.Linear(d_model, inside)
         self.key = nn.Linear(d_model, inside)
         self.value = nn.Linear(d_model, inside)
         self.output = nn.Linear(inside, d_model)
 
-    def forward(self, x: Tensor, memory: Tensor, sight: Sight) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
         """x (*, D) looks at memory (*, D) -> (*, D)."""
         if x is memory:
             q, k, v = stacked(x, self.query, self.key, self.value)
         else:
             q, (k, v) = self.query(x), stacked(memory, self.key, self.value)
-        q = self.rotate(self.heads(q), sight.queries.positions)
-        return self._attend(q, self._keys(k, sight.keys.positions), self.heads(v), sight)
+        q = self.rotate(self.heads(q), pattern.queries.positions)
+        return self._attend(q, self._keys(k, pattern.keys.positions), self.heads(v), pattern)
 
-    def remember(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def project_keys_values(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of a memory (*, D) -> (*, H, K) each; computed once for a memory looked at often."""
         return self._keys(self.key(memory), positions), self.heads(self.value(memory))
 
-    def look(self, x: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
+    def attend(self, x: Tensor, keys: Tensor, values: Tensor, pattern: AttentionPattern) -> Tensor:
         """x (*, D) looks at keys and values that are already there."""
-        return self._attend(self.rotate(self.heads(self.query(x)), sight.queries.positions), keys, values, sight)
+        return self._attend(self.rotate(self.heads(self.query(x)), pattern.queries.positions), keys, values, pattern)
 
     def _keys(self, k: Tensor, positions: Tensor) -> Tensor:
         """Projected keys (*, H * K) as queries will meet them."""
         k = self.rotate(self.heads(k), positions)
-        return k if self.weighing is None else self.weighing.keys(k)
+        return k if self.scored_attention is None else self.scored_attention.keys(k)
 
-    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, sight: Sight) -> Tensor:
+    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, pattern: AttentionPattern) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return self.output(sight.attend(q, keys, values, dropout, self.weighing).flatten(-2))
+        return self.output(pattern.attend(q, keys, values, dropout, self.scored_attention).flatten(-2))
 
-    def start(self, sentences: int, like: Tensor, window: int = 0) -> KeyValues:
+    def start(self, sentences: int, like: Tensor, window: int = 0) -> KVCache:
         """The past of as many sentences before their first word."""
-        past = KeyValues.empty(sentences, self.num_heads, self.head_dim, like, window)
-        return past if self.weighing is None else replace(past, keys=self.weighing.keys(past.keys))
+        past = KVCache.empty(sentences, self.num_heads, self.head_dim, like, window)
+        return past if self.scored_attention is None else replace(past, keys=self.scored_attention.keys(past.keys))
 
-    def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:
+    def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
         """Self-attention of one new position x (B, W, D) over all before it that are kept, and itself."""
         position = torch.full((1,), past.length, device=x.device)
-        present = past.append(*self.remember(x, position))
-        context = present.attend(self.rotate(self.heads(self.query(x)), position), self.weighing)
+        present = past.append(*self.project_keys_values(x, position))
+        context = present.attend(self.rotate(self.heads(self.query(x)), position), self.scored_attention)
         return self.output(context.flatten(-2)), present
 
     def heads(self, x: Tensor) -> Tensor:

@@ -48,10 +48,10 @@ def additive(q: Tensor, k: Tensor, w: Tensor, u: Tensor, v: Tensor) -> Tensor:
     A small feed-forward network judges each pair. Its two products need each query and each key once; only the tanh
     is computed for every pair.
     """
-    return met(F.linear(q, w), F.linear(k, u), v)
+    return tanh_score(F.linear(q, w), F.linear(k, u), v)
 
 
-def met(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def tanh_score(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """v^T tanh(q + k) where query (..., T, A) and key (..., S, A) have been brought to the hidden size already."""
     return torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ v
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.scores import dot, met, scaled_dot
+from regard.attention.scores import dot, scaled_dot, tanh_score
 
 SHARPNESS = (
     10.0  # of a cosine at the beginning: the best of keys beats the worst by e^20, but half a right angle by e^3
@@ -89,7 +89,7 @@ class Additive(Scoring):
         return F.linear(k, self.key)
 
     def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
-        return met(F.linear(q, self.query), prepared, self.vector)
+        return tanh_score(F.linear(q, self.query), prepared, self.vector)
 
 
 class Concat(Scoring):
@@ -105,7 +105,7 @@ class Concat(Scoring):
         return F.linear(k, self.weight[:, self.query_dim :])
 
     def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
-        return met(F.linear(q, self.weight[:, : self.query_dim]), prepared, self.vector)
+        return tanh_score(F.linear(q, self.weight[:, : self.query_dim]), prepared, self.vector)
 
 
 class Cosine(Scoring):

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.weighing import Weigh, by_scaled_dot
+from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
 
 SMALLEST = 32
 """Queries of a block at the least: many tiny products take longer than a few with some scores too many."""
@@ -35,7 +35,7 @@ def blocks(x: Tensor, size: int, before: int = 0, after: int = 0) -> Tensor:
     return padded.unfold(1, before + size + after, size).movedim(-1, 2)
 
 
-def attend_near(
+def local_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -43,7 +43,7 @@ def attend_near(
     window: int,
     causal: bool = False,
     dropout: float = 0.0,
-    weigh: Weigh = by_scaled_dot,
+    function: AttentionFunction = scaled_dot_attention,
 ) -> Tensor:
     """q, k, v (B, T, H, K); real (B, T), where there is a token and no padding -> (B, T, H, K)."""
     size, after = min(max(window, SMALLEST), q.size(1)), 0 if causal else window
@@ -52,5 +52,5 @@ def attend_near(
     places = torch.arange(-window, size + after, device=q.device)  # of the keys, counted from the block's first query
     distances = places - places[window : window + size, None]  # (C, L)
     mask = (distances.abs() <= window) & (distances <= after) & seen[:, :, None, None, :]  # (B, blocks, 1, C, L)
-    out, _ = weigh(queries, keys.transpose(2, 3), values.transpose(2, 3), distances, mask, dropout)
+    out, _ = function(queries, keys.transpose(2, 3), values.transpose(2, 3), distances, mask, dropout)
     return out.transpose(2, 3).flatten(1, 2)[:, : q.size(1)]

@@ -140,7 +140,7 @@ def what_next(run: "Run") -> str:
         else f"  echo {example} | regard translate {folder}",
         f"  regard evaluate {folder}{'' if run.recipe.data.test else ' --on valid'}",
     ]
-    if run.recipe.model.attends:
+    if run.recipe.model.has_attention:
         lines.append(f"  regard inspect {folder} {example}")
     if any(corpus.dialogue for corpus in run.recipe.data.train):
         lines.insert(1, f"  regard chat {folder}")
@@ -171,7 +171,7 @@ def what_next_understanding(run: "UnderstandingRun") -> str:
         f"  regard predict {folder} {example}",
         f"  regard evaluate {folder}{'' if run.parts.test else ' --on valid'}",
     ]
-    if run.recipe.model.attends:
+    if run.recipe.model.has_attention:
         lines.append(f"  regard inspect {folder} {example}")
     return "\n".join(lines)
 

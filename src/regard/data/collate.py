@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.data.arrays import Array, Rows
 from regard.data.steps import Tensors
 from regard.text.symbols import BOS, EOS, PAD

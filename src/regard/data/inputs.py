@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, positions
 from regard.data.digests import Digests
 from regard.data.steps import Tensors

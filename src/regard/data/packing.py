@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Packed, Tokens
+from regard.attention.layouts import Packed, Tokens
 from regard.data.arrays import Array, Rows
 from regard.data.steps import Tensors
 from regard.random import rng

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.arrays import Array, positions
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings

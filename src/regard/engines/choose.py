@@ -12,7 +12,9 @@ from regard.engines.mask_predict import MaskPredict
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.models import MaskedTransformer, ModelSettings, TransformerSettings
+from regard.models.masked import MaskedTransformer
+from regard.models.settings import ModelSettings
+from regard.models.transformer_settings import TransformerSettings
 
 ENGINES = {
     "torch": "the fastest way that torch has on the device",
@@ -23,7 +25,7 @@ ENGINES = {
 
 def is_standard_transformer(settings: ModelSettings) -> bool:
     """Whether a model is the Transformer that the faster engines are written for."""
-    return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.plain
+    return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.is_standard
 
 
 def readable_engine(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:

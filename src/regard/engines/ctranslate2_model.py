@@ -21,7 +21,7 @@ from regard.layers.blocks import DecoderLayer, EncoderLayer
 from regard.layers.feedforward import FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import EPSILON
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
@@ -111,25 +111,25 @@ def _encoder_layer(theirs: Any, ours: EncoderLayer) -> None:
     attention = ours.attention
     _linear(theirs.self_attention.linear[0], attention.query, attention.key, attention.value)
     _linear(theirs.self_attention.linear[1], attention.output)
-    _norm(theirs.self_attention.layer_norm, ours.around_attention.norm)
-    _feedforward(theirs.ffn, ours.feedforward, ours.around_feedforward.norm)
+    _norm(theirs.self_attention.layer_norm, ours.attention_residual.norm)
+    _feedforward(theirs.ffn, ours.feedforward, ours.feedforward_residual.norm)
 
 
 def _decoder_layer(theirs: Any, ours: DecoderLayer) -> None:
     attention, cross = ours.attention, ours.cross_attention
     _linear(theirs.self_attention.linear[0], attention.query, attention.key, attention.value)
     _linear(theirs.self_attention.linear[1], attention.output)
-    _norm(theirs.self_attention.layer_norm, ours.around_attention.norm)
+    _norm(theirs.self_attention.layer_norm, ours.attention_residual.norm)
     _linear(theirs.attention.linear[0], cross.query)
     _linear(theirs.attention.linear[1], cross.key, cross.value)
     _linear(theirs.attention.linear[2], cross.output)
-    _norm(theirs.attention.layer_norm, ours.around_cross_attention.norm)
-    _feedforward(theirs.ffn, ours.feedforward, ours.around_feedforward.norm)
+    _norm(theirs.attention.layer_norm, ours.cross_attention_residual.norm)
+    _feedforward(theirs.ffn, ours.feedforward, ours.feedforward_residual.norm)
 
 
 def _feedforward(theirs: Any, ours: FeedForward, norm: nn.LayerNorm) -> None:
-    _linear(theirs.linear_0, ours.widen)
-    _linear(theirs.linear_1, ours.narrow)
+    _linear(theirs.linear_0, ours.fc1)
+    _linear(theirs.linear_1, ours.fc2)
     _norm(theirs.layer_norm, norm)
 
 

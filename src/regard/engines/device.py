@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.hypothesis import Hypothesis, HypothesisBatch
 from regard.decoding.search import build_rules
 from regard.decoding.settings import DecodingSettings
@@ -33,7 +33,7 @@ from regard.engines.device_decoder import FusedDecoder, SlotDecoder, SlotShape
 from regard.engines.device_kernels import Kernels, TorchKernels
 from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
 from regard.engines.stepper_engine import StepperEngine
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 
 LOOKAHEAD = 1
 """Steps the host launches before it looks at what the one before them did."""

@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.engines.device_kernels import Kernels, SelfKV, SourceKV
 from regard.layers.blocks import DecoderLayer
 from regard.layers.residual import PreNorm
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FusedDecoder:
         around = [
             residual
             for layer in model.decoder
-            for residual in (layer.around_attention, layer.around_cross_attention, layer.around_feedforward)
+            for residual in (layer.attention_residual, layer.cross_attention_residual, layer.feedforward_residual)
         ]
         self.pre = isinstance(around[0], PreNorm)
         norms = [residual.norm for residual in around]
@@ -113,9 +113,9 @@ class SlotDecoder:
     def prefill(self, slots: Tensor, src: Tokens) -> None:
         """New sentences (n,) take these slots: read their sources, padded (n, S')."""
         assert isinstance(src.layout, Padded)
-        memory = self.model.encode(src, src.layout.sees(src.layout))
+        memory = self.model.encode(src, src.layout.pattern(src.layout))
         for stacked, (keys, values) in zip(self.decoder.layers, self.memory, strict=True):
-            k, v = stacked.layer.cross_attention.remember(memory, src.layout.positions)
+            k, v = stacked.layer.cross_attention.project_keys_values(memory, src.layout.positions)
             keys[slots, : src.layout.size] = k
             values[slots, : src.layout.size] = v
         self.lengths.index_copy_(0, slots, src.layout.lengths)

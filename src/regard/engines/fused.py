@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.engines.fused_layers import (
     FusedAttention,
     FusedFeedForward,
@@ -34,7 +34,7 @@ from regard.engines.fused_layers import (
 )
 from regard.engines.tree_cache import TreeKVCache
 from regard.layers.blocks import DecoderLayer, EncoderLayer
-from regard.models import Transformer
+from regard.models.transformer import Transformer
 
 
 class CrossAttention(Protocol):
@@ -149,8 +149,8 @@ class FusedEncoderLayer:
 
     def __init__(self, layer: EncoderLayer) -> None:
         attention = layer.attention
-        self.attention = FusedAttention(attention, layer.around_attention, attention.key, attention.value)
-        self.feedforward = FusedFeedForward(layer.feedforward, layer.around_feedforward)
+        self.attention = FusedAttention(attention, layer.attention_residual, attention.key, attention.value)
+        self.feedforward = FusedFeedForward(layer.feedforward, layer.feedforward_residual)
 
 
 class FusedDecoderLayer:
@@ -158,9 +158,9 @@ class FusedDecoderLayer:
 
     def __init__(self, layer: DecoderLayer) -> None:
         attention = layer.attention
-        self.attention = FusedAttention(attention, layer.around_attention, attention.key, attention.value)
-        self.cross_attention = FusedAttention(layer.cross_attention, layer.around_cross_attention)
-        self.feedforward = FusedFeedForward(layer.feedforward, layer.around_feedforward)
+        self.attention = FusedAttention(attention, layer.attention_residual, attention.key, attention.value)
+        self.cross_attention = FusedAttention(layer.cross_attention, layer.cross_attention_residual)
+        self.feedforward = FusedFeedForward(layer.feedforward, layer.feedforward_residual)
 
 
 class FusedTransformer:
@@ -188,7 +188,7 @@ class FusedTransformer:
         """Read the source (padded) once; every step looks back at it."""
         assert isinstance(src.layout, Padded)
         sentences, size = src.ids.shape
-        real = src.layout.real
+        real = src.layout.not_padding
         mask = None
         if not bool(real.all()):
             # A source without a word shows the zeros that fill it up, and attention to it gives zeros.

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import MultiHeadAttention
+from regard.attention.multihead import MultiHeadAttention
 from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, frequencies
 from regard.layers.residual import PostNorm, PreNorm
@@ -60,8 +60,8 @@ class FusedFeedForward:
 
     def __init__(self, feedforward: FeedForward, residual: PostNorm | PreNorm) -> None:
         self.widen, self.narrow, self.residual = (
-            Linear(feedforward.widen),
-            Linear(feedforward.narrow),
+            Linear(feedforward.fc1),
+            Linear(feedforward.fc2),
             FusedResidual(residual),
         )
         self.activation = IN_PLACE.get(feedforward.activation, feedforward.activation)

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.decoding.grouping import groups_by_length
 from regard.decoding.hypothesis import NEG_INF, Hypothesis, check_no_nan
 from regard.decoding.settings import DecodingSettings

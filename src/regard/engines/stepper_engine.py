@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.decoding.grouping import groups_by_length
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode

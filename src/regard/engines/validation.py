@@ -9,7 +9,8 @@ import torch
 from regard.decoding.stepper import Symbols
 from regard.engines.choose import is_standard_transformer
 from regard.engines.device import DeviceEngine
-from regard.models import ModelSettings, Transformer
+from regard.models.settings import ModelSettings
+from regard.models.transformer import Transformer
 
 
 class ValidationEngine:

@@ -6,8 +6,8 @@
 
 Weights are called as in `BertPretraining`: `bert.` and on is the encoder, `masked.` and `next.` are its two questions.
 A folder may hold the encoder alone; what it does not hold is not in the result. Or it holds one with a layer of a task
-on top: then its weights are called as in `Understander`, `reader.` and `head.`. Shapes are the same on both sides, so
-that going there and back changes no bit.
+on top: then its weights are called as in `EncoderWithHead`, `encoder.` and `head.`. Shapes are the same on both sides,
+so that going there and back changes no bit.
 """
 
 import re
@@ -76,10 +76,10 @@ MODULES = {
     r"^bert\.layers\b": "bert.encoder.layer",
     r"\battention\.(query|key|value)\b": r"attention.self.\1",
     r"\.attention\.output\b": ".attention.output.dense",
-    r"\baround_attention\.norm\b": "attention.output.LayerNorm",
-    r"\bfeedforward\.widen\b": "intermediate.dense",
-    r"\bfeedforward\.narrow\b": "output.dense",
-    r"\baround_feedforward\.norm\b": "output.LayerNorm",
+    r"\battention_residual\.norm\b": "attention.output.LayerNorm",
+    r"\bfeedforward\.fc1\b": "intermediate.dense",
+    r"\bfeedforward\.fc2\b": "output.dense",
+    r"\bfeedforward_residual\.norm\b": "output.LayerNorm",
     r"^masked\.dense\b": "cls.predictions.transform.dense",
     r"^masked\.norm\b": "cls.predictions.transform.LayerNorm",
     r"^masked\.bias\b": "cls.predictions.bias",
@@ -157,7 +157,7 @@ def read_finetuned(folder: Path) -> FineTunedBert:
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
     weights = collect_weights(found, expected, modules(head), (), path)
     check_no_extra_weights({key: tensor for key, tensor in found.items() if "pooler" not in key or head.pooled}, path)
-    weights = {re.sub(r"^bert\.", "reader.", name): tensor for name, tensor in weights.items()}
+    weights = {re.sub(r"^bert\.", "encoder.", name): tensor for name, tensor in weights.items()}
     labels = labels_of(config, outputs, folder) if task in (*LABELLED_TASKS, "answering") else ()
     return FineTunedBert(task, labels if task in LABELLED_TASKS or labels == ANSWER_LABELS else (), settings, weights)
 
@@ -177,9 +177,9 @@ def write_bert(
 
 
 def write_finetuned(folder: Path, model: FineTunedBert, vocabulary: BertVocabulary) -> None:
-    """Write a new folder that `transformers` reads; weights as `read_finetuned` gives them and `Understander` has."""
+    """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`."""
     head, settings, outputs = HEADS[model.task], model.settings, len(model.weights["head.bias"])
-    weights = {re.sub(r"^reader\.", "bert.", name): tensor for name, tensor in model.weights.items()}
+    weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}
     words = len(weights["bert.words.weight"])
     expected = encoder_shapes(settings, words, head)
@@ -255,7 +255,7 @@ def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
 
 
 def huggingface_name(name: str) -> str:
-    """bert.layers.0.feedforward.widen.bias -> bert.encoder.layer.0.intermediate.dense.bias"""
+    """bert.layers.0.feedforward.fc1.bias -> bert.encoder.layer.0.intermediate.dense.bias"""
     return rename_weight(name, MODULES)
 
 

@@ -80,11 +80,11 @@ MODULES = {
     r"\.cross_attention\.": ".encoder_attn.",
     r"_attn\.(q|k|v)(uery|ey|alue)\b": r"_attn.\1_proj",
     r"_attn\.output\b": "_attn.out_proj",
-    r"\baround_attention\.norm\b": "self_attn_layer_norm",
-    r"\baround_cross_attention\.norm\b": "encoder_attn_layer_norm",
-    r"\baround_feedforward\.norm\b": "final_layer_norm",
-    r"\bfeedforward\.widen\b": "fc1",
-    r"\bfeedforward\.narrow\b": "fc2",
+    r"\battention_residual\.norm\b": "self_attn_layer_norm",
+    r"\bcross_attention_residual\.norm\b": "encoder_attn_layer_norm",
+    r"\bfeedforward_residual\.norm\b": "final_layer_norm",
+    r"\bfeedforward\.fc1\b": "fc1",
+    r"\bfeedforward\.fc2\b": "fc2",
 }
 """Our modules and theirs, replaced one line after another."""
 
@@ -281,7 +281,7 @@ def sines_first(d_model: int) -> Tensor:
 def permute(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     """A weight with the components of the vectors it reads or writes in another order; inside a sublayer they stay."""
     module, _, kind = name.rpartition(".")
-    if module.endswith(("norm", "attention.output", "narrow")):
+    if module.endswith(("norm", "attention.output", "fc2")):
         return tensor[order]
     return tensor[:, order] if kind == "weight" else tensor
 

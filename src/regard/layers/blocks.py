@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
-from regard.attention.layouts import Layout, Sight
+from regard.attention.cache import KVCache
+from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention
 from regard.layers.feedforward import FeedForward
 from regard.layers.residual import PostNorm, PreNorm
@@ -28,21 +28,21 @@ class EncoderLayer(nn.Module):
         self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], PostNorm | PreNorm]
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = attention, residual()
-        self.feedforward, self.around_feedforward = feedforward, residual()
+        self.attention, self.attention_residual = attention, residual()
+        self.feedforward, self.feedforward_residual = feedforward, residual()
 
-    def forward(self, x: Tensor, sight: Sight) -> Tensor:
-        y = self.around_attention.enter(x)
-        x = self.around_attention.join(x, self.attention(y, y, sight))
-        y = self.around_feedforward.enter(x)
-        return self.around_feedforward.join(x, self.feedforward(y))
+    def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
+        y = self.attention_residual.pre(x)
+        x = self.attention_residual.post(x, self.attention(y, y, pattern))
+        y = self.feedforward_residual.pre(x)
+        return self.feedforward_residual.post(x, self.feedforward(y))
 
 
 @dataclass(frozen=True)
 class DecoderLayerState:
     """What a decoder layer keeps between steps: its own past, and the memory's keys and values (B, S, H, K)."""
 
-    past: KeyValues
+    past: KVCache
     memory_keys: Tensor
     memory_values: Tensor
 
@@ -66,30 +66,32 @@ class DecoderLayer(nn.Module):
         residual: Callable[[], PostNorm | PreNorm],
     ) -> None:
         super().__init__()
-        self.attention, self.around_attention = attention, residual()
-        self.cross_attention, self.around_cross_attention = cross_attention, residual()
-        self.feedforward, self.around_feedforward = feedforward, residual()
+        self.attention, self.attention_residual = attention, residual()
+        self.cross_attention, self.cross_attention_residual = cross_attention, residual()
+        self.feedforward, self.feedforward_residual = feedforward, residual()
 
-    def forward(self, x: Tensor, memory: Tensor, sight: Sight, cross_sight: Sight) -> Tensor:
-        y = self.around_attention.enter(x)
-        x = self.around_attention.join(x, self.attention(y, y, sight))
-        y = self.around_cross_attention.enter(x)
-        x = self.around_cross_attention.join(x, self.cross_attention(y, memory, cross_sight))
-        y = self.around_feedforward.enter(x)
-        return self.around_feedforward.join(x, self.feedforward(y))
+    def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
+        y = self.attention_residual.pre(x)
+        x = self.attention_residual.post(x, self.attention(y, y, pattern))
+        y = self.cross_attention_residual.pre(x)
+        x = self.cross_attention_residual.post(x, self.cross_attention(y, memory, cross_pattern))
+        y = self.feedforward_residual.pre(x)
+        return self.feedforward_residual.post(x, self.feedforward(y))
 
     def start(self, memory: Tensor, layout: Layout, window: int = 0) -> DecoderLayerState:
         """Before the first word: an empty past, and the memory (B, S, D) projected once."""
-        keys, values = self.cross_attention.remember(memory, layout.positions)
+        keys, values = self.cross_attention.project_keys_values(memory, layout.positions)
         return DecoderLayerState(self.attention.start(memory.size(0), keys, window), keys, values)
 
-    def step(self, x: Tensor, state: DecoderLayerState, cross_sight: Sight) -> tuple[Tensor, DecoderLayerState]:
+    def step(
+        self, x: Tensor, state: DecoderLayerState, cross_pattern: AttentionPattern
+    ) -> tuple[Tensor, DecoderLayerState]:
         """One word further: x (B, W, D). To the source, W hypotheses look like a sentence of W words."""
-        y, past = self.attention.step(self.around_attention.enter(x), state.past)
-        x = self.around_attention.join(x, y)
-        y = self.around_cross_attention.enter(x)
-        y = self.cross_attention.look(y, state.memory_keys, state.memory_values, cross_sight)
-        x = self.around_cross_attention.join(x, y)
-        y = self.around_feedforward.enter(x)
-        x = self.around_feedforward.join(x, self.feedforward(y))
+        y, past = self.attention.step(self.attention_residual.pre(x), state.past)
+        x = self.attention_residual.post(x, y)
+        y = self.cross_attention_residual.pre(x)
+        y = self.cross_attention.attend(y, state.memory_keys, state.memory_values, cross_pattern)
+        x = self.cross_attention_residual.post(x, y)
+        y = self.feedforward_residual.pre(x)
+        x = self.feedforward_residual.post(x, self.feedforward(y))
         return x, DecoderLayerState(past, state.memory_keys, state.memory_values)

@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.layouts import Padded, Sight
+from regard.attention.layouts import AttentionPattern, Padded
 
 
 def windows(x: Tensor, kernel: int, before: int) -> Tensor:
@@ -107,21 +107,21 @@ class ConvolutionalEncoderLayer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Memory:
+class SourceKeyValues:
     """What every decoder layer finds in the source: keys z_j and values z_j + e_j, of one head, (B, S, 1, E) each."""
 
     keys: Tensor
     values: Tensor
 
     @classmethod
-    def of(cls, z: Tensor, e: Tensor, layout: Padded) -> "Memory":
+    def of(cls, z: Tensor, e: Tensor, layout: Padded) -> "SourceKeyValues":
         """z, e (B, S, E), scaled once for all layers: keys by the sqrt(E) that a sight divides by and this paper does
         not, values by S sqrt(1/S) = sqrt(S) with each sentence's own S."""
         values = joined(z, e) * layout.lengths.sqrt()[:, None, None]
         return cls((z * math.sqrt(z.size(-1)))[:, :, None], values.to(z.dtype)[:, :, None])
 
-    def keep(self, sentences: Tensor) -> "Memory":
-        return Memory(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))
+    def keep(self, sentences: Tensor) -> "SourceKeyValues":
+        return SourceKeyValues(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))
 
 
 class MultiStepAttention(nn.Module):
@@ -132,9 +132,9 @@ class MultiStepAttention(nn.Module):
         self.query = NormalizedLinear(d_model, d_embedding)
         self.output = NormalizedLinear(d_embedding, d_model)
 
-    def forward(self, x: Tensor, g: Tensor, memory: Memory, sight: Sight) -> Tensor:
+    def forward(self, x: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
         d = joined(self.query(x), g).to(x.dtype)
-        c = sight.attend(d[:, :, None], memory.keys, memory.values, 0.0).flatten(-2)
+        c = pattern.attend(d[:, :, None], memory.keys, memory.values, 0.0).flatten(-2)
         return joined(x, self.output(c))
 
 
@@ -148,17 +148,19 @@ class ConvolutionalDecoderLayer(nn.Module):
         self.attention = MultiStepAttention(d_model, d_embedding)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, g: Tensor, memory: Memory, sight: Sight) -> Tensor:
+    def forward(self, x: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
         """x (B, T, D), g (B, T, E) -> (B, T, D)."""
-        return joined(x, self.attention(self.convolution(self.dropout(x)), g, memory, sight))
+        return joined(x, self.attention(self.convolution(self.dropout(x)), g, memory, pattern))
 
     def start(self, like: Tensor, sentences: int) -> Tensor:
         """Before the first word is nothing: (B, 1, k - 1, D) zeros."""
         return like.new_zeros(sentences, 1, self.convolution.kernel - 1, self.d_model)
 
-    def step(self, x: Tensor, past: Tensor, g: Tensor, memory: Memory, sight: Sight) -> tuple[Tensor, Tensor]:
+    def step(
+        self, x: Tensor, past: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern
+    ) -> tuple[Tensor, Tensor]:
         """One word further: x (B, W, D), g (B, W, E) and the k - 1 inputs before, (B, W, k - 1, D), of which the oldest
         is forgotten. To the source, W hypotheses look like a sentence of W words."""
         window = torch.cat([past, self.dropout(x)[:, :, None]], dim=2)
-        y = self.attention(self.convolution.gated(window.flatten(2)), g, memory, sight)
+        y = self.attention(self.convolution.gated(window.flatten(2)), g, memory, pattern)
         return joined(x, y), window[:, :, 1:]

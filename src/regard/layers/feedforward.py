@@ -20,10 +20,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu) -> None:
         super().__init__()
-        self.widen = nn.Linear(d_model, d_ff)
-        self.narrow = nn.Linear(d_ff, d_model)
+        self.fc1 = nn.Linear(d_model, d_ff)
+        self.fc2 = nn.Linear(d_ff, d_model)
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.narrow(self.dropout(self.activation(self.widen(x))))
+        return self.fc2(self.dropout(self.activation(self.fc1(x))))

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.multihead import unrotated
-from regard.attention.weighing import Between
+from regard.attention.scored_attention import PositionBias
 
 
 def sinusoid(positions: Tensor, d_model: int) -> Tensor:
@@ -45,7 +45,7 @@ class Positions(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         return positions.new_zeros(())
 
-    def between(self) -> Between | None:
+    def position_bias(self) -> PositionBias | None:
         return None
 
 
@@ -104,7 +104,7 @@ class Relative(Positions):
         super().__init__()
         self.head_dim, self.max_distance = head_dim, max_distance
 
-    def between(self) -> "RelativeVectors":
+    def position_bias(self) -> "RelativeVectors":
         return RelativeVectors(self.head_dim, self.max_distance)
 
 
@@ -146,7 +146,7 @@ class ALiBi(Positions):
         super().__init__()
         self.num_heads = num_heads
 
-    def between(self) -> "LinearBias":
+    def position_bias(self) -> "LinearBias":
         return LinearBias(self.num_heads)
 
 
@@ -179,8 +179,8 @@ def slopes(num_heads: int) -> list[float]:
     """
     below = 2 ** int(math.log2(num_heads))
     first = [2 ** (-8 * h / below) for h in range(1, below + 1)]
-    between = [2 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1, 2)]
-    return first + between[: num_heads - below]
+    interleaved = [2 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1, 2)]
+    return first + interleaved[: num_heads - below]
 
 
 class Concatenated(nn.Module):

@@ -110,13 +110,13 @@ class RecurrentLayer(nn.Module):
         _, U, _, d = self.parts()
         return self.cell.step(x, hidden, U, d)
 
-    def begin(self, *shape: int) -> Hidden:
+    def initial_state(self, *shape: int) -> Hidden:
         """Nothing read yet: zeros (*, K)."""
         return (self.parts()[1].new_zeros(*shape, self.hidden_size),) * self.cell.kept
 
     def read(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """x (B, T, I) -> h after each word (B, T, K), zero at padding, and what is kept after the last real word."""
-        hidden = hidden or self.begin(x.size(0))
+        hidden = hidden or self.initial_state(x.size(0))
         lengths = torch.full((x.size(0),), x.size(1), device=x.device) if lengths is None else lengths
         outputs: list[Tensor] = [hidden[0]] * x.size(1)
         words, places = self.inputs(x).unbind(1), range(x.size(1))
@@ -133,18 +133,18 @@ class RecurrentLayer(nn.Module):
         The kernel is given rectangles, as a packed sequence's lengths would have to be on the host. Padding comes
         last, so no real word sees it, also from the right: each sentence is turned around within its own length.
         """
-        hidden = hidden or self.begin(x.size(0))
+        hidden = hidden or self.initial_state(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
             x = self._along(x.to(self.parts()[0].dtype), lengths)
             y, after = self._fused(x, hidden)
             if lengths is not None:
                 after = self._last(x, y, lengths, hidden)
-                y = y * real(lengths, y.size(1))
+                y = y * not_padding(lengths, y.size(1))
             return self._along(y, lengths), after
 
     def _along(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         """x (B, T, *) in the order of reading, or back from it."""
-        return turned(x, lengths) if self.backward else x
+        return reverse_sequences(x, lengths) if self.backward else x
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         before = tuple(part[None].to(x.dtype).contiguous() for part in hidden)
@@ -164,18 +164,18 @@ class RecurrentLayer(nn.Module):
         (h, c), (_, U, _, d) = hidden, self.parts()
         before = torch.cat([h[:, None].to(y.dtype), y[:, :-1]], dim=1)
         i, f, g, _ = (self.inputs(x) + F.linear(before, U, d)).chunk(4, dim=-1)
-        here = real(lengths, y.size(1))
+        here = not_padding(lengths, y.size(1))
         log_f = F.logsigmoid(f) * here
         from_here = log_f.flip(1).cumsum(1).flip(1)  # log (f_t * ... * f_L)
         return last, ((from_here - log_f).exp() * i.sigmoid() * g.tanh() * here).sum(1) + from_here[:, 0].exp() * c
 
 
-def real(lengths: Tensor, size: int) -> Tensor:
+def not_padding(lengths: Tensor, size: int) -> Tensor:
     """(B, T, 1): True where a word is real, False where it is padding."""
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, :, None]
 
 
-def turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+def reverse_sequences(x: Tensor, lengths: Tensor | None) -> Tensor:
     """x (B, T, I) with the words of each sentence in reverse order; padding stays where it is."""
     if lengths is None:
         return x.flip(1)
@@ -189,14 +189,14 @@ class Bidirectional(nn.Module):
 
     def __init__(self, cell: str, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.rightward = RecurrentLayer(cell, input_size, hidden_size)
-        self.leftward = RecurrentLayer(cell, input_size, hidden_size, backward=True)
+        self.forward_layer = RecurrentLayer(cell, input_size, hidden_size)
+        self.backward_layer = RecurrentLayer(cell, input_size, hidden_size, backward=True)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """x (B, T, I) -> [h_rightward; h_leftward] (B, T, 2 K) and what both keep in the end, joined alike."""
         right, left = zip(*(part.chunk(2, dim=-1) for part in hidden), strict=True) if hidden else (None, None)
-        y_right, kept_right = self.rightward(x, lengths, right)
-        y_left, kept_left = self.leftward(x, lengths, left)
+        y_right, kept_right = self.forward_layer(x, lengths, right)
+        y_left, kept_left = self.backward_layer(x, lengths, left)
         kept = tuple(torch.cat(parts, dim=-1) for parts in zip(kept_right, kept_left, strict=True))
         return torch.cat([y_right, y_left], dim=-1), kept
 
@@ -234,7 +234,7 @@ class Recurrent(nn.Module):
         return x, kept
 
 
-class Stepping(Recurrent):
+class RecurrentStack(Recurrent):
     """Layers that can also go on by one word at a time, for any number of hypotheses: they read forward only."""
 
     layers: Sequence[RecurrentLayer]
@@ -243,9 +243,9 @@ class Stepping(Recurrent):
         super().__init__(cell, input_size, hidden_size, layers, dropout=dropout)
         self.gate_size = CELLS[cell].gates * hidden_size
 
-    def begin(self, *shape: int) -> list[Hidden]:
+    def initial_state(self, *shape: int) -> list[Hidden]:
         """What each layer keeps before the first word: zeros (*, K)."""
-        return [layer.begin(*shape) for layer in self.layers]
+        return [layer.initial_state(*shape) for layer in self.layers]
 
     def inputs(self, x: Tensor) -> Tensor:
         """The first layer's W x + b of any number of words, (*, I) -> (*, G K)."""

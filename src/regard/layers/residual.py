@@ -19,9 +19,9 @@ EPSILON = 1e-5
 class Residual(Protocol):
     """What a layer needs: enter a sublayer with x, join its result y to x again."""
 
-    def enter(self, x: Tensor) -> Tensor: ...
+    def pre(self, x: Tensor) -> Tensor: ...
 
-    def join(self, x: Tensor, y: Tensor) -> Tensor: ...
+    def post(self, x: Tensor, y: Tensor) -> Tensor: ...
 
 
 class PostNorm(nn.Module):
@@ -32,10 +32,10 @@ class PostNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=EPSILON)
         self.dropout = nn.Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor) -> Tensor:
         return x
 
-    def join(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
         return self.norm(x + self.dropout(y)).to(y.dtype)  # in bf16 where the sublayers are: half of what is moved
 
     @staticmethod
@@ -51,10 +51,10 @@ class PreNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=EPSILON)
         self.dropout = nn.Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor) -> Tensor:
         return self.norm(x)
 
-    def join(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
         return x + self.dropout(y)
 
     @staticmethod

@@ -37,7 +37,7 @@ from regard.losses.projected import AT_ONCE
 STRENGTH, ENTROPY, DISCOUNT = 0.1, 0.002, 0.5  # rho, eta, gamma
 
 
-class Choices(Protocol):
+class SampledAlignments(Protocol):
     """What was drawn at each position, (B, T) each: log p(s_t), H(s_t) and b_t."""
 
     @property
@@ -53,7 +53,7 @@ class Choices(Protocol):
 def reinforced(
     hidden: Tensor,
     weight: Tensor,
-    choices: Choices | None = None,
+    samples: SampledAlignments | None = None,
     *,
     loss: Callable[[Tensor, Tensor], Loss],
     labels: Tensor,
@@ -67,13 +67,13 @@ def reinforced(
     Where `loss` is the mean of several passes over the same sentences (R-Drop), labels (B, T) are those of one.
     """
     found = loss(hidden, weight)
-    if choices is None:
+    if samples is None:
         return found
     passes = len(hidden) // len(labels)
     labels = labels.repeat(passes, 1)
     rewards = log_likelihoods(hidden, weight, labels, ignore)
-    surprise = returns(rewards, discount) - choices.baseline
-    each = surprise.square() / 2 - strength * surprise.detach() * choices.log_p - entropy * choices.entropy
+    surprise = returns(rewards, discount) - samples.baseline
+    each = surprise.square() / 2 - strength * surprise.detach() * samples.log_p - entropy * samples.entropy
     return Loss(found.sum + (each * (labels != ignore)).sum() / passes, found.count, found.nll)
 
 

@@ -25,7 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Layout, MultiHeadAttention, Packed, Padded, Sight, Tokens, Watched
+from regard.attention.layouts import AttentionPattern, Layout, Packed, Padded, RecordingPattern, Tokens
+from regard.attention.multihead import MultiHeadAttention
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import with_bias
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
@@ -64,9 +65,9 @@ class Bert(nn.Module):
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Tokens, and which text each is of (*), the first if it is not said -> h (*, D)."""
-        x, sight = self.embed(tokens, segments), tokens.layout.sees(tokens.layout)
+        x, pattern = self.embed(tokens, segments), tokens.layout.pattern(tokens.layout)
         for layer in self.layers:
-            x = layer(x, sight)
+            x = layer(x, pattern)
         return x
 
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
@@ -77,20 +78,22 @@ class Bert(nn.Module):
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
         """C = tanh(W_p h_1 + b_p): h (*, D) -> (B, D)."""
-        return torch.tanh(self.pooler(firsts(h, layout)))
+        return torch.tanh(self.pooler(first_tokens(h, layout)))
 
-    def hidden_states(self, tokens: Tokens, segments: Tensor | None = None, sight: Sight | None = None) -> list[Tensor]:
+    def hidden_states(
+        self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None
+    ) -> list[Tensor]:
         """x and what each layer made of it, (*, D) each; another sight, to watch or restrict, can be handed in."""
-        seen = sight or tokens.layout.sees(tokens.layout)
+        seen = pattern or tokens.layout.pattern(tokens.layout)
         return list(accumulate(self.layers, lambda x, layer: layer(x, seen), initial=self.embed(tokens, segments)))
 
     @torch.no_grad()
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
         """What attended to what: the weights of every layer and head for a padded batch."""
         assert isinstance(tokens.layout, Padded)
-        sight = Watched(tokens.layout, tokens.layout, causal=False)
-        self.hidden_states(tokens, segments, sight)
-        return Attentions(encoder=torch.stack(sight.weights, dim=1))
+        pattern = RecordingPattern(tokens.layout, tokens.layout, causal=False)
+        self.hidden_states(tokens, segments, pattern)
+        return Attentions(encoder=torch.stack(pattern.weights, dim=1))
 
 
 class BertPretraining(nn.Module):
@@ -133,7 +136,7 @@ class MaskedWords(nn.Module):
         return with_bias(self.norm(self.activation(self.dense(h))), words, self.bias)
 
 
-def firsts(x: Tensor, layout: Layout) -> Tensor:
+def first_tokens(x: Tensor, layout: Layout) -> Tensor:
     """The first token of every input: (*, D) -> (B, D). Room in a stream that no input takes gives some other token."""
     if isinstance(layout, Packed):
         return x.index_select(0, layout.offsets[:-1].clamp(max=len(x) - 1))

@@ -51,11 +51,11 @@ class BertSettings(ModelSettings):
         return self
 
     @property
-    def longest(self) -> int:
+    def length_limit(self) -> int:
         return self.max_positions
 
     @property
-    def packs(self) -> bool:
+    def supports_packing(self) -> bool:
         return True
 
     @property

@@ -18,13 +18,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Padded, Sight, Tokens, Watched
+from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.convolution import (
     ConvolutionalDecoderLayer,
     ConvolutionalEncoderLayer,
-    Memory,
     NormalizedLinear,
+    SourceKeyValues,
     with_gradient_times,
 )
 from regard.layers.embeddings import TokenEmbedding
@@ -49,11 +49,11 @@ class ConvolutionalSettings(ModelSettings):
     )
 
     @property
-    def longest(self) -> int | None:
+    def length_limit(self) -> int | None:
         return self.max_positions
 
     @property
-    def joint(self) -> bool:
+    def shared_vocabulary(self) -> bool:
         return self.tie == "all"
 
     @property
@@ -66,7 +66,7 @@ class ConvolutionalSettings(ModelSettings):
 class ConvolutionalState:
     """Between two steps of decoding: the source, where its padding begins, and each layer's last inputs."""
 
-    memory: Memory
+    memory: SourceKeyValues
     source: Padded
     pasts: list[Tensor]  # (B, W, k - 1, D) each
     position: int
@@ -98,23 +98,21 @@ class Convolutional(nn.Module):
         self.dropout = nn.Dropout(s.dropout)
 
         kept = 1 - s.dropout
-        self.enter_encoder, self.enter_decoder = (
-            NormalizedLinear(s.d_embedding, s.d_model, spread=kept) for _ in range(2)
-        )
+        self.encoder_in, self.decoder_in = (NormalizedLinear(s.d_embedding, s.d_model, spread=kept) for _ in range(2))
         self.encoder: Sequence[ConvolutionalEncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             ConvolutionalEncoderLayer(s.d_model, s.kernel, s.dropout) for _ in range(s.encoder_layers)
         )
         self.decoder: Sequence[ConvolutionalDecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             ConvolutionalDecoderLayer(s.d_model, s.d_embedding, s.kernel, s.dropout) for _ in range(s.decoder_layers)
         )
-        self.leave_encoder, self.leave_decoder = (NormalizedLinear(s.d_model, s.d_embedding) for _ in range(2))
+        self.encoder_out, self.decoder_out = (NormalizedLinear(s.d_model, s.d_embedding) for _ in range(2))
 
     def forward(self, src: Tokens, tgt: Tokens, read_out: Any = nn.functional.linear) -> Any:
         """Padded source and shifted target -> logits (B, T, V), or what `read_out` makes of (B, T, E) and (V, E)."""
-        x = self.decode(tgt, self.encode(src), tgt.layout.sees(src.layout))
+        x = self.decode(tgt, self.encode(src), tgt.layout.pattern(src.layout))
         return read_out(x, self.output.weight)
 
-    def encode(self, src: Tokens) -> Memory:
+    def encode(self, src: Tokens) -> SourceKeyValues:
         """The source as all decoder layers see it.
 
         Each of them sends a gradient back into the encoder; it is divided by twice their number, or the encoder would
@@ -122,19 +120,19 @@ class Convolutional(nn.Module):
         """
         assert isinstance(src.layout, Padded)
         e = self.embed(self.src_embedding, src.ids, self.src_positions, src.layout.positions)
-        x, padding = self.enter_encoder(e), ~src.layout.real[:, :, None]
+        x, padding = self.encoder_in(e), ~src.layout.not_padding[:, :, None]
         for layer in self.encoder:
             x = layer(x, padding)
-        z = with_gradient_times(self.leave_encoder(x), 1 / (2 * len(self.decoder)))
-        return Memory.of(z, e, src.layout)
+        z = with_gradient_times(self.encoder_out(x), 1 / (2 * len(self.decoder)))
+        return SourceKeyValues.of(z, e, src.layout)
 
-    def decode(self, tgt: Tokens, memory: Memory, sight: Sight) -> Tensor:
+    def decode(self, tgt: Tokens, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
         """-> (B, T, E), to be compared with each word's row of the output matrix."""
         g = self.embed(self.tgt_embedding, tgt.ids, self.tgt_positions, tgt.layout.positions)
-        x = self.enter_decoder(g)
+        x = self.decoder_in(g)
         for layer in self.decoder:
-            x = layer(x, g, memory, sight)
-        return self.dropout(self.leave_decoder(x))
+            x = layer(x, g, memory, pattern)
+        return self.dropout(self.decoder_out(x))
 
     def embed(self, words: TokenEmbedding, ids: Tensor, places: Learned, positions: Tensor) -> Tensor:
         return self.dropout(words(ids) + places(positions))
@@ -150,21 +148,21 @@ class Convolutional(nn.Module):
         """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         position = torch.full((1,), state.position, device=tokens.device)
         g = self.embed(self.tgt_embedding, tokens, self.tgt_positions, position)
-        x, sight = self.enter_decoder(g), Padded(state.source.lengths, tokens.size(1)).sees(state.source)
+        x, pattern = self.decoder_in(g), Padded(state.source.lengths, tokens.size(1)).pattern(state.source)
         pasts = []
         for layer, past in zip(self.decoder, state.pasts, strict=True):
-            x, past = layer.step(x, past, g, state.memory, sight)
+            x, past = layer.step(x, past, g, state.memory, pattern)
             pasts.append(past)
-        logits = self.output.scores(self.dropout(self.leave_decoder(x)))
+        logits = self.output.scores(self.dropout(self.decoder_out(x)))
         return logits, ConvolutionalState(state.memory, state.source, pasts, state.position + 1)
 
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
         """What attended to what: the weights of every decoder layer for a padded batch; convolutions have none."""
         assert isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
-        sight = Watched(tgt.layout, src.layout, causal=False)
-        self.decode(tgt, self.encode(src), sight)
-        return Attentions(cross=torch.stack(sight.weights, dim=1))
+        pattern = RecordingPattern(tgt.layout, src.layout, causal=False)
+        self.decode(tgt, self.encode(src), pattern)
+        return Attentions(cross=torch.stack(pattern.weights, dim=1))
 
 
 def embedding(vocabulary: int, d_embedding: int) -> TokenEmbedding:

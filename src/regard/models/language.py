@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import Tag
 from torch import Tensor, nn
 
-from regard.attention import Tokens
+from regard.attention.layouts import Tokens
 from regard.config import by_kind
 from regard.models.attentions import Attentions
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
@@ -39,13 +39,13 @@ LanguageModelSettings = Annotated[
 class LanguageModel(Protocol):
     """What training, scoring and searching ask of a language model, beside being a module."""
 
-    carries: bool
+    is_stateful: bool
 
     def __call__(self, ids: Tensor, state: dict[str, Tensor] | None = None, read_out: Any = ...) -> Any:
         """ids (B, T), the next stretch of B columns -> (`read_out` of (B, T, D), (V, D); the state to carry on)."""
         ...
 
-    def begin(self, columns: int) -> dict[str, Tensor]:
+    def initial_state(self, columns: int) -> dict[str, Tensor]:
         """The state before anything was read, columns first; empty where nothing is carried."""
         ...
 

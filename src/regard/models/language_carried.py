@@ -13,50 +13,50 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Tokens
+from regard.attention.layouts import Tokens
 from regard.models.attentions import Attentions
 
-Carried = dict[str, Tensor]  # by name, columns first
+RecurrentState = dict[str, Tensor]  # by name, columns first
 
 
 @dataclass(frozen=True)
-class CarriedState:
+class LanguageSearchState:
     """What B x W hypotheses remember: each tensor (B, W, ...)."""
 
-    tensors: Carried
+    tensors: RecurrentState
 
-    def reorder(self, parents: Tensor) -> "CarriedState":
+    def reorder(self, parents: Tensor) -> "LanguageSearchState":
         """parents (B, W'): hypothesis w of sentence b continues what was hypothesis parents[b, w]."""
         sentences = torch.arange(parents.size(0), device=parents.device)[:, None]
-        return CarriedState({name: x[sentences, parents] for name, x in self.tensors.items()})
+        return LanguageSearchState({name: x[sentences, parents] for name, x in self.tensors.items()})
 
-    def keep(self, sentences: Tensor) -> "CarriedState":
+    def keep(self, sentences: Tensor) -> "LanguageSearchState":
         """Only these sentences remain, in this order."""
-        return CarriedState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
+        return LanguageSearchState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
 
 
-class Carrying(nn.Module, ABC):
-    """A language model that hands on what it has read; `forward` and `begin` are its own."""
+class StatefulLanguageModel(nn.Module, ABC):
+    """A language model that hands on what it has read; `forward` and `initial_state` are its own."""
 
-    carries = True
+    is_stateful = True
 
     @abstractmethod
-    def forward(self, ids: Tensor, state: Carried | None = None, read_out: Any = nn.functional.linear) -> Any:
+    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
         """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and the state after the last of them."""
 
     @abstractmethod
-    def begin(self, columns: int) -> Carried:
+    def initial_state(self, columns: int) -> RecurrentState:
         """The state before anything was read."""
 
-    def start(self, source: Tokens) -> CarriedState:
+    def start(self, source: Tokens) -> LanguageSearchState:
         """A language model has no source: of it only the number of sentences is taken."""
-        return CarriedState({name: x.unsqueeze(1) for name, x in self.begin(source.ids.size(0)).items()})
+        return LanguageSearchState({name: x.unsqueeze(1) for name, x in self.initial_state(source.ids.size(0)).items()})
 
-    def step(self, tokens: Tensor, state: CarriedState) -> tuple[Tensor, CarriedState]:
+    def step(self, tokens: Tensor, state: LanguageSearchState) -> tuple[Tensor, LanguageSearchState]:
         """One more token for each hypothesis, (B, W) -> logits (B, W, V): a stretch of length one."""
         columns = {name: x.flatten(0, 1) for name, x in state.tensors.items()}
         logits, after = self(tokens.reshape(-1, 1), columns)
-        return logits.view(*tokens.shape, -1), CarriedState(
+        return logits.view(*tokens.shape, -1), LanguageSearchState(
             {name: x.unflatten(0, tokens.shape) for name, x in after.items()}
         )
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.config import Field
 from regard.layers.embeddings import TokenEmbedding
-from regard.models.language_carried import Carried, Carrying
+from regard.models.language_carried import RecurrentState, StatefulLanguageModel
 from regard.models.settings import ModelSettings
 
 
@@ -39,7 +39,7 @@ class MarkovLanguageSettings(ModelSettings):
         return f"Markov language model of the last {self.history} words, {self.d_model} hidden units"
 
 
-class MarkovLanguageModel(Carrying):
+class MarkovLanguageModel(StatefulLanguageModel):
     """Vectors of the last words, one hidden layer, scores of the next."""
 
     def __init__(self, settings: MarkovLanguageSettings, vocabulary: int) -> None:
@@ -59,14 +59,14 @@ class MarkovLanguageModel(Carrying):
         nn.init.xavier_uniform_(self.hidden.weight)
         nn.init.zeros_(self.hidden.bias)
 
-    def begin(self, columns: int) -> Carried:
+    def initial_state(self, columns: int) -> RecurrentState:
         """The words before the first: padding (B, tau - 1), whose vector learns to mean the beginning."""
         like = self.embedding.weight
         return {"before": torch.zeros(columns, self.settings.history - 1, dtype=torch.long, device=like.device)}
 
-    def forward(self, ids: Tensor, state: Carried | None = None, read_out: Any = nn.functional.linear) -> Any:
+    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
         """ids (B, T) -> what `read_out` makes of (B, T, D'), (V, D'), and the last tau - 1 words."""
-        state = self.begin(ids.size(0)) if state is None else state
+        state = self.initial_state(ids.size(0)) if state is None else state
         length = ids.size(1)
         ids = torch.cat([state["before"], ids], dim=1)  # (B, tau - 1 + T)
         words = self.dropout(self.embedding(ids))

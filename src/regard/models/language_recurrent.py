@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.config import Field
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import Hidden, RecurrentLayer
-from regard.models.language_carried import Carried, Carrying
+from regard.models.language_carried import RecurrentState, StatefulLanguageModel
 from regard.models.language_dropout import locked_dropout, weight_drop, word_dropout
 from regard.models.settings import ModelSettings
 
@@ -49,7 +49,7 @@ class RecurrentLanguageSettings(ModelSettings):
         return f"{self.kind.upper()} language model, {self.layers} layers of {self.d_model}, words of {self.width}"
 
 
-class ThinnedLayer(RecurrentLayer):
+class WeightDropLayer(RecurrentLayer):
     """A recurrent layer that is trained with entries of U missing, the same for every word of a stretch."""
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, drop: float) -> None:
@@ -73,7 +73,7 @@ class ThinnedLayer(RecurrentLayer):
         return [piece.view_as(part) for piece, part in zip(strip, parts, strict=True)]
 
 
-class RecurrentLanguageModel(Carrying):
+class RecurrentLanguageModel(StatefulLanguageModel):
     """Embedding, recurrent layers, tied output."""
 
     def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int) -> None:
@@ -82,19 +82,19 @@ class RecurrentLanguageModel(Carrying):
         self.embedding = TokenEmbedding(vocabulary, s.width)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
         # Not a list of layers to be compiled: that would unroll the fused kernels into a loop over all words.
-        self.layers = nn.Sequential(*(ThinnedLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
+        self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
         self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.width)
 
-    def begin(self, columns: int) -> Carried:
+    def initial_state(self, columns: int) -> RecurrentState:
         """Nothing remembered: zeros (B, L, D)."""
         s, like = self.settings, self.embedding.weight
         return {name: like.new_zeros(columns, s.layers, s.d_model) for name in KEPT[s.kind]}
 
-    def forward(self, ids: Tensor, state: Carried | None = None, read_out: Any = nn.functional.linear) -> Any:
+    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
         """ids (B, T) -> what `read_out` makes of (B, T, E), (V, E), and the state after, cut off from its past."""
         s, training = self.settings, self.training
-        state = self.begin(ids.size(0)) if state is None else state
+        state = self.initial_state(ids.size(0)) if state is None else state
         x = word_dropout(self.embedding(ids), ids, len(self.embedding.weight), s.word_dropout, training)
         x = locked_dropout(x, s.input_dropout, training)
         after = []

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import KeyValues, Padded, Sight, Tokens, Watched
+from regard.attention.cache import KVCache
+from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
@@ -47,33 +48,33 @@ class TransformerLanguageSettings(LayerSettings):
 class CausalLayer(EncoderLayer):
     """Every word looks at itself and those before it, then thinks for itself; also one word at a time."""
 
-    def step(self, x: Tensor, past: KeyValues) -> tuple[Tensor, KeyValues]:
+    def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
         """One word further: x (B, W, D)."""
-        y, past = self.attention.step(self.around_attention.enter(x), past)
-        x = self.around_attention.join(x, y)
-        y = self.around_feedforward.enter(x)
-        return self.around_feedforward.join(x, self.feedforward(y)), past
+        y, past = self.attention.step(self.attention_residual.pre(x), past)
+        x = self.attention_residual.post(x, y)
+        y = self.feedforward_residual.pre(x)
+        return self.feedforward_residual.post(x, self.feedforward(y)), past
 
 
 @dataclass(frozen=True)
-class Pasts:
+class TransformerLanguageState:
     """Between two steps: the keys and values of every layer."""
 
-    layers: list[KeyValues]
+    layers: list[KVCache]
 
-    def reorder(self, parents: Tensor) -> "Pasts":
+    def reorder(self, parents: Tensor) -> "TransformerLanguageState":
         """parents (B, W): hypothesis w of sentence b continues hypothesis parents[b, w]."""
-        return Pasts([past.reorder(parents) for past in self.layers])
+        return TransformerLanguageState([past.reorder(parents) for past in self.layers])
 
-    def keep(self, sentences: Tensor) -> "Pasts":
+    def keep(self, sentences: Tensor) -> "TransformerLanguageState":
         """Only these sentences go on."""
-        return Pasts([past.keep(sentences) for past in self.layers])
+        return TransformerLanguageState([past.keep(sentences) for past in self.layers])
 
 
 class TransformerLanguageModel(nn.Module):
     """Embedding, causal layers, tied output."""
 
-    carries = False
+    is_stateful = False
 
     def __init__(self, settings: TransformerLanguageSettings, vocabulary: int) -> None:
         super().__init__()
@@ -87,7 +88,7 @@ class TransformerLanguageModel(nn.Module):
         self.norm = NORMS[s.norm].final(s.d_model)
         self.apply(xavier)
 
-    def begin(self, columns: int) -> dict[str, Tensor]:
+    def initial_state(self, columns: int) -> dict[str, Tensor]:
         """Nothing is carried from stretch to stretch."""
         return {}
 
@@ -96,40 +97,42 @@ class TransformerLanguageModel(nn.Module):
     ) -> tuple[Any, dict[str, Tensor]]:
         """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and nothing to carry."""
         layout = full(ids)
-        x = self.read(ids, layout.sees(layout, causal=True, window=self.settings.window))
+        x = self.read(ids, layout.pattern(layout, causal=True, window=self.settings.window))
         return read_out(x, self.output.weight), {}
 
-    def read(self, ids: Tensor, sight: Sight) -> Tensor:
+    def read(self, ids: Tensor, pattern: AttentionPattern) -> Tensor:
         """-> (B, T, D), to be compared with each word's row of the output matrix."""
-        x = self.embed(ids, sight.queries.positions)
+        x = self.embed(ids, pattern.queries.positions)
         for layer in self.layers:
-            x = layer(x, sight)
+            x = layer(x, pattern)
         return self.norm(x)
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         x = self.embedding(ids)
         return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
-    def start(self, source: Tokens) -> Pasts:
+    def start(self, source: Tokens) -> TransformerLanguageState:
         """A language model has no source: of it only the number of sentences is taken."""
         sentences, like = source.ids.size(0), self.embedding.weight
-        return Pasts([layer.attention.start(sentences, like, self.settings.window) for layer in self.layers])
+        return TransformerLanguageState(
+            [layer.attention.start(sentences, like, self.settings.window) for layer in self.layers]
+        )
 
-    def step(self, tokens: Tensor, state: Pasts) -> tuple[Tensor, Pasts]:
+    def step(self, tokens: Tensor, state: TransformerLanguageState) -> tuple[Tensor, TransformerLanguageState]:
         """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         x = self.embed(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))
         pasts = []
         for layer, past in zip(self.layers, state.layers, strict=True):
             x, past = layer.step(x, past)
             pasts.append(past)
-        return self.output.scores(self.norm(x)), Pasts(pasts)
+        return self.output.scores(self.norm(x)), TransformerLanguageState(pasts)
 
     @torch.no_grad()
     def attentions(self, ids: Tensor) -> Attentions:
         """What attended to what: the weights of every layer and head, (B, layers, H, T, T)."""
-        sight = Watched(full(ids), full(ids), causal=True, window=self.settings.window)
-        self.read(ids, sight)
-        return Attentions(decoder=torch.stack(sight.weights, dim=1))
+        pattern = RecordingPattern(full(ids), full(ids), causal=True, window=self.settings.window)
+        self.read(ids, pattern)
+        return Attentions(decoder=torch.stack(pattern.weights, dim=1))
 
 
 def full(ids: Tensor) -> Padded:

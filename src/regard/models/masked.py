@@ -23,11 +23,12 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention import Packed, Padded, Tokens, Watched
+from regard.attention.layouts import Packed, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.embeddings import TokenEmbedding
 from regard.models.attentions import Attentions
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 LENGTH = -1
 """The LENGTH token among the ids of a source: a number that no vocabulary has."""
@@ -48,13 +49,13 @@ class MaskedSettings(TransformerSettings):
         return self
 
     @property
-    def longest(self) -> int:
+    def length_limit(self) -> int:
         """The LENGTH token takes one of the source's positions."""
         return self.max_length if self.positions != "learned" else min(self.max_length, self.max_positions - 1)
 
     @property
-    def bounded_by(self) -> str:
-        return "max_length" if self.longest == self.max_length else "max_positions"
+    def length_setting(self) -> str:
+        return "max_length" if self.length_limit == self.max_length else "max_positions"
 
     @property
     def summary(self) -> str:
@@ -102,13 +103,13 @@ class MaskedTransformer(nn.Module):
     def encode(self, src: Tokens) -> tuple[Tensor, Tensor]:
         """-> memory (*, D), and what became of each LENGTH token (B, D)."""
         headed, words, lengths = with_length(src)
-        x = self.transformer.encode(headed, headed.layout.sees(headed.layout, window=self.settings.window))
+        x = self.transformer.encode(headed, headed.layout.pattern(headed.layout, window=self.settings.window))
         return x[words], x[lengths]
 
     def decode(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
         """-> (*, D), to be compared with each word's row of the output matrix."""
-        sight = tgt.layout.sees(tgt.layout, window=self.settings.window)
-        return self.transformer.decode(tgt, memory, sight, tgt.layout.sees(src.layout))
+        pattern = tgt.layout.pattern(tgt.layout, window=self.settings.window)
+        return self.transformer.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))
 
     def predict(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
         """-> logits (*, V) of the word in every place."""
@@ -125,14 +126,14 @@ class MaskedTransformer(nn.Module):
         headed, words, _ = with_length(src)
         assert isinstance(headed.layout, Padded) and isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         window = self.settings.window
-        sights = (
-            Watched(headed.layout, headed.layout, causal=False, window=window),
-            Watched(tgt.layout, tgt.layout, causal=False, window=window),
-            Watched(tgt.layout, src.layout, causal=False),
+        patterns = (
+            RecordingPattern(headed.layout, headed.layout, causal=False, window=window),
+            RecordingPattern(tgt.layout, tgt.layout, causal=False, window=window),
+            RecordingPattern(tgt.layout, src.layout, causal=False),
         )
-        memory = self.transformer.encode(headed, sights[0])[words]
-        self.transformer.decode(tgt, memory, sights[1], sights[2])
-        encoder, decoder, cross = (torch.stack(sight.weights, dim=1) for sight in sights)
+        memory = self.transformer.encode(headed, patterns[0])[words]
+        self.transformer.decode(tgt, memory, patterns[1], patterns[2])
+        encoder, decoder, cross = (torch.stack(pattern.weights, dim=1) for pattern in patterns)
         return Attentions(encoder, decoder, F.pad(cross, (1, 0)))
 
 

@@ -28,10 +28,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Tokens
+from regard.attention.layouts import Tokens
 from regard.config import Field
 from regard.models.attentions import Attentions
-from regard.models.language_carried import CarriedState
+from regard.models.language_carried import LanguageSearchState
 from regard.models.settings import ModelSettings
 
 # Where a text is too small or too odd to estimate them from.
@@ -119,7 +119,7 @@ class Order(nn.Module):
 class NGram(nn.Module):
     """A counted language model. It has no weights: `NGram.count` makes it, and a state dict of any size fills it."""
 
-    carries = False
+    is_stateful = False
     orders: Sequence[Order]
 
     def __init__(self, settings: NGramSettings, vocabulary: int) -> None:
@@ -167,7 +167,7 @@ class NGram(nn.Module):
         """There is nothing to train."""
         raise NotImplementedError("an n-gram is counted, not trained: use NGram.count, and log_probs or step")
 
-    def begin(self, columns: int) -> dict[str, Tensor]:
+    def initial_state(self, columns: int) -> dict[str, Tensor]:
         """Nothing is carried: a text is scored as a whole."""
         return {}
 
@@ -182,19 +182,19 @@ class NGram(nn.Module):
             before = nn.functional.pad(here[:-1], (1, 0), value=-1)
         return p.log()
 
-    def start(self, source: Tokens) -> CarriedState:
+    def start(self, source: Tokens) -> LanguageSearchState:
         """Nothing read: of the contexts of length 0 .. n - 1, (B, 1, n), only the empty one is known."""
         contexts = torch.full((source.ids.size(0), 1, len(self.orders)), -1, device=self.orders[0].keys.device)
-        return CarriedState({"contexts": contexts.index_fill(-1, contexts.new_zeros(1), 0)})
+        return LanguageSearchState({"contexts": contexts.index_fill(-1, contexts.new_zeros(1), 0)})
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: CarriedState) -> tuple[Tensor, CarriedState]:
+    def step(self, tokens: Tensor, state: LanguageSearchState) -> tuple[Tensor, LanguageSearchState]:
         """One more word for each hypothesis, (B, W) -> log p (B, W, V) of the next."""
         old = state.tensors["contexts"]
         longer = [order.find(old[..., k], tokens) for k, order in enumerate(self.orders[:-1])]
         contexts = torch.stack([torch.zeros_like(tokens), *longer], dim=-1)
         p = self.distribution(contexts.flatten(0, 1)).log().float()
-        return p.view(*tokens.shape, -1), CarriedState({"contexts": contexts})
+        return p.view(*tokens.shape, -1), LanguageSearchState({"contexts": contexts})
 
     def distribution(self, contexts: Tensor) -> Tensor:
         """contexts (R, n), the rows of the last 0 .. n - 1 words -> p (R, V) in float64."""

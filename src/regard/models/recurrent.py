@@ -16,18 +16,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Padded, Tokens
-from regard.attention.glance import build_glance
+from regard.attention.layouts import Padded, Tokens
+from regard.attention.recurrent_attention import build_source_attention
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.recurrent import CELLS, Hidden, Recurrent, Stepping
+from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentStack
 from regard.models.attentions import Attentions
-from regard.models.recurrent_decoders import Bahdanau, InputFeeding, Luong, Plain, RecurrentState, Written, glorot
+from regard.models.recurrent_decoders import (
+    BahdanauDecoder,
+    DecoderOutput,
+    InputFeedingDecoder,
+    LuongDecoder,
+    NoAttentionDecoder,
+    RecurrentDecoderState,
+    glorot,
+)
 from regard.models.recurrent_settings import RecurrentSettings
 
-__all__ = ["RecurrentModel", "RecurrentSettings", "RecurrentState"]
+__all__ = ["RecurrentDecoderState", "RecurrentModel", "RecurrentSettings"]
 
 
-class Continued(nn.Module):
+class CopyState(nn.Module):
     """The decoder goes on from where the encoder stopped, layer by layer (Sutskever et al. 2014, section 2)."""
 
     def forward(self, kept: list[Hidden]) -> list[Hidden]:
@@ -48,8 +56,8 @@ class Bridge(nn.Module):
 
     def forward(self, kept: list[Hidden]) -> list[Hidden]:
         """(h_rightward; h_leftward) (B, 2 D) of each layer -> (B, D)."""
-        leftward = [hidden[0].chunk(2, dim=-1)[1] for hidden in kept]
-        return [tuple(w(h).tanh().chunk(self.kept, dim=-1)) for w, h in zip(self.weights, leftward, strict=True)]
+        backward_layer = [hidden[0].chunk(2, dim=-1)[1] for hidden in kept]
+        return [tuple(w(h).tanh().chunk(self.kept, dim=-1)) for w, h in zip(self.weights, backward_layer, strict=True)]
 
 
 class RecurrentModel(nn.Module):
@@ -64,41 +72,43 @@ class RecurrentModel(nn.Module):
         self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_embedding)
         self.dropout = nn.Dropout(s.dropout)
         self.encoder = Recurrent(s.cell, s.d_embedding, s.d_model, s.layers, s.encoder, s.dropout)
-        self.bridge = Bridge(s.cell, s.layers, s.d_model) if s.encoder == "both" else Continued()
+        self.bridge = Bridge(s.cell, s.layers, s.d_model) if s.encoder == "both" else CopyState()
         self.decoder = decoder(s, self.encoder.output_size)
         # A tied matrix has rows of width E: what words are read from is brought to it.
         width = self.decoder.width if s.tie == "none" else s.d_embedding
-        self.narrow = nn.Identity() if width == self.decoder.width else glorot(self.decoder.width, width, bias=False)
+        self.output_projection = (
+            nn.Identity() if width == self.decoder.width else glorot(self.decoder.width, width, bias=False)
+        )
         self.output = TokenEmbedding(tgt_vocabulary, width) if s.tie == "none" else self.tgt_embedding
 
     def forward(self, src: Tokens, tgt: Tokens, read_out: Any = F.linear) -> Any:
         """Source and shifted target, padded -> logits (B, T, V), or what `read_out` makes of (B, T, *), (V, *).
 
-        Where attention drew places by lot, `read_out` is told what was drawn, as `choices`.
+        Where attention drew places by lot, `read_out` is told what was drawn, as `samples`.
         """
         written = self.write(src, tgt)
-        choices = written.look.choices if written.look else None
-        drawn = {} if choices is None else {"choices": choices}
+        samples = written.attention.samples if written.attention else None
+        drawn = {} if samples is None else {"samples": samples}
         return read_out(self.last(written), self.output.weight, **drawn)
 
-    def write(self, src: Tokens, tgt: Tokens) -> Written:
+    def write(self, src: Tokens, tgt: Tokens) -> DecoderOutput:
         """Every position of the target, each knowing the words before it."""
         return self.decoder(self.dropout(self.tgt_embedding(tgt.ids)), self.start(src))
 
-    def last(self, written: Written) -> Tensor:
+    def last(self, written: DecoderOutput) -> Tensor:
         """To be compared with each word's row of the output matrix."""
-        return self.narrow(self.dropout(written.x))
+        return self.output_projection(self.dropout(written.x))
 
-    def start(self, src: Tokens) -> RecurrentState:
+    def start(self, src: Tokens) -> RecurrentDecoderState:
         """Read the source; nothing is written yet."""
         assert isinstance(src.layout, Padded)
         lengths = src.layout.lengths
         memory, kept = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)
         # In the memory's precision under autocast too: a state is added to at every word and must not lose the small.
         hidden = [tuple(part[:, None].to(memory.dtype) for part in layer) for layer in self.bridge(kept)]
-        return self.decoder.begin(hidden, memory, lengths)
+        return self.decoder.initial_state(hidden, memory, lengths)
 
-    def step(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def step(self, tokens: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
         """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         written, state = self.decoder.step(self.dropout(self.tgt_embedding(tokens)), state)
         return self.output.scores(self.last(written)), state
@@ -106,16 +116,16 @@ class RecurrentModel(nn.Module):
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
         """Where each word of the target looked, as the one head of one layer (B, 1, 1, T, S)."""
-        look = self.write(src, tgt).look
-        return Attentions(cross=None if look is None else look.weights[:, None, None])
+        attention = self.write(src, tgt).attention
+        return Attentions(cross=None if attention is None else attention.weights[:, None, None])
 
 
-def decoder(s: RecurrentSettings, memory_size: int) -> Plain:
+def decoder(s: RecurrentSettings, memory_size: int) -> NoAttentionDecoder:
     """The decoder the settings name."""
-    stack = Stepping(s.cell, s.d_embedding, s.d_model, s.layers, s.dropout)
+    stack = RecurrentStack(s.cell, s.d_embedding, s.d_model, s.layers, s.dropout)
     if s.attention == "none":
-        return Plain(stack)
-    glance = build_glance(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
+        return NoAttentionDecoder(stack)
+    source_attention = build_source_attention(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
     if s.decoder == "bahdanau":
-        return Bahdanau(stack, glance, memory_size, s.d_embedding)
-    return (InputFeeding if s.input_feeding else Luong)(stack, glance, memory_size)
+        return BahdanauDecoder(stack, source_attention, memory_size, s.d_embedding)
+    return (InputFeedingDecoder if s.input_feeding else LuongDecoder)(stack, source_attention, memory_size)

@@ -71,11 +71,11 @@ class RecurrentSettings(ModelSettings):
         return self
 
     @property
-    def attends(self) -> bool:
+    def has_attention(self) -> bool:
         return self.attention != "none"
 
     @property
-    def joint(self) -> bool:
+    def shared_vocabulary(self) -> bool:
         return self.tie == "all"
 
     @property

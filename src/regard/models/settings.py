@@ -12,32 +12,32 @@ class ModelSettings(Settings):
     d_model: int = Field(512, gt=0, description="width of the vectors a word becomes")
 
     @property
-    def longest(self) -> int | None:
+    def length_limit(self) -> int | None:
         """The most tokens of a sentence the model has positions for; None where there is no bound."""
         return None
 
     @property
-    def bounded_by(self) -> str:
-        """The setting that `longest` follows from."""
+    def length_setting(self) -> str:
+        """The setting that `length_limit` follows from."""
         return "max_positions"
 
     @property
-    def attends(self) -> bool:
+    def has_attention(self) -> bool:
         """Whether anything looks at anything: otherwise there is no attention to show."""
         return True
 
     @property
-    def joint(self) -> bool:
+    def shared_vocabulary(self) -> bool:
         """Whether source and target must share one vocabulary."""
         return False
 
     @property
-    def packs(self) -> bool:
+    def supports_packing(self) -> bool:
         """Whether `forward` takes packed batches too (attention/layouts.py); otherwise a GPU gets padded ones."""
         return False
 
     @property
-    def depth(self) -> int:
+    def num_layers(self) -> int:
         """How many layers a signal passes, about: deeper models want smaller steps."""
         layers = [value for name, value in self.model_dump().items() if name.endswith("layers")]
         return max(1, sum(layers))

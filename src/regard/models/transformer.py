@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHeadAttention, Padded, Sight, Tokens, Watched
+from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
-from regard.attention.weighing import Between, Weighing
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
@@ -31,7 +32,7 @@ from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
 from regard.models.transformer_settings import LayerSettings, TransformerSettings
 
-__all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "stack", "weighing", "xavier"]
+__all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "scored_attention", "stack", "xavier"]
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,16 @@ class Transformer(nn.Module):
         attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, head_dim=s.head_dim)
 
         def to_itself() -> MultiHeadAttention:
-            return attention(rotate=self.positions.rotate, weighing=weighing(s, self.positions.between()))
+            return attention(
+                rotate=self.positions.rotate, scored_attention=scored_attention(s, self.positions.position_bias())
+            )
 
         feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
         self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             EncoderLayer(to_itself(), feedforward(), residual) for _ in range(s.encoder_layers)
         )
         self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(to_itself(), attention(weighing=weighing(s)), feedforward(), residual)
+            DecoderLayer(to_itself(), attention(scored_attention=scored_attention(s)), feedforward(), residual)
             for _ in range(s.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
@@ -91,23 +94,23 @@ class Transformer(nn.Module):
     def forward(self, src: Tokens, tgt: Tokens, read_out: Any = nn.functional.linear) -> Any:
         """Source and shifted target in the same layout -> logits (*, V), or what `read_out` makes of (*, D), (V, D)."""
         window = self.settings.window
-        memory = self.encode(src, src.layout.sees(src.layout, window=window))
-        sight = tgt.layout.sees(tgt.layout, causal=True, window=window)
-        x = self.decode(tgt, memory, sight, tgt.layout.sees(src.layout))
+        memory = self.encode(src, src.layout.pattern(src.layout, window=window))
+        pattern = tgt.layout.pattern(tgt.layout, causal=True, window=window)
+        x = self.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))
         return read_out(*self.output.factors(x))
 
-    def encode(self, src: Tokens, sight: Sight) -> Tensor:
+    def encode(self, src: Tokens, pattern: AttentionPattern) -> Tensor:
         """-> memory (*, D)."""
         x = self.embed(self.src_embedding, src.ids, src.layout.positions)
         for layer in self.encoder:
-            x = layer(x, sight)
+            x = layer(x, pattern)
         return self.encoder_norm(x)
 
-    def decode(self, tgt: Tokens, memory: Tensor, sight: Sight, cross_sight: Sight) -> Tensor:
+    def decode(self, tgt: Tokens, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
         """-> (*, D), to be compared with each word's row of the output matrix."""
         x = self.embed(self.tgt_embedding, tgt.ids, tgt.layout.positions)
         for layer in self.decoder:
-            x = layer(x, memory, sight, cross_sight)
+            x = layer(x, memory, pattern, cross_pattern)
         return self.decoder_norm(x)
 
     def embed(self, embedding: TokenEmbedding, ids: Tensor, positions: Tensor) -> Tensor:
@@ -118,7 +121,7 @@ class Transformer(nn.Module):
         """Read the source (padded) once; every step looks back at it."""
         assert isinstance(src.layout, Padded)
         window = self.settings.window
-        memory = self.encode(src, src.layout.sees(src.layout, window=window))
+        memory = self.encode(src, src.layout.pattern(src.layout, window=window))
         return TransformerState([layer.start(memory, src.layout, window) for layer in self.decoder], src.layout)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
@@ -126,10 +129,10 @@ class Transformer(nn.Module):
         position = torch.full((1,), state.position, device=tokens.device)
         x = self.embed(self.tgt_embedding, tokens, position)
         hypotheses = Padded(state.source.lengths, tokens.size(1))
-        cross_sight = hypotheses.sees(state.source)
+        cross_pattern = hypotheses.pattern(state.source)
         layers = []
         for layer, layer_state in zip(self.decoder, state.layers, strict=True):
-            x, layer_state = layer.step(x, layer_state, cross_sight)
+            x, layer_state = layer.step(x, layer_state, cross_pattern)
             layers.append(layer_state)
         return self.output.scores(self.decoder_norm(x)), TransformerState(layers, state.source)
 
@@ -138,14 +141,14 @@ class Transformer(nn.Module):
         """What attended to what: the weights of every layer and head for a padded batch."""
         assert isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         window = self.settings.window
-        sights = (
-            Watched(src.layout, src.layout, causal=False, window=window),
-            Watched(tgt.layout, tgt.layout, causal=True, window=window),
-            Watched(tgt.layout, src.layout, causal=False),
+        patterns = (
+            RecordingPattern(src.layout, src.layout, causal=False, window=window),
+            RecordingPattern(tgt.layout, tgt.layout, causal=True, window=window),
+            RecordingPattern(tgt.layout, src.layout, causal=False),
         )
-        memory = self.encode(src, sights[0])
-        self.decode(tgt, memory, sights[1], sights[2])
-        return Attentions(*(torch.stack(sight.weights, dim=1) for sight in sights))
+        memory = self.encode(src, patterns[0])
+        self.decode(tgt, memory, patterns[1], patterns[2])
+        return Attentions(*(torch.stack(pattern.weights, dim=1) for pattern in patterns))
 
 
 def positions(settings: LayerSettings) -> Positions:
@@ -165,22 +168,26 @@ def positions(settings: LayerSettings) -> Positions:
             return NoPositions()
 
 
-def weighing(settings: LayerSettings, between: Between | None = None) -> Weighing | None:
+def scored_attention(settings: LayerSettings, position_bias: PositionBias | None = None) -> ScoredAttention | None:
     """The score the settings name and what lies between tokens; None for scaled dot products alone."""
-    if settings.score == "scaled_dot" and between is None:
+    if settings.score == "scaled_dot" and position_bias is None:
         return None
     width = settings.head_width
-    return Weighing(SCORINGS[settings.score](width, width, width), between)
+    return ScoredAttention(SCORINGS[settings.score](width, width, width), position_bias)
 
 
-def stack(layer: type[EncoderLayer], settings: LayerSettings, count: int, between: Positions) -> Any:
+def stack(layer: type[EncoderLayer], settings: LayerSettings, count: int, positions: Positions) -> Any:
     """So many layers in which the words of one text look at each other: a reader's, or a language model's."""
     s = settings
-    attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, between.rotate)
+    attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, positions.rotate)
     feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
     residual = partial(NORMS[s.norm], s.d_model, s.dropout)
     return nn.ModuleList(
-        layer(attention(head_dim=s.head_dim, weighing=weighing(s, between.between())), feedforward(), residual)
+        layer(
+            attention(head_dim=s.head_dim, scored_attention=scored_attention(s, positions.position_bias())),
+            feedforward(),
+            residual,
+        )
         for _ in range(count)
     )
 

@@ -83,7 +83,7 @@ class LayerSettings(ModelSettings):
         return [f"{part} = {getattr(self, part)}" for part in parts if getattr(self, part) != usual[part].default]
 
     @property
-    def longest(self) -> int | None:
+    def length_limit(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
 
 
@@ -107,18 +107,18 @@ class TransformerSettings(LayerSettings):
         return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @property
-    def joint(self) -> bool:
+    def shared_vocabulary(self) -> bool:
         return self.tie == "all"
 
     @property
-    def packs(self) -> bool:
+    def supports_packing(self) -> bool:
         """The kernel for packed batches knows scaled dot products; windows and any width of heads are fine with it."""
         return self.score == "scaled_dot" and self.positions not in ("relative", "alibi")
 
     @property
-    def plain(self) -> bool:
+    def is_standard(self) -> bool:
         """Whether the faster engines apply, which are written for the usual parts."""
-        usual = self.packs and self.combine == "add" and not self.window
+        usual = self.supports_packing and self.combine == "add" and not self.window
         return usual and self.head_width * self.num_heads == self.d_model
 
     @property

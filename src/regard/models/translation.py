@@ -9,9 +9,11 @@ from torch import nn
 from regard.config import by_kind
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
 from regard.models.masked import MaskedSettings, MaskedTransformer
-from regard.models.recurrent import RecurrentModel, RecurrentSettings
+from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent_settings import RecurrentSettings
 from regard.models.settings import ModelSettings
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
 
 TranslationModelSettings = Annotated[
     Annotated[TransformerSettings, Tag("transformer")]

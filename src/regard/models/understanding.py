@@ -18,29 +18,30 @@ from typing import Annotated, Any, Protocol
 from pydantic import Tag
 from torch import Tensor, nn
 
-from regard.attention import Layout, Tokens
+from regard.attention.layouts import Layout, Tokens
 from regard.config import by_kind
 from regard.models.attentions import Attentions
-from regard.models.bert import Bert, BertSettings, truncated_normal
-from regard.models.reader_recurrent import RecurrentReader, RecurrentReaderSettings
-from regard.models.reader_transformer import TransformerReader, TransformerReaderSettings
+from regard.models.bert import Bert, truncated_normal
+from regard.models.bert_settings import BertSettings
+from regard.models.encoder_recurrent import RecurrentEncoder, RecurrentEncoderSettings
+from regard.models.encoder_transformer import TransformerEncoder, TransformerEncoderSettings
 from regard.models.settings import ModelSettings
 
-ReaderSettings = Annotated[
+EncoderSettings = Annotated[
     Annotated[BertSettings, Tag("bert")]
-    | Annotated[TransformerReaderSettings, Tag("transformer")]
-    | Annotated[RecurrentReaderSettings, Tag("recurrent")],
+    | Annotated[TransformerEncoderSettings, Tag("transformer")]
+    | Annotated[RecurrentEncoderSettings, Tag("recurrent")],
     by_kind("transformer"),
 ]
 
 BUILDERS: dict[str, Callable[[Any, int], nn.Module]] = {
     "bert": Bert,
-    "transformer": TransformerReader,
-    "recurrent": RecurrentReader,
+    "transformer": TransformerEncoder,
+    "recurrent": RecurrentEncoder,
 }
 
 
-class Reader(Protocol):
+class TextEncoder(Protocol):
     """What is asked of a reader, beside being a module."""
 
     @property
@@ -61,26 +62,26 @@ class Reader(Protocol):
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions: ...
 
 
-class Understander(nn.Module):
+class EncoderWithHead(nn.Module):
     """A reader and a head: one answer for the input where `pooled`, else one for each token."""
 
-    reader: Any  # a Reader
+    encoder: Any  # a TextEncoder
 
-    def __init__(self, reader: nn.Module, outputs: int, pooled: bool, dropout: float) -> None:
+    def __init__(self, encoder: nn.Module, outputs: int, pooled: bool, dropout: float) -> None:
         super().__init__()
-        self.reader, self.pooled = reader, pooled
+        self.encoder, self.pooled = encoder, pooled
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(self.reader.settings.d_model, outputs)
+        self.head = nn.Linear(self.encoder.settings.d_model, outputs)
         truncated_normal(self.head)
         # Weights that take no part must not learn: processes that share a step wait for the gradient of all that do.
-        self.reader.pooler.requires_grad_(pooled)
+        self.encoder.pooler.requires_grad_(pooled)
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Tokens, and which text each is of (*) -> o: (B, outputs) where pooled, else (*, outputs)."""
-        h = self.reader(tokens, segments)
-        return self.head(self.dropout(self.reader.pool(h, tokens.layout) if self.pooled else h))
+        h = self.encoder(tokens, segments)
+        return self.head(self.dropout(self.encoder.pool(h, tokens.layout) if self.pooled else h))
 
 
-def build_reader(settings: ModelSettings, vocabulary: int) -> Any:
+def build_encoder(settings: ModelSettings, vocabulary: int) -> Any:
     """The reader its settings describe, with fresh weights, over a vocabulary of this size."""
     return BUILDERS[settings.kind](settings, vocabulary)

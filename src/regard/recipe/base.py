@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from regard.config import Field, Settings, nearest
-from regard.models import ModelSettings
+from regard.models.settings import ModelSettings
 from regard.runtime import RuntimeSettings
 from regard.training import TrainingSettings
 

@@ -44,9 +44,9 @@ class LanguageRecipe(Recipe):
             raise ValueError('mask_predict is for translators of kind masked; write decoding.search = "sample"')
         if self.training.r_drop:
             raise ValueError("training.r_drop is for translators; write training.r_drop = 0.0")
-        if self.model.longest is not None and self.model.longest < self.data.bptt:
+        if self.model.length_limit is not None and self.model.length_limit < self.data.bptt:
             raise ValueError(
-                f"model.max_positions = {self.model.longest} is shorter than data.bptt = {self.data.bptt}; "
+                f"model.max_positions = {self.model.length_limit} is shorter than data.bptt = {self.data.bptt}; "
                 "write a larger model.max_positions or a smaller data.bptt"
             )
         if self.data.bptt * self.training.accumulation > self.training.batch_tokens:

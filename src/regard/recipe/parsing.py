@@ -8,7 +8,9 @@ from regard.config import Field
 from regard.data.settings import DataSettings
 from regard.data.treebanks import is_treebank
 from regard.decoding.settings import DecodingSettings
-from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
+from regard.models.masked import MaskedSettings
+from regard.models.transformer_settings import TransformerSettings
+from regard.models.translation import TranslationModelSettings
 from regard.recipe.translation import TranslationRecipe
 from regard.text import TextSettings
 from regard.training import TrainingSettings

@@ -7,7 +7,9 @@ from pydantic import model_validator
 from regard.config import Field
 from regard.data.settings import DataSettings
 from regard.decoding.settings import DecodingSettings
-from regard.models import MaskedSettings, TransformerSettings, TranslationModelSettings
+from regard.models.masked import MaskedSettings
+from regard.models.transformer_settings import TransformerSettings
+from regard.models.translation import TranslationModelSettings
 from regard.recipe.base import Recipe
 from regard.text import TextSettings
 
@@ -39,7 +41,9 @@ class TranslationRecipe(Recipe):
         for part in ("train", "valid"):
             if not getattr(self.data, part) and not imported:
                 raise ValueError(f"data.{part}: must name at least one")
-        if self.model.joint and not self.text.joint and not imported:  # whose two sides may number pieces alike
+        if (
+            self.model.shared_vocabulary and not self.text.joint and not imported
+        ):  # whose two sides may number pieces alike
             raise ValueError('model.tie = "all" needs text.joint = true; else write model.tie = "output"')
         masked = isinstance(self.model, MaskedSettings)
         if masked != (self.decoding.search == "mask_predict"):
@@ -51,11 +55,11 @@ class TranslationRecipe(Recipe):
                     else "mask_predict is for kind = masked alone"
                 )
             )
-        if self.model.longest is not None and self.model.longest < self.data.max_length:
+        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             raise ValueError(
-                f"model.{self.model.bounded_by} bounds sentences to {self.model.longest} tokens, fewer than "
-                f"data.max_length = {self.data.max_length}; write a larger model.{self.model.bounded_by} or a smaller "
-                "data.max_length"
+                f"model.{self.model.length_setting} bounds sentences to {self.model.length_limit} tokens, fewer than "
+                f"data.max_length = {self.data.max_length}; write a larger "
+                f"model.{self.model.length_setting} or a smaller data.max_length"
             )
         if self.data.max_length > self.training.batch_tokens:
             raise ValueError(

@@ -6,8 +6,8 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.labelled.settings import AnsweringDataSettings, LabelledDataSettings
-from regard.models.reader_transformer import TransformerReaderSettings
-from regard.models.understanding import ReaderSettings
+from regard.models.encoder_transformer import TransformerEncoderSettings
+from regard.models.understanding import EncoderSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
 from regard.text.bert_settings import BertTextSettings
@@ -48,7 +48,7 @@ class UnderstandingRecipe(Recipe):
 
     data: LabelledDataSettings
     text: BertTextSettings = BertTextSettings()
-    model: ReaderSettings = TransformerReaderSettings()
+    model: EncoderSettings = TransformerEncoderSettings()
     training: UnderstandingTrainingSettings = UnderstandingTrainingSettings()
 
     @model_validator(mode="before")
@@ -62,10 +62,10 @@ class UnderstandingRecipe(Recipe):
     @model_validator(mode="after")
     def agree(self) -> Self:
         """Refuse what contradicts itself across groups, before anything is computed."""
-        if self.model.longest is not None and self.model.longest < self.data.max_length:
+        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             raise ValueError(
-                f"model.max_positions = {self.model.longest} is shorter than data.max_length = {self.data.max_length}; "
-                "write a smaller data.max_length"
+                f"model.max_positions = {self.model.length_limit} is shorter than "
+                f"data.max_length = {self.data.max_length}; write a smaller data.max_length"
             )
         if self.training.batch_tokens < self.data.max_length:
             raise ValueError(

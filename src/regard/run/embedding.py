@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Layout, Tokens
+from regard.attention.layouts import Layout, Tokens
 from regard.errors import UserError
-from regard.models.reader_pooling import POOLERS
+from regard.models.pooling import POOLERS
 
 COMBINE = ("concat", "sum", "mean")
 POOL = ("cls", "mean", "max", "pooler", "tokens")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention import Padded, Tokens
+from regard.attention.layouts import Padded, Tokens
 from regard.engines.choose import is_standard_transformer
 from regard.engines.ctranslate2 import CTranslate2Engine
 from regard.engines.ctranslate2_model import write_ctranslate2
@@ -32,10 +32,11 @@ from regard.exchange.bert import (
 )
 from regard.exchange.marian import read_marian, write_marian
 from regard.files import require_writable
-from regard.models import Transformer, TransformerSettings
 from regard.models.bert import Bert, BertPretraining
 from regard.models.bert_settings import BertSettings
-from regard.models.understanding import Understander
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerSettings
+from regard.models.understanding import EncoderWithHead
 from regard.run.importing import DRAWN
 from regard.run.pretraining import PretrainingRun
 from regard.run.translation import JOINT, SRC, TGT, TranslationRun
@@ -122,8 +123,8 @@ def finetuned_to_huggingface(run: UnderstandingRun, folder: Path, checkpoint: st
     found = read_finetuned(folder)
     refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
     task, reader = run.task(), Bert(found.settings, len(run.vocabulary))
-    again = Understander(reader, task.outputs, task.pooled, dropout=0.0).eval()
-    unused = {name: tensor for name, tensor in weights_of(again).items() if name.startswith("reader.pooler.")}
+    again = EncoderWithHead(reader, task.outputs, task.pooled, dropout=0.0).eval()
+    unused = {name: tensor for name, tensor in weights_of(again).items() if name.startswith("encoder.pooler.")}
     load_weights(again, unused | found.weights, str(folder))
     return compared(folder, found.weights, model, again, texts(run))
 
@@ -186,7 +187,7 @@ def questions(src: int, tgt: int) -> tuple[Tokens, Tokens]:
 
 def texts(run: PretrainingRun | UnderstandingRun) -> tuple[Tokens, Tensor]:
     """Inputs of arbitrary pieces, of two texts where the model tells them apart."""
-    tokens = arbitrary(0, len(run.vocabulary), min(LONGEST, run.recipe.model.longest or LONGEST))
+    tokens = arbitrary(0, len(run.vocabulary), min(LONGEST, run.recipe.model.length_limit or LONGEST))
     half = (torch.arange(tokens.ids.size(1)) >= tokens.ids.size(1) // 2).long()
     segments = getattr(run.recipe.model, "segments", 1)
     return tokens, (half % segments).expand_as(tokens.ids)

@@ -173,7 +173,7 @@ class Run(ABC):
 
     def packs(self, world: World) -> bool:
         """On a GPU batches are packed, whose attention is one kernel and whose shape is one; otherwise padded."""
-        return bool(world.device.type == "cuda" and kernels_available() and self.recipe.model.packs)
+        return bool(world.device.type == "cuda" and kernels_available() and self.recipe.model.supports_packing)
 
     def suited(self, world: World) -> World:
         """The world as this model uses it: padded batches have many shapes, and are neither recorded nor compiled."""

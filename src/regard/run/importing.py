@@ -95,7 +95,7 @@ def bert_parts(source: Path, config: Values) -> Parts:
         files: dict[str, Any] = {JOINT: vocabulary}
     else:
         model = read_finetuned(source)
-        settings, weights, words = model.settings, model.weights, model.weights["reader.words.weight"]
+        settings, weights, words = model.settings, model.weights, model.weights["encoder.words.weight"]
         data = {"max_length": min(LONGEST, settings.max_positions)}
         labels = list(model.labels) or ([ANSWERABLE] if task == "answering" else [])
         files = {JOINT: vocabulary} | ({LABELS: labels} if labels else {})

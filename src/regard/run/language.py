@@ -110,7 +110,7 @@ class LanguageRun(Run, task="language"):
             self.vocabulary,
             self.reading,
             context=self.recipe.data.bptt,
-            longest=self.recipe.model.longest,
+            longest=self.recipe.model.length_limit,
             label_smoothing=self.recipe.training.label_smoothing,
             decoding=decoding or self.recipe.decoding,
         )

@@ -29,9 +29,10 @@ from regard.run.understanding import UnderstandingRun
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.understanding import BUDGET
 from regard.training import read_progress
+from regard.training.weights import current_name
 
 TELL_EVERY = 100
-READER = {True: "bert", False: "reader"}
+READER = {True: "bert", False: "encoder"}
 """What the reader is called in a pretrained model, and in others."""
 PARTS = {"masks": "masked.", "next": "next."}
 """What is said of a text, and the weights that say it."""
@@ -121,7 +122,8 @@ class Predictor:
     @cached_property
     def drawn(self) -> tuple[str, ...]:
         """The weights that an import had to draw by lot, and that mean nothing."""
-        return tuple(read_progress(self.run.checkpoints.resolve(self.checkpoint)).get(DRAWN, ()))
+        names = read_progress(self.run.checkpoints.resolve(self.checkpoint)).get(DRAWN, ())
+        return tuple(current_name(name) for name in names)
 
     def refuse_drawn(self, part: str, what: str, remedy: str) -> None:
         """No part of the model is asked that was drawn by lot."""

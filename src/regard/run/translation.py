@@ -18,7 +18,8 @@ from regard.decoding.settings import DecodingSettings
 from regard.engines.validation import ValidationEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.models import MaskedSettings, build_translation_model
+from regard.models.masked import MaskedSettings
+from regard.models.translation import build_translation_model
 from regard.recipe import TranslationRecipe
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed
@@ -95,7 +96,7 @@ class TranslationRun(Run, task="translation"):
 
     def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
         """Learned positions end somewhere; what goes beyond them has no likelihood."""
-        bound, name = self.recipe.model.longest, self.recipe.model.bounded_by
+        bound, name = self.recipe.model.length_limit, self.recipe.model.length_setting
         longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
         if bound is not None and longest > bound:
             raise UserError(
@@ -129,7 +130,7 @@ class TranslationRun(Run, task="translation"):
             objective=Objective(training.label_smoothing, training.r_drop),
             decoding=decoding or self.recipe.decoding,
             max_source=longest,
-            max_target=self.recipe.model.longest,
+            max_target=self.recipe.model.length_limit,
         )
 
     def training_task(self, world: World) -> Translation:

@@ -21,7 +21,7 @@ from regard.data.inputs import Inputs, open_or_build_inputs
 from regard.data.labelled import Parts, load_parts, read_examples, texts_of
 from regard.errors import UserError
 from regard.files import read_json, write_json
-from regard.models.understanding import Understander, build_reader
+from regard.models.understanding import EncoderWithHead, build_encoder
 from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.pieces import VOCABULARY, PiecesRun
@@ -35,7 +35,7 @@ from regard.tasks.understanding import Example, Understanding
 from regard.training import load_weights, read_weights
 
 LABELS = "labels.json"
-READERS = ("reader.", "bert.")
+READERS = ("encoder.", "bert.")
 """What the reader's weights are called in the runs one can start from."""
 
 
@@ -147,20 +147,20 @@ class UnderstandingRun(PiecesRun):
         """Epochs in steps."""
         return self.recipe.training.settled(self.batches(world).steps_in_epoch(0))
 
-    def new_model(self) -> Understander:
+    def new_model(self) -> EncoderWithHead:
         task, settings = self.task(), self.recipe.model
-        reader = build_reader(settings, len(self.vocabulary))
+        reader = build_encoder(settings, len(self.vocabulary))
         dropout = getattr(settings, "dropout", 0.0) if task.head_dropout else 0.0
-        return Understander(reader, task.outputs, task.pooled, dropout)
+        return EncoderWithHead(reader, task.outputs, task.pooled, dropout)
 
-    def first_model(self) -> Understander:
+    def first_model(self) -> EncoderWithHead:
         """The reader of the run this one starts from, and its head where it says the same."""
         model = self.new_model()
         if self.start is None:
             return model
         path = self.start.checkpoints.resolve("best")
         weights = read_weights(path)
-        load_weights(model.reader, reader_weights(weights), str(path))
+        load_weights(model.encoder, reader_weights(weights), str(path))
         if self.says_as(self.start) and weights["head.weight"].shape == model.head.weight.shape:
             load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, str(path))
         return model

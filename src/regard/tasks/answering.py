@@ -24,11 +24,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regard.attention import Layout, Packed
+from regard.attention.attend import to_float32
+from regard.attention.layouts import Layout, Packed
 from regard.data.inputs import IGNORE, Input, InputBatch
-from regard.losses import Loss
+from regard.losses.crossentropy import Loss
 from regard.metrics import Score, answer_scores
-from regard.models.reader_pooling import exact, largest, lengths, real, spread, totals
+from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.answer_spans import (
     Stretch,
     Window,
@@ -96,7 +97,7 @@ class Answering(Understanding):
 
     def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
         """Cross-entropy over the tokens of a window, of where the answer begins and where it ends, half of each."""
-        layout, z = batch.source.layout, exact(logits)
+        layout, z = batch.source.layout, to_float32(logits)
         labels = batch.labels.long()  # (E, 2); a stream has room for an input more, which is nobody's
         asked = labels[:, 0] != IGNORE
         found = first_tokens(layout, z)[: len(labels), None] + labels.clamp(min=0)
@@ -105,7 +106,7 @@ class Answering(Understanding):
         nll = ((log_total - rows.gather(0, found.clamp(max=len(rows) - 1))).mean(dim=-1) * asked).sum()
         if not self.label_smoothing:
             return Loss(nll, asked.sum(), nll.detach())
-        mean = (totals(z, layout) / lengths(layout)[:, None].clamp(min=1))[: len(labels)]
+        mean = (segment_sum(z, layout) / lengths(layout)[:, None].clamp(min=1))[: len(labels)]
         uniform = ((log_total - mean).mean(dim=-1) * asked).sum()
         return Loss(nll + self.label_smoothing * (uniform - nll), asked.sum(), nll.detach())
 
@@ -159,9 +160,11 @@ def characters(spans: Sequence[tuple[int, int]], stretch: Stretch) -> tuple[int,
 
 def log_totals(z: Tensor, layout: Layout) -> Tensor:
     """log sum_i exp z_i over the tokens i of each input: (*, O) -> (B, O)."""
-    top = largest(z.detach(), layout)
-    z = z.masked_fill(~real(layout)[..., None], -torch.inf)
-    total = totals((z - spread(top, layout)).exp(), layout)  # the largest of an input is 1: its sum is no less
+    top = segment_max(z.detach(), layout)
+    z = z.masked_fill(~not_padding(layout)[..., None], -torch.inf)
+    total = segment_sum(
+        (z - expand_segments(top, layout)).exp(), layout
+    )  # the largest of an input is 1: its sum is no less
     return top + total.clamp(min=1).log()
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.inputs import IGNORE, Input, InputBatch
-from regard.losses import Loss
+from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy
 from regard.tasks.understanding import Example, Understanding, shortly
 from regard.training.task import Sample

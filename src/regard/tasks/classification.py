@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data.inputs import IGNORE, Input, InputBatch
-from regard.losses import Loss
+from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy, binary_scores, macro_scores, matthews, pearson, spearman
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
 from regard.text.bert import BertVocabulary

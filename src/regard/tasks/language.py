@@ -28,7 +28,8 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
-from regard.losses import Loss, projected_cross_entropy
+from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy
 from regard.metrics import Score
 from regard.metrics.language import language_scores
 from regard.models.ngram import NGram
@@ -86,7 +87,7 @@ class LanguageModelling:
 
         The tensors stay where they are and change in place: a recorded step finds them again. The model gets copies.
         """
-        blank = model.begin(len(batch.ids))
+        blank = model.initial_state(len(batch.ids))
         for name, memory in blank.items():
             key = f"{batch.part}.{name}"
             if key not in self.carried or self.carried[key].shape != memory.shape:
@@ -119,7 +120,7 @@ class LanguageModelling:
             text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
             return -float(model.log_probs(text.to(device))[1:].sum())
         columns = max(1, min(MOST_COLUMNS, len(ids) // COLUMN_TOKENS))
-        if model.carries:
+        if model.is_stateful:
             parts = in_columns(ids, columns, max(1, AT_ONCE // columns))
         else:
             parts = in_windows(ids, self.context, max(1, AT_ONCE // self.context))

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.packing import PackedBatch
 from regard.data.store import Store
@@ -32,8 +32,9 @@ from regard.decoding.engine import Engine
 from regard.decoding.grouping import groups_by_length
 from regard.decoding.settings import DecodingSettings
 from regard.engines.mask_predict import MaskPredict
-from regard.losses import Loss, projected_cross_entropy, projected_r_drop
-from regard.models import Attentions
+from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.models.attentions import Attentions
 from regard.models.masked import MaskedTransformer
 from regard.tasks.translation import SYMBOLS, Prediction, Translation
 from regard.text import BOS, EOS, PAD

@@ -28,7 +28,8 @@ from regard.data.pretraining import Assembly, Drawn
 from regard.data.pretraining_batches import MaskedBatch, evaluation_batches
 from regard.decoding.grouping import groups_by_length
 from regard.errors import UserError
-from regard.losses import Loss, projected_cross_entropy
+from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy
 from regard.metrics import Score, perplexity
 from regard.random import rng
 from regard.text.bert import BertInput, BertVocabulary

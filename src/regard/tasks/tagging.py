@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from regard.data.inputs import IGNORE, Input, InputBatch
-from regard.losses import Loss
+from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy, entity_scores, macro_scores
 from regard.metrics.entities import OUTSIDE, entities
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities

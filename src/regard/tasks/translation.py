@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.data.collate import Batch, collate, collate_sources
 from regard.data.packing import PackedBatch
 from regard.data.store import Store
@@ -26,9 +26,11 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper, Symbols
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
-from regard.losses import Loss, projected_cross_entropy, projected_r_drop, reinforced
+from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.losses.reinforce import reinforced
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
-from regard.models import Attentions
+from regard.models.attentions import Attentions
 from regard.tasks.streaming import cut, stretches
 from regard.text import BOS, EOS, PAD, Vocabulary
 from regard.training.task import Sample, Validation

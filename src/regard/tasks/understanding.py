@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.data.inputs import IGNORE, Input, InputBatch, Inputs
 from regard.decoding.grouping import groups_by_length
-from regard.losses import Loss
+from regard.losses.crossentropy import Loss
 from regard.metrics import Score
 from regard.text.bert import BertVocabulary
 from regard.training.task import Sample, Validation

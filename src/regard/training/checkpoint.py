@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, remove_leftovers, replacing, write_json
-from regard.training.weights import Tensors
+from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
 MODEL, TRAINING, STATE, INDEX = "model.safetensors", "training.safetensors", "state.json", "checkpoints.json"
@@ -212,7 +212,7 @@ def _save_tensors(path: Path, tensors: Tensors) -> None:
 
 def _load_tensors(path: Path) -> Tensors:
     try:
-        return load_file(path)
+        return {current_name(name): tensor for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read: {error}",

@@ -11,7 +11,7 @@ import torch
 from tests.cli.command import refused, regard
 
 from regard import Predictor
-from regard.attention import Padded
+from regard.attention.layouts import Padded
 from regard.run.embedding import layer_numbers
 
 TEXTS = ["a lovely film by Ada in 7", "dull", "", "an awful play by Bob and another one by Eve in 21", "a\tb"]

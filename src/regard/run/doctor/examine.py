@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.models import MaskedSettings
+from regard.models.masked import MaskedSettings
 from regard.recipe import LanguageRecipe, PretrainingRecipe, TranslationRecipe, load_recipe
 from regard.recipe.understanding import UnderstandingRecipe
 from regard.run.doctor import costs, learning, stored, texts

@@ -167,7 +167,7 @@ def check_overfit(patient: Patient, seconds: float = OVERFIT_SECONDS) -> Check:
     name = "learns by heart"
     model, batch, task = patient.new_model(dropout=False).train(), patient.few(), patient.without_smoothing()
     settings = patient.run.recipe.model
-    peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.depth
+    peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
     bound = 0.5 * max(len(batch), 2) * math.log(max(len(batch), 2)) / int(batch.tgt_lengths.sum())
     optimizer = build_optimizer(model, patient.run.recipe.training.model_copy(update={"weight_decay": 0.0}))
     first = loss = math.inf

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Packed, Padded
+from regard.attention.layouts import Packed, Padded
 from regard.data.arrays import Array
 from regard.data.batching import Batches, Pairs
 from regard.data.collate import Batch, collate

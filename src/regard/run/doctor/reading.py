@@ -191,7 +191,7 @@ def check_overfit(patient: ReaderPatient, seconds: float = OVERFIT_SECONDS) -> C
     """A model that can learn anything can learn a few examples by heart, dropout aside: much better than guessing."""
     name, batch, settings = "learns by heart", patient.few(), patient.run.recipe.model
     model = patient.new_model(dropout=False).train()
-    peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.depth
+    peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
     optimizer = build_optimizer(model, patient.run.recipe.training.model_copy(update={"weight_decay": 0.0}))
     bound, first, began = BY_HEART * patient.guessed(batch), math.inf, time.monotonic()
     for step in range(1, OVERFIT_STEPS + 1):

@@ -181,7 +181,7 @@ def check_lengths(run: UnderstandingRun) -> Check:
         f"inputs of more than data.max_length = {longest} tokens, which are {fate}: {finding}; the longest has {most}"
     )
     if task.pooled and max(shares.values(), default=0.0) > CUT_A_LOT:
-        bound = run.recipe.model.longest
+        bound = run.recipe.model.length_limit
         more = f"raise data.max_length{f' (the model reads up to {bound})' if bound else ''}, if what is cut matters"
         return Check("lengths", "warn", finding, more)
     return Check("lengths", "pass", finding)

@@ -21,7 +21,7 @@ from regard.attention.attend import attend, masked_softmax
 from regard.attention.scoring import Scoring
 
 
-class Weigh(Protocol):
+class AttentionFunction(Protocol):
     """What a sight lets tokens do with the tokens they see.
 
     q (..., H, T, K), k (..., H, S, K), v (..., H, S, K), distances (T, S) = place of the key - place of the query,
@@ -33,14 +33,14 @@ class Weigh(Protocol):
     ) -> tuple[Tensor, Tensor]: ...
 
 
-def by_scaled_dot(
+def scaled_dot_attention(
     q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
     """As ever: `attend`, which does not ask for distances."""
     return attend(q, k, v, mask, dropout)
 
 
-class Between(Protocol):
+class PositionBias(Protocol):
     """What lies between a query and a key at each distance."""
 
     def scores(self, q: Tensor, distances: Tensor) -> Tensor:
@@ -52,12 +52,12 @@ class Between(Protocol):
         ...
 
 
-class Weighing(nn.Module):
+class ScoredAttention(nn.Module):
     """A score of one's own, one for all heads, and what lies between tokens; handed to `MultiHeadAttention`."""
 
-    def __init__(self, scoring: Scoring, between: Between | None = None) -> None:
+    def __init__(self, scoring: Scoring, position_bias: PositionBias | None = None) -> None:
         super().__init__()
-        self.scoring, self.between = scoring, between
+        self.scoring, self.position_bias = scoring, position_bias
 
     def keys(self, k: Tensor) -> Tensor:
         """What of the score depends on the keys alone, (*, K) -> (*, its own size); computed once, kept in caches."""
@@ -66,11 +66,11 @@ class Weighing(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
     ) -> tuple[Tensor, Tensor]:
-        """See `Weigh`; k as `keys` has made them."""
+        """See `AttentionFunction`; k as `keys` has made them."""
         scores = self.scoring(q, k)
-        if self.between is None:
+        if self.position_bias is None:
             weights = masked_softmax(scores, mask)
             return F.dropout(weights, dropout) @ v, weights
-        weights = masked_softmax(scores + self.between.scores(q, distances), mask)
+        weights = masked_softmax(scores + self.position_bias.scores(q, distances), mask)
         dropped = F.dropout(weights, dropout)
-        return dropped @ v + self.between.values(dropped, distances), weights
+        return dropped @ v + self.position_bias.values(dropped, distances), weights

@@ -18,19 +18,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Layout, Padded, Sight, Tokens, Watched
+from regard.attention.layouts import AttentionPattern, Layout, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
-from regard.models.reader_pooling import POOLERS, Pooling
+from regard.models.pooling import POOLERS, Pooling
 from regard.models.transformer import positions, stack, xavier
 from regard.models.transformer_settings import LayerSettings
 
 
-class TransformerReaderSettings(LayerSettings):
+class TransformerEncoderSettings(LayerSettings):
     """The shape of a Transformer that only reads."""
 
     kind: Literal["transformer"] = "transformer"
@@ -45,7 +45,7 @@ class TransformerReaderSettings(LayerSettings):
     segments: int = Field(2, gt=0, description="texts of one input that are told apart")
 
     @property
-    def packs(self) -> bool:
+    def supports_packing(self) -> bool:
         """The kernel for packed batches knows scaled dot products; windows and any width of heads are fine with it."""
         return self.score == "scaled_dot" and self.positions not in ("relative", "alibi")
 
@@ -55,10 +55,10 @@ class TransformerReaderSettings(LayerSettings):
         return ", ".join([f"Transformer reader, {layers}, {self.pooling} pooling", *self.variations])
 
 
-class TransformerReader(nn.Module):
+class TransformerEncoder(nn.Module):
     """Embeddings, layers that see all tokens, pooling."""
 
-    def __init__(self, settings: TransformerReaderSettings, vocabulary: int) -> None:
+    def __init__(self, settings: TransformerEncoderSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         self.words = TokenEmbedding(vocabulary, s.d_model)
@@ -84,9 +84,11 @@ class TransformerReader(nn.Module):
         """h (*, D) -> s (B, D)."""
         return self.pooler(h, layout)
 
-    def hidden_states(self, tokens: Tokens, segments: Tensor | None = None, sight: Sight | None = None) -> list[Tensor]:
+    def hidden_states(
+        self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None
+    ) -> list[Tensor]:
         """x and what each layer made of it, (*, D) each; another sight, to watch or restrict, can be handed in."""
-        seen = sight or tokens.layout.sees(tokens.layout, window=self.settings.window)
+        seen = pattern or tokens.layout.pattern(tokens.layout, window=self.settings.window)
         *below, top = accumulate(self.layers, lambda x, layer: layer(x, seen), initial=self.embed(tokens, segments))
         return [*below, self.norm(top)]
 
@@ -94,6 +96,6 @@ class TransformerReader(nn.Module):
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
         """What attended to what: the weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
         assert isinstance(tokens.layout, Padded)
-        sight = Watched(tokens.layout, tokens.layout, causal=False, window=self.settings.window)
-        self.hidden_states(tokens, segments, sight)
-        return Attentions(encoder=torch.stack(sight.weights, dim=1))
+        pattern = RecordingPattern(tokens.layout, tokens.layout, causal=False, window=self.settings.window)
+        self.hidden_states(tokens, segments, pattern)
+        return Attentions(encoder=torch.stack(pattern.weights, dim=1))

@@ -20,8 +20,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Layout, Packed, Padded
-from regard.models.bert import firsts
+from regard.attention.attend import to_float32
+from regard.attention.layouts import Layout, Packed, Padded
+from regard.models.bert import first_tokens
 
 Pooling = Literal["first", "mean", "max", "attention"]
 
@@ -41,21 +42,21 @@ class First(Pooler):
     """s = h_1."""
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        return firsts(h, layout)
+        return first_tokens(h, layout)
 
 
 class Mean(Pooler):
     """s = 1 / L sum_i h_i."""
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        return (totals(exact(h), layout) / lengths(layout)[:, None].clamp(min=1)).to(h.dtype)
+        return (segment_sum(to_float32(h), layout) / lengths(layout)[:, None].clamp(min=1)).to(h.dtype)
 
 
 class Max(Pooler):
     """s_d = max_i h_id."""
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        return largest(h, layout)
+        return segment_max(h, layout)
 
 
 class AttentivePooler(Pooler):
@@ -67,24 +68,26 @@ class AttentivePooler(Pooler):
         self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, d_model))[0])
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        return totals(self.weights(h, layout)[..., None] * exact(h), layout).to(h.dtype)
+        return segment_sum(self.weights(h, layout)[..., None] * to_float32(h), layout).to(h.dtype)
 
     def weights(self, h: Tensor, layout: Layout) -> Tensor:
         """a: h (*, D) -> (*), which add up to one over each input."""
-        return softmax_within(torch.tanh(self.key(h)) @ self.query, layout)
+        return segment_softmax(torch.tanh(self.key(h)) @ self.query, layout)
 
 
 POOLERS: dict[str, type[Pooler]] = {"first": First, "mean": Mean, "max": Max, "attention": AttentivePooler}
 
 
-def softmax_within(scores: Tensor, layout: Layout) -> Tensor:
+def segment_softmax(scores: Tensor, layout: Layout) -> Tensor:
     """exp(e_i) / sum_j exp(e_j) over the tokens j of i's input: (*) -> (*), 0 where there is no token."""
-    e = exact(scores).masked_fill(~real(layout), -torch.inf)[..., None]
-    grown = (e - spread(largest(e.detach(), layout), layout)).exp()  # the largest of an input is 1: a sum is no less
-    return (grown / spread(totals(grown, layout).clamp(min=1), layout))[..., 0]
+    e = to_float32(scores).masked_fill(~not_padding(layout), -torch.inf)[..., None]
+    grown = (
+        e - expand_segments(segment_max(e.detach(), layout), layout)
+    ).exp()  # the largest of an input is 1: a sum is no less
+    return (grown / expand_segments(segment_sum(grown, layout).clamp(min=1), layout))[..., 0]
 
 
-def totals(x: Tensor, layout: Layout) -> Tensor:
+def segment_sum(x: Tensor, layout: Layout) -> Tensor:
     """The sum over each input: (*, D) -> (B, D), 0 for one without tokens.
 
     In a stream each input is added up from its first token to its last, so that a GPU too finds the same sum every
@@ -92,12 +95,12 @@ def totals(x: Tensor, layout: Layout) -> Tensor:
     """
     if isinstance(layout, Packed):
         return torch.segment_reduce(x, "sum", offsets=layout.offsets, axis=0, unsafe=True, initial=0)
-    return x.masked_fill(~real(layout)[..., None], 0).sum(dim=1)
+    return x.masked_fill(~not_padding(layout)[..., None], 0).sum(dim=1)
 
 
-def largest(x: Tensor, layout: Layout) -> Tensor:
+def segment_max(x: Tensor, layout: Layout) -> Tensor:
     """The largest over each input, component by component: (*, D) -> (B, D), 0 for one without tokens."""
-    x = x.masked_fill(~real(layout)[..., None], -torch.inf)
+    x = x.masked_fill(~not_padding(layout)[..., None], -torch.inf)
     if isinstance(layout, Packed):
         nothing = x.new_full((len(layout.offsets) - 1, x.size(1)), -torch.inf)
         found = nothing.scatter_reduce(0, layout.rows[:, None].expand_as(x), x, "amax")
@@ -106,7 +109,7 @@ def largest(x: Tensor, layout: Layout) -> Tensor:
     return found.masked_fill(found == -torch.inf, 0)
 
 
-def spread(y: Tensor, layout: Layout) -> Tensor:
+def expand_segments(y: Tensor, layout: Layout) -> Tensor:
     """To each token what belongs to its input: (B, D) -> broadcastable to (*, D)."""
     return y[layout.rows] if isinstance(layout, Packed) else y[:, None]
 
@@ -119,14 +122,9 @@ def lengths(layout: Layout) -> Tensor:
     return layout.lengths
 
 
-def real(layout: Layout) -> Tensor:
+def not_padding(layout: Layout) -> Tensor:
     """(*): False where a rectangle or a stream is filled up."""
     if isinstance(layout, Packed):
         return torch.arange(len(layout.rows), device=layout.rows.device) < layout.offsets[-1]
     assert isinstance(layout, Padded)
-    return layout.real
-
-
-def exact(x: Tensor) -> Tensor:
-    """In 32 bits at least."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    return layout.not_padding

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from regard.attention import Packed, Padded, Tokens
-from regard.models.understanding import ReaderSettings, Understander, build_reader
+from regard.attention.layouts import Packed, Padded, Tokens
+from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
 
 V, T, D = 20, 7, 16
 LENGTHS = torch.tensor([7, 3, 1, 5])
@@ -32,13 +32,13 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 def settings(**values: Any) -> Any:
-    return TypeAdapter(ReaderSettings).validate_python(SMALL[values["kind"]] | values)
+    return TypeAdapter(EncoderSettings).validate_python(SMALL[values["kind"]] | values)
 
 
 def build(**values: Any) -> Any:
     """Small, in 64 bits, with weights far from where they begin, so that everything counts."""
     torch.manual_seed(0)
-    reader = build_reader(settings(**values), V).double().eval()
+    reader = build_encoder(settings(**values), V).double().eval()
     for parameter in reader.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return reader
@@ -70,7 +70,7 @@ def test_an_input_is_the_same_in_any_company(values: dict[str, Any]) -> None:
         torch.testing.assert_close(reader.pool(own[-1], alone.layout)[0], pooled[row])
 
 
-@pytest.mark.parametrize("values", [values for values in VARIANTS if settings(**values).packs], ids=name)
+@pytest.mark.parametrize("values", [values for values in VARIANTS if settings(**values).supports_packing], ids=name)
 def test_a_stream_gives_the_same_as_rows_with_padding(values: dict[str, Any]) -> None:
     reader, (ids, segments) = build(**values), batch()
     tokens, stream = Padded.of(ids, LENGTHS), Packed.of(ids, LENGTHS)
@@ -88,9 +88,12 @@ def test_a_stream_gives_the_same_as_rows_with_padding(values: dict[str, Any]) ->
 
 
 def test_only_what_the_kernel_knows_is_packed() -> None:
-    packed = {positions: settings(kind="transformer", positions=positions).packs for positions in POSITIONS}
+    packed = {positions: settings(kind="transformer", positions=positions).supports_packing for positions in POSITIONS}
     assert [positions for positions, packs in packed.items() if not packs] == ["relative", "alibi"]
-    assert not settings(kind="transformer", score="additive").packs and not settings(kind="recurrent").packs
+    assert (
+        not settings(kind="transformer", score="additive").supports_packing
+        and not settings(kind="recurrent").supports_packing
+    )
 
 
 @pytest.mark.parametrize("kind", SMALL)
@@ -166,9 +169,9 @@ def test_settings_say_what_is_wrong_and_what_the_reader_is() -> None:
     assert settings(kind="transformer", positions="rotary").summary == (
         "Transformer reader, 2 layers of 2 heads, width 16, mean pooling, positions = rotary"
     )
-    assert settings(kind="transformer", positions="learned").longest == 512
-    assert settings(kind="transformer").longest is None and settings(kind="recurrent").longest is None
-    assert settings(kind="recurrent").attends and not settings(kind="recurrent", pooling="max").attends
+    assert settings(kind="transformer", positions="learned").length_limit == 512
+    assert settings(kind="transformer").length_limit is None and settings(kind="recurrent").length_limit is None
+    assert settings(kind="recurrent").has_attention and not settings(kind="recurrent", pooling="max").has_attention
     with pytest.raises(ValidationError, match="d_model = 15 has no half for each way"):
         settings(kind="recurrent", d_model=15)
     with pytest.raises(ValidationError, match="num_heads = 3 does not divide"):
@@ -216,7 +219,7 @@ LEARNT: list[tuple[dict[str, Any], Any]] = [
 def test_it_learns(values: dict[str, Any], question: Callable[[Tensor, Tensor], Tensor]) -> None:
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    model = Understander(build_reader(settings(**values | dict(d_model=32, dropout=0.0)), V), 2, True, 0.0)
+    model = EncoderWithHead(build_encoder(settings(**values | dict(d_model=32, dropout=0.0)), V), 2, True, 0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(100):
         tokens, answers = examples(question, generator)

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import Packed, Padded
-from regard.models.reader_pooling import POOLERS, AttentivePooler, Pooler, softmax_within
+from regard.attention.layouts import Packed, Padded
+from regard.models.pooling import POOLERS, AttentivePooler, Pooler, segment_softmax
 
 D, T = 6, 7
 LENGTHS = torch.tensor([7, 3, 1, 5])
@@ -110,7 +110,7 @@ def test_of_equal_tokens_each_has_its_share_of_the_largest() -> None:
 
 def test_weights_are_distributions_however_far_apart_the_scores() -> None:
     scores = torch.tensor([[1000.0, -1000.0, 999.0, 0.0], [-1e5, -1e5, 0.0, 0.0]])
-    weights = softmax_within(scores, Padded(torch.tensor([3, 2]), 4))
+    weights = segment_softmax(scores, Padded(torch.tensor([3, 2]), 4))
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(2))
     torch.testing.assert_close(weights[0, :3], scores[0, :3].softmax(dim=0))
     torch.testing.assert_close(weights[1], torch.tensor([0.5, 0.5, 0.0, 0.0]))

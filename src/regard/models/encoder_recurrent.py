@@ -16,16 +16,16 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention import Layout, Padded, Tokens
+from regard.attention.layouts import Layout, Padded, Tokens
 from regard.config import Field
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import Recurrent
 from regard.models.attentions import Attentions
-from regard.models.reader_pooling import POOLERS, AttentivePooler, Pooling
+from regard.models.pooling import POOLERS, AttentivePooler, Pooling
 from regard.models.settings import ModelSettings
 
 
-class RecurrentReaderSettings(ModelSettings):
+class RecurrentEncoderSettings(ModelSettings):
     """The shape of a recurrent network that only reads."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -43,7 +43,7 @@ class RecurrentReaderSettings(ModelSettings):
         return self
 
     @property
-    def attends(self) -> bool:
+    def has_attention(self) -> bool:
         return self.pooling == "attention"
 
     @property
@@ -52,22 +52,22 @@ class RecurrentReaderSettings(ModelSettings):
         return f"recurrent reader, {layers}, {self.pooling} pooling"
 
 
-class RecurrentReader(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Embeddings, layers that read both ways, pooling."""
 
-    def __init__(self, settings: RecurrentReaderSettings, vocabulary: int) -> None:
+    def __init__(self, settings: RecurrentEncoderSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         self.words = TokenEmbedding(vocabulary, s.d_model)
         self.segments = TokenEmbedding(s.segments, s.d_model)
         self.dropout = nn.Dropout(s.dropout)
-        self.encoder = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)
+        self.rnn = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)
         self.pooler = POOLERS[s.pooling](s.d_model)
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Padded tokens, and which text each is of (B, T), the first if it is not said -> h (B, T, D)."""
         assert isinstance(tokens.layout, Padded)
-        return self.encoder(self.embed(tokens, segments), tokens.layout.lengths)[0]
+        return self.rnn(self.embed(tokens, segments), tokens.layout.lengths)[0]
 
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """-> x (B, T, D)."""
@@ -82,8 +82,8 @@ class RecurrentReader(nn.Module):
         """x and what each layer made of it, (B, T, D) each."""
         assert isinstance(tokens.layout, Padded)
         states = [self.embed(tokens, segments)]
-        for number, layer in enumerate(self.encoder.layers):
-            below = self.encoder.dropout(states[-1]) if number else states[-1]
+        for number, layer in enumerate(self.rnn.layers):
+            below = self.rnn.dropout(states[-1]) if number else states[-1]
             states.append(layer(below, tokens.layout.lengths)[0])
         return states
 
