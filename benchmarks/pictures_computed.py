@@ -12,9 +12,9 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.recurrent_attention import gaussian, local_window, monotonic_positions
 from regard.attention.scoring import SCORINGS
 from regard.data.dialogues import pairs
-from regard.data.trees import linearised, parsed
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import CELLS, RecurrentLayer
+from regard.trees import linearised, parsed
 from regard.viz import Panel, chart_svg, panels_svg
 from regard.viz.tree import tree_svg
 

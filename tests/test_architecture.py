@@ -18,8 +18,9 @@ ROOMS: dict[str, set[str]] = {
     "runtime": {"config"},
     "attention": set(),
     "losses": set(),
-    "metrics": set(),
-    "viz": set(),
+    "trees": set(),
+    "metrics": {"trees"},
+    "viz": {"trees"},
     # floor 1
     "layers": {"attention"},
     "text": {"config"},
@@ -27,17 +28,20 @@ ROOMS: dict[str, set[str]] = {
     "training": {"config", "runtime"},
     # floor 2
     "models": {"config", "attention", "layers"},
-    "data": {"config", "text", "attention"},
+    "data": {"config", "text", "attention", "trees"},
     # floor 3
     "engines": {"config", "attention", "layers", "models", "decoding"},
-    "tasks": {"config", "attention", "text", "data", "models", "losses", "decoding", "metrics", "training", "engines"},
+    "tasks": {
+        "config", "attention", "text", "trees", "data", "models", "losses", "decoding", "metrics", "training",
+        "engines",
+    },
     "exchange": {"text", "layers", "models"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5
     "run": {
         "config", "runtime", "attention", "losses", "metrics", "viz", "text", "decoding", "training", "models", "data",
-        "engines", "tasks", "recipe", "exchange",
+        "engines", "tasks", "recipe", "exchange", "trees",
     },
     # floor 7
     "cli": {"config", "run", "recipe", "viz", "data", "decoding", "metrics", "training", "runtime", "tasks", "text"},

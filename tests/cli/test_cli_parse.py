@@ -8,7 +8,7 @@ import pytest
 from tests.cli.command import refused, regard
 
 from regard.cli.parse import separated
-from regard.data.trees import parsed, words
+from regard.trees import parsed, words
 
 RECIPE = """
 name = "small"

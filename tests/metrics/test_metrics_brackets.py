@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data import trees
-from regard.data.trees import Tree, parsed, walk
 from regard.metrics import bracket_scores
-from regard.metrics import brackets as scoring
 from regard.metrics.brackets import BracketCounts, bracket_counts, brackets
 from regard.metrics.classification import Counts
+from regard.trees import Tree, built, cleaned, linearised, parsed, words
 
 MODEST = settings(deadline=None, max_examples=100, derandomize=True, database=None)
 LABELS = st.sampled_from(["S", "NP", "NP-SBJ", "PP=2", "ADVP", "PRT", "TOP"])
@@ -76,7 +74,7 @@ def slow(found: Tree, gold: Tree) -> tuple[str, int, int, int]:
     ours, theirs = pruned(found), pruned(gold)
     if ours is None:
         return "skipped", 0, 0, 0
-    if theirs is None or trees.words(ours) != trees.words(theirs):
+    if theirs is None or words(ours) != words(theirs):
         return "errors", 0, 0, 0
     left, right = spans(theirs, 0)[0], 0
     total = len(left)
@@ -118,10 +116,10 @@ def test_counts_equal_the_slow_ones(found: Tree, gold: Tree) -> None:
 @given(TREES, st.lists(LABELS, min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, labels: list[str], draw: Random) -> None:
     """Other trees over the gold words: what they share is seldom nothing."""
-    tokens = trees.linearised(gold, "tags")
+    tokens = linearised(gold, "tags")
     changed = [token if draw.random() > 0.2 else token[0] + draw.choice(labels) for token in tokens]
     keep = [new if old[0] in "()" else old for old, new in zip(tokens, changed, strict=True)]
-    found = trees.built(keep, trees.words(gold)).tree
+    found = built(keep, words(gold)).tree
     state, *numbers = slow(found, gold)
     counts = bracket_counts([found], [gold])
     assert getattr(counts, state) == 1 and state != "errors"
@@ -131,9 +129,9 @@ def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, lab
 @MODEST
 @given(TREES)
 def test_a_tree_without_tags_is_judged_with_those_of_the_gold_tree(gold: Tree) -> None:
-    clean = trees.cleaned(gold)
+    clean = cleaned(gold)
     if clean is not None:
-        untagged = retagged(clean, ["XX"] * len(trees.words(clean)))
+        untagged = retagged(clean, ["XX"] * len(words(clean)))
         tagged, without = bracket_counts([clean], [gold]), bracket_counts([untagged], [gold])
         assert (without.brackets, without.complete, without.tagged) == (tagged.brackets, tagged.complete, 0)
         assert tagged.tagged == tagged.tagged_right
@@ -165,11 +163,3 @@ def test_depth_is_no_limit() -> None:
 def test_lists_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="7 hypotheses for 0 references"):
         bracket_counts(read(FOUND), [])
-
-
-def test_score_and_trees_speak_of_the_same_things() -> None:
-    assert (set(scoring.OUTER), scoring.TRACE, scoring.UNTAGGED) == (set(trees.OUTER), trees.TRACE, trees.UNTAGGED)
-    (tree,) = read("(S (NP (NN a)) (. .))")
-    assert [(node.label, opens) for node, opens in walk(tree)] == [
-        ("S", True), ("NP", True), ("NN", True), ("NP", False), (".", True), ("S", False),
-    ]  # fmt: skip

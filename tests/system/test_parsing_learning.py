@@ -8,9 +8,9 @@ import pytest
 
 from regard.config import build
 from regard.data.grammar import trees
-from regard.data.trees import words, written
 from regard.recipe import ParsingRecipe
 from regard.run import Parser, train
+from regard.trees import words, written
 
 MODELS: dict[str, dict[str, Any]] = {
     "transformer": dict(size="tiny", d_model=64, d_ff=128, norm="pre", positions="rotary", dropout=0.0),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from regard.config import build
-from regard.data.trees import Tree, as_pair, cleaned, parsed, words
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
@@ -21,6 +20,7 @@ from regard.run.translator import searching
 from regard.tasks import Parsing, Prediction
 from regard.tasks.parsing import as_parse, tree_scores
 from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.trees import Tree, as_pair, cleaned, parsed, words
 
 GOLD = """(ROOT (S (NP (NNP Ada)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .)))
 (ROOT (S (NP (PRP We)) (VP (VBD slept) (PRT (RP in))) (. .)))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.trees import Tree, leaves, parsed, walk, words
+from regard.trees import Tree, leaves, parsed, walk, words
 from regard.viz.cells import visible, width
 from regard.viz.tree import arranged, outermost, tree_svg, tree_text
 

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Literal
 
 from regard.data import grammar
-from regard.data import trees as linear
+from regard.trees import Tree, as_pair, spoken, words
 
 Name = Literal["dates", "numbers", "trees"]
 Part = Literal["train", "valid", "test"]
@@ -79,11 +79,11 @@ def numbers(part: Part) -> Pairs:
     return ((num2words(number, lang="en"), num2words(number, lang="de")) for number in quantities(part))
 
 
-def trees(part: Part) -> Iterator[linear.Tree]:
+def trees(part: Part) -> Iterator[Tree]:
     """Trees of `part`, none of a long sentence and no sentence twice."""
     seen: set[str] = set()
     for tree in grammar.trees(f"trees {part}"):
-        sentence = linear.spoken(linear.words(tree))
+        sentence = spoken(words(tree))
         if sentence.count(" ") < MOST_WORDS and sentence not in seen and part_of(sentence) == part:
             seen.add(sentence)
             yield tree
@@ -94,7 +94,7 @@ def trees(part: Part) -> Iterator[linear.Tree]:
 MAKERS: dict[Name, Callable[[Part], Pairs]] = {
     "dates": dates,
     "numbers": numbers,
-    "trees": lambda part: map(linear.as_pair, trees(part)),
+    "trees": lambda part: map(as_pair, trees(part)),
 }
 
 
@@ -106,6 +106,6 @@ def pairs(name: Name, part: Part) -> Pairs:
 def fingerprint(name: Name, part: Part) -> str:
     """What the pairs depend on: these files and the library that writes the words."""
     library = {"dates": "babel", "numbers": "num2words"}.get(name)
-    files = (sys.modules[__name__], *((grammar, linear) if name == "trees" else ()))
+    files = (sys.modules[__name__], *((grammar, sys.modules[Tree.__module__]) if name == "trees" else ()))
     source = hashlib.sha256("".join(map(inspect.getsource, files)).encode()).hexdigest()
     return f"{name} {part} {f'{library} {version(library)} ' if library else ''}{source}"

@@ -17,9 +17,10 @@ from typing import BinaryIO, Literal, NamedTuple
 from pydantic import model_validator
 
 from regard.config import Field, Settings
-from regard.data import builtin, dialogues, trees
+from regard.data import builtin, dialogues
 from regard.errors import UserError
 from regard.files import open_binary
+from regard.trees import Leaves, as_pair, cleaned, numbered
 
 LONGEST_LINE = 1 << 26  # bytes; a line beyond it is no text, and would not fit in memory a thousand times
 TREEBANK = (".ptb", ".mrg", ".tree", ".trees")  # how a file of trees may end
@@ -53,7 +54,7 @@ class Corpus(Settings):
     context: int | None = Field(
         default=None, ge=1, description="how many turns of a dialogue are read before each reply; 1 where not said"
     )
-    leaves: trees.Leaves = Field(
+    leaves: Leaves = Field(
         default="XX",
         description="of trees: what is written in the place of a word: XX (Vinyals et al. 2015), its tag, or the word",
     )
@@ -243,9 +244,9 @@ def _read_json_lines(path: Path, corpus: Corpus) -> Iterator[Pair]:
 
 def _read_trees(path: Path, corpus: Corpus) -> Iterator[Pair]:
     """The words of every tree and its tokens; a tree of nothing but traces has no words, and is none."""
-    for number, tree in trees.numbered(read_lines(path), str(path)):
-        if (clean := trees.cleaned(tree)) is not None:
-            yield Pair(*trees.as_pair(clean, corpus.leaves), number)
+    for number, tree in numbered(read_lines(path), str(path)):
+        if (clean := cleaned(tree)) is not None:
+            yield Pair(*as_pair(clean, corpus.leaves), number)
 
 
 def refuse_surrogates(text: str, place: str) -> None:

@@ -12,7 +12,7 @@ A symbol may end in a mark, which says what it may become and is no part of its 
 import random
 from collections.abc import Iterator
 
-from regard.data.trees import ROOT, Tree
+from regard.trees import ROOT, Tree
 
 RULES: dict[str, list[tuple[float, str]]] = {
     "S": [(8, "NP VP ."), (2, "PP , NP VP .")],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.data import builtin
 from regard.data.corpora import TREEBANK, Corpus, ending, read_lines
-from regard.data.trees import Tree, cleaned, parsed
+from regard.trees import Tree, cleaned, parsed
 
 
 def is_treebank(corpus: Corpus) -> bool:

@@ -22,33 +22,17 @@ A word that a parser tags XX, because it gives no parts of speech, is given the 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from regard.metrics.classification import Counts
 from regard.metrics.score import Score, check_paired
+from regard.trees import OUTER, TRACE, UNTAGGED, Tree, leaves, walk
 
-OUTER = ("", "TOP", "ROOT", "S1")
-TRACE = "-NONE-"
 DELETED = (TRACE, ",", ":", "``", "''", ".")
 SAME = {"PRT": "ADVP"}
-UNTAGGED = "XX"
 
 Bracket = tuple[str, int, int]
-
-
-class Node(Protocol):
-    """What must be known of a tree: a phrase has a label and children, a word its tag as label, and no children."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def children(self) -> "Sequence[Node]": ...
-
-    @property
-    def word(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +60,7 @@ class BracketCounts:
         return found
 
 
-def bracket_counts(hypotheses: Sequence[Node], references: Sequence[Node]) -> BracketCounts:
+def bracket_counts(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> BracketCounts:
     """The brackets, complete matches and tags of parsed sentences against their gold trees."""
     check_paired(hypotheses, references)
     total: Counter[str] = Counter()
@@ -87,32 +71,32 @@ def bracket_counts(hypotheses: Sequence[Node], references: Sequence[Node]) -> Br
     return BracketCounts(brackets, *(total[name] for name in names))
 
 
-def bracket_scores(hypotheses: Sequence[Node], references: Sequence[Node]) -> dict[str, Score]:
+def bracket_scores(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> dict[str, Score]:
     """What EVALB prints under "All": `precision`, `recall`, `f1`, `complete` and `tagging`."""
     return bracket_counts(hypotheses, references).scores()
 
 
-def brackets(tree: Node, tags: Sequence[str] | None = None) -> Counter[Bracket]:
+def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
     """The brackets of a tree that count, each as often as it stands there; `tags` stand in for the tree's own."""
-    given = iter(tags if tags is not None else [leaf.label for leaf in _leaves(tree)])
+    given = iter(tags if tags is not None else [leaf.label for leaf in leaves(tree)])
     found: Counter[Bracket] = Counter()
     starts: list[int] = []
     place = 0  # of the next word, counted without those taken out
-    for node, opens in _walk(tree):
+    for node, opens in walk(tree):
         if not node.children:
             place += next(given) not in DELETED
         elif opens:
             starts.append(place)
         else:
-            start, label = starts.pop(), _bare(node.label)
+            start, label = starts.pop(), evalb_label(node.label)
             if start < place and label not in OUTER and label not in DELETED:
                 found[SAME.get(label, label), start, place] += 1
     return found
 
 
-def _sentence(found: Node, gold: Node) -> dict[str, int]:
+def _sentence(found: Tree, gold: Tree) -> dict[str, int]:
     """What one sentence adds to each count."""
-    words, gold_words = _leaves(found), _leaves(gold)
+    words, gold_words = leaves(found), leaves(gold)
     gold_tags = [leaf.label for leaf in gold_words]
     tags = _tags(words, [tag for tag in gold_tags if tag != TRACE])
     kept = [(leaf, tag) for leaf, tag in zip(words, tags, strict=True) if tag not in DELETED]
@@ -131,7 +115,7 @@ def _sentence(found: Node, gold: Node) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _tags(words: Sequence[Node], gold_tags: Sequence[str]) -> list[str]:
+def _tags(words: Sequence[Tree], gold_tags: Sequence[str]) -> list[str]:
     """The tags of some words, the gold one for XX where the sentences are equally long without their traces."""
     places = [place for place, leaf in enumerate(words) if leaf.label != TRACE]
     tags = [leaf.label for leaf in words]
@@ -141,20 +125,6 @@ def _tags(words: Sequence[Node], gold_tags: Sequence[str]) -> list[str]:
     return tags
 
 
-def _bare(label: str) -> str:
+def evalb_label(label: str) -> str:
+    """Cut a label before "-" or "=", as EVALB does; unlike `trees.bare`, a label that begins so becomes ""."""
     return label.split("-")[0].split("=")[0]
-
-
-def _leaves(tree: Node) -> list[Node]:
-    return [node for node, _ in _walk(tree) if not node.children]
-
-
-def _walk(tree: Node) -> Iterator[tuple[Node, bool]]:
-    """Every phrase before (True) and after (False) what it holds, every word once; without recursion, at any depth."""
-    ahead: list[tuple[Node, bool]] = [(tree, True)]
-    while ahead:
-        node, opens = ahead.pop()
-        yield node, opens
-        if opens and node.children:
-            ahead.append((node, False))
-            ahead += [(child, True) for child in reversed(node.children)]

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.corpora import Corpus
-from regard.data.trees import spoken, words, written
 from regard.run.evaluation import Evaluation
 from regard.run.folder import Progress
 from regard.run.parsing import open_parser, trees_of
 from regard.run.translator import Translator
 from regard.tasks import Parse, Parsing
 from regard.tasks.parsing import tree_scores
+from regard.trees import spoken, words, written
 
 
 class Parser(Translator):

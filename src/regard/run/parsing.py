@@ -10,7 +10,6 @@ from pathlib import Path
 
 from regard.data.corpora import Corpus
 from regard.data.treebanks import read_trees
-from regard.data.trees import Tree
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.recipe import ParsingRecipe
@@ -19,6 +18,7 @@ from regard.run.translation import SRC, TranslationRun
 from regard.runtime import World
 from regard.tasks import Parsing
 from regard.text import TextSettings
+from regard.trees import Tree
 
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one piece, however seldom it occurs."""

@@ -6,19 +6,19 @@
 
 Vinyals et al. 2015, "Grammar as a Foreign Language", with a recurrent net; Vaswani et al. 2017, section 6.3, with a
 Transformer. Nothing tells the model that brackets close or how many words there are. It learns both nearly always, and
-where it does not, its tokens are repaired into a tree over exactly the words (data/trees.py, `built`).
+where it does not, its tokens are repaired into a tree over exactly the words (trees.py, `built`).
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.data.trees import ROOT, Tree, built, spoken, untagged, words, written
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.metrics.brackets import bracket_scores
 from regard.tasks.translation import Prediction, Translation, TranslationModel
+from regard.trees import ROOT, Tree, built, spoken, untagged, words, written
 
 
 @dataclass(frozen=True)

@@ -17,27 +17,13 @@ A model may write trees deeper than Python calls go, so nothing here descends by
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from regard.trees import OUTER, Tree
 from regard.viz.cells import clusters, visible, width
 from regard.viz.svg import LETTER, LINE, Drawing, above_each_other, measure, number, page, text, words
 
-OUTER = ("", "ROOT", "TOP", "S1")
 GAP, WIDER_GAP = 2, 3  # cells between two words, in a terminal and in a picture
 LEVEL, PADDING = 40, 6  # pixels from a phrase to what it holds, and around its name
-
-
-class Node(Protocol):
-    """What is drawn of a tree: a phrase has a label and children, a word no children."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def children(self) -> "Sequence[Node]": ...
-
-    @property
-    def word(self) -> str: ...
 
 
 @dataclass
@@ -55,14 +41,14 @@ class Spot:
         return self.left + (width(self.name) - 1) // 2
 
 
-def outermost(tree: Node) -> Node:
+def outermost(tree: Tree) -> Tree:
     """The tree without the bracket around a sentence, where that holds one phrase alone."""
     return tree.children[0] if tree.label in OUTER and len(tree.children) == 1 else tree
 
 
-def post_order(tree: Node) -> Iterator[Node]:
+def post_order(tree: Tree) -> Iterator[Tree]:
     """Every node after what it holds, from left to right."""
-    ahead, seen = [tree], list[Node]()
+    ahead, seen = [tree], list[Tree]()
     while ahead:
         node = ahead.pop()
         seen.append(node)
@@ -70,14 +56,14 @@ def post_order(tree: Node) -> Iterator[Node]:
     return reversed(seen)
 
 
-def name(node: Node) -> str:
+def name(node: Tree) -> str:
     return visible(node.label if node.children else node.word)
 
 
 # ---- words on one line
 
 
-def arranged(tree: Node, gap: int) -> tuple[list[Spot], int]:
+def arranged(tree: Tree, gap: int) -> tuple[list[Spot], int]:
     """The spots of a tree, the uppermost last, and the columns they take.
 
     What a phrase holds stands side by side, `gap` columns apart, and the phrase over the middle of it.
@@ -104,7 +90,7 @@ def arranged(tree: Node, gap: int) -> tuple[list[Spot], int]:
     return done[0]
 
 
-def tree_text(tree: Node, room: int | None = None) -> str:
+def tree_text(tree: Tree, room: int | None = None) -> str:
     """A tree for a terminal of `room` cells (its own width if not given); of no words, nothing."""
     room = shutil.get_terminal_size().columns if room is None else room
     if not tree.children and not tree.word:
@@ -151,10 +137,10 @@ def branches(below: Sequence[int], above: int) -> str:
 # ---- a phrase a line
 
 
-def indented(tree: Node) -> list[str]:
+def indented(tree: Tree) -> list[str]:
     """A line for each phrase, its words behind it where it holds nothing else, and for each word beside phrases."""
     lines: list[str] = []
-    ahead: list[tuple[Node, str, str]] = [(tree, "", "")]
+    ahead: list[tuple[Tree, str, str]] = [(tree, "", "")]
     while ahead:
         node, before, below = ahead.pop()
         held = [name(child) for child in node.children if not child.children]
@@ -170,7 +156,7 @@ def indented(tree: Node) -> list[str]:
 # ---- a picture
 
 
-def tree_svg(tree: Node, title: str = "") -> str:
+def tree_svg(tree: Tree, title: str = "") -> str:
     """A tree as a picture in the style of all others (see svg.py): phrases in boxes, words on the bottom line."""
     shown = [tree_drawing(tree)]
     if title:
@@ -178,7 +164,7 @@ def tree_svg(tree: Node, title: str = "") -> str:
     return page(above_each_other(shown))
 
 
-def tree_drawing(tree: Node) -> Drawing:
+def tree_drawing(tree: Tree) -> Drawing:
     """The same without its ground."""
     spots, columns = arranged(outermost(tree), WIDER_GAP)
     highest = spots[-1].level

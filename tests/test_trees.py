@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from regard.data import trees as trees_module
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.treebanks import is_treebank, read_trees
-from regard.data.trees import (
+from regard.errors import UserError
+from regard.trees import (
     Tree,
     as_pair,
     bare,
@@ -25,7 +25,7 @@ from regard.data.trees import (
     words,
     written,
 )
-from regard.errors import UserError
+from regard.trees import untagged as remove_tags
 
 MODEST = settings(deadline=None, max_examples=150, derandomize=True, database=None)
 NAMES = st.sampled_from(["S", "NP", "VP", "NP-SBJ", "PP=2", "-X-", "ROOT"])
@@ -183,7 +183,7 @@ def test_built_undoes_linearised(tree: Tree) -> None:
     assert not repaired and words(untagged) == words(tree) and linearised(untagged) == linearised(tree)
     assert {leaf.label for leaf in leaves(untagged)} == {"XX"}
     copied, repaired = built(linearised(tree, "words"), words(tree))
-    assert not repaired and trees_module.untagged(copied) == trees_module.untagged(tree) == untagged
+    assert not repaired and remove_tags(copied) == remove_tags(tree) == untagged
 
 
 @MODEST
