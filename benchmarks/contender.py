@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 from regard.text import BOS, EOS, PAD
 
 OUTPUT = 16

@@ -26,7 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
-from regard.data.inputs import InputBatch, Inputs
+from regard.data.batch import Batch
+from regard.data.inputs import Inputs
 from regard.recipe import load_recipe
 from regard.run import Run, train
 from regard.run.report import read_metrics
@@ -73,15 +74,15 @@ class Theirs(nn.Module):
         found = self.model(**inputs)
         return torch.stack([found.start_logits, found.end_logits], -1) if self.task == "answering" else found.logits
 
-    def loss(self, batch: InputBatch) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """Their own loss."""
         tokens, labels = batch.source, batch.labels
         assert isinstance(tokens.layout, Padded)
-        inputs = {"input_ids": tokens.ids, "token_type_ids": batch.segments}
+        inputs = {"input_ids": tokens.ids, "token_type_ids": batch["segments"]}
         inputs["attention_mask"] = tokens.layout.not_padding.long()
         match self.task:
             case "choice":
-                inputs = {name: tensor.unflatten(0, batch.members.shape) for name, tensor in inputs.items()}
+                inputs = {name: tensor.unflatten(0, batch["input_index"].shape) for name, tensor in inputs.items()}
                 answers = {"labels": labels[:, 0].long()}
             case "answering":
                 answers = {"start_positions": labels[:, 0].long(), "end_positions": labels[:, 1].long()}
@@ -132,13 +133,13 @@ def train_theirs(
     return model.eval(), clock(device) - began
 
 
-def at_random(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence[InputBatch]:
+def at_random(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence[Batch]:
     """Batches of so many examples, every example once before any comes again."""
-    batches: list[InputBatch] = []
+    batches: list[Batch] = []
     rng = np.random.default_rng(seed)
     while len(batches) < steps:
         order = rng.permutation(len(inputs))
-        batches += [inputs.padded(order[first : first + size]) for first in range(0, len(order), size)]
+        batches += [inputs.pad(order[first : first + size]) for first in range(0, len(order), size)]
     return batches[:steps]
 
 

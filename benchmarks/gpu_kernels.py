@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from benchmarks.gpu_training import News
 from torch.nn.attention.varlen import varlen_attn
 
-from regard.data.batching import Batches
-from regard.data.packing import Packing
+from regard.data.planning import Batches, Budget
 
 HEADS, SIZE, TOKENS, REPEATS = 8, 64, 25_000, 20
 
@@ -47,10 +46,10 @@ def launched(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def attention() -> None:
     from regard.attention.intervals import interval_attention, interval_attention_backward
 
-    batch = Batches(News(60_000), TOKENS, 1, form=Packing).batch(0).micro[0].to("cuda")
+    batch = Batches(News(60_000), Budget(TOKENS), 1, packed=True).batch(0).micro_batches[0].to("cuda")
     layout: Any = batch.target.layout
     tokens = len(layout.rows)
-    print(f"{tokens:,} tokens, {batch.tokens / (len(batch.src) + tokens):.1%} of the room of both sides real")
+    print(f"{tokens:,} tokens, {batch.tokens / (len(batch['source']) + tokens):.1%} of the room of both sides real")
     fused = torch.randn(tokens, 3 * HEADS * SIZE, device="cuda", dtype=torch.bfloat16)
     q, k, v = (x.unflatten(-1, (HEADS, SIZE)) for x in fused.chunk(3, dim=-1))
     upstream, seed = torch.randn_like(q).contiguous(), torch.zeros(1, dtype=torch.int64, device="cuda")

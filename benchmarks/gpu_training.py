@@ -10,7 +10,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batching import Batches, Padding
-from regard.data.collate import Batch
-from regard.data.packing import Packing
+from regard.data.batch import Batch
+from regard.data.pairs import PairExamples
+from regard.data.planning import Batches, Budget
 from regard.data.steps import Step
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer
@@ -37,7 +36,7 @@ from regard.training.stepping import choose_stepping
 VOCABULARY = 32_000
 
 
-class News:
+class News(PairExamples):
     """Random words in sentences as long as WMT's; a store of examples for `Batches`."""
 
     def __init__(self, count: int, vocabulary: int = VOCABULARY) -> None:
@@ -46,9 +45,6 @@ class News:
         self.src_lengths = src + 1
         self.tgt_lengths = np.clip((src * rng.lognormal(0.05, 0.18, count)).astype(np.int64), 3, 127) + 1
         self.vocabulary, self.rng = vocabulary, rng
-
-    def __len__(self) -> int:
-        return len(self.src_lengths)
 
     def at_epoch(self, epoch: int) -> "News":
         return self
@@ -102,7 +98,7 @@ class Peer:
         raise NotImplementedError
 
     def train(self, step: Step) -> None:
-        batch: Any = step.micro[0].to(self.device)
+        batch: Any = step.micro_batches[0].to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             logits = self.logits(batch)
             loss = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1)
@@ -129,11 +125,13 @@ class Torch(Peer):
         return [*self.model.parameters(), *self.embedding.parameters()]
 
     def logits(self, batch: Batch) -> Tensor:
-        padding = batch.src == PAD
-        future = torch.ones(batch.tgt_in.size(1), batch.tgt_in.size(1), dtype=torch.bool, device=self.device).triu(1)
+        padding = batch["source"] == PAD
+        future = torch.ones(
+            batch["target"].size(1), batch["target"].size(1), dtype=torch.bool, device=self.device
+        ).triu(1)
         x, y = (
             F.dropout(self.embedding(ids) * self.positions.size(1) ** 0.5 + self.positions[: ids.size(1)], 0.1)
-            for ids in (batch.src, batch.tgt_in)
+            for ids in (batch["source"], batch["target"])
         )
         hidden = self.model(
             x, y, tgt_mask=future, src_key_padding_mask=padding, memory_key_padding_mask=padding, tgt_is_causal=True
@@ -166,9 +164,9 @@ class Marian(Peer):
         return list(self.model.parameters())
 
     def logits(self, batch: Batch) -> Tensor:
-        mask = (batch.src != PAD).long()
+        mask = (batch["source"] != PAD).long()
         found: Any = self.call(
-            input_ids=batch.src, attention_mask=mask, decoder_input_ids=batch.tgt_in, use_cache=False
+            input_ids=batch["source"], attention_mask=mask, decoder_input_ids=batch["target"], use_cache=False
         )
         return found.logits
 
@@ -189,7 +187,7 @@ def train(racer: Any, batches: list[Step]) -> None:
 
 
 def pinned(step: Step) -> Step:
-    return replace(step, micro=[batch.pin() for batch in step.micro])
+    return step.pin()
 
 
 def measure(
@@ -204,7 +202,7 @@ def measure(
     """(name, tokens/s, ms a step, peak GiB) of each; they take turns, and the median of the rounds counts."""
     news = News(60_000 if device.type == "cuda" else 600, vocabulary)
     given = {
-        packed: [Batches(news, tokens, 1, form=Packing if packed else Padding).batch(i) for i in range(steps)]
+        packed: [Batches(news, Budget(tokens), 1, packed=packed).batch(i) for i in range(steps)]
         for packed in (True, False)
     }
     if device.type == "cuda":
@@ -282,7 +280,7 @@ def main() -> None:
         print(f"{options.size:6} {name:40} {speed / 1000:8.0f} k tokens/s {spent:8.1f} ms {peak:6.1f} GiB", flush=True)
     if options.profile and device.type == "cuda":
         racer = chosen[0]()
-        step = Batches(News(60_000), options.tokens, 1, form=Packing).batch(0)
+        step = Batches(News(60_000), Budget(options.tokens), 1, packed=True).batch(0)
         step = pinned(step)
         for _ in range(6):
             racer.train(step)

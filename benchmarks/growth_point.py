@@ -21,9 +21,9 @@ from torch import Tensor
 
 from regard.attention.layouts import PaddedPattern
 from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
-from regard.data.batching import Padding
-from regard.data.collate import Batch
-from regard.data.packing import PackedBatch, Packing
+from regard.data.batch import Batch
+from regard.data.pairs import pack_pairs, pad_pairs
+from regard.data.planning import Capacity
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
 from regard.runtime import RuntimeSettings, World, autocast, open_world
@@ -34,7 +34,6 @@ from regard.training.settings import TrainingSettings
 
 HEAD_DIM = 64
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-FORMS: dict[str, type[Padding] | type[Packing]] = {"padded": Padding, "written out": Padding, "packed": Packing}
 
 
 @dataclass(frozen=True)
@@ -96,23 +95,26 @@ def build_model(d_model: int, vocabulary: int, layers: int, world: World) -> Tra
     return Transformer(settings, vocabulary, vocabulary).to(world.device)
 
 
-def build_batch(point: Point, world: World, length: int, tokens: int) -> Batch | PackedBatch:
+def build_batch(point: Point, world: World, length: int, tokens: int) -> Batch:
     """As many sentences of one length as make the number of tokens, on either side."""
     lengths = np.full(max(1, tokens // length), length)
     words = np.random.default_rng(1).integers(EOS + 1, point.vocabulary, (2, lengths.sum()))
     words[:, np.cumsum(lengths) - 1] = EOS
-    form = FORMS[point.layout].of(lengths, lengths, tokens)
-    return form.collate((words[0], lengths), (words[1], lengths)).to(world.device)
+    sources, targets = ((side, lengths) for side in words)
+    if point.layout == "packed":
+        size = max(tokens, length)
+        return pack_pairs(sources, targets, Capacity((size, size), size // 4)).to(world.device)
+    return pad_pairs(sources, targets).to(world.device)
 
 
-def training(model: Transformer, world: World) -> Callable[[Batch | PackedBatch], None]:
+def training(model: Transformer, world: World) -> Callable[[Batch], None]:
     """A whole step of training, as the loop takes it without a compiler."""
     vocabulary = train_vocabulary(["a"], TextSettings(kind="char", min_frequency=1))  # of which the loss asks nothing
     task = Translation(vocabulary, vocabulary)
     optimizer = build_optimizer(model.train(), TrainingSettings())
     set_rate(optimizer, 1e-9)
 
-    def step(batch: Batch | PackedBatch) -> None:
+    def step(batch: Batch) -> None:
         with autocast(world):
             loss = task.loss(model, batch)
         (loss.sum / batch.tokens).backward()
@@ -123,7 +125,7 @@ def training(model: Transformer, world: World) -> Callable[[Batch | PackedBatch]
     return step
 
 
-def encode(model: Transformer, world: World, layout: str, batch: Batch | PackedBatch) -> None:
+def encode(model: Transformer, world: World, layout: str, batch: Batch) -> None:
     """The source read once, as translation does before its first word."""
     source = batch.source
     pattern = source.layout.pattern(source.layout)

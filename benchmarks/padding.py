@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.batching import plan_epoch
 from regard.data.corpora import Corpus, read_pairs
+from regard.data.planning import Budget, plan_padded
 from regard.text import TextSettings, train_vocabulary
 
 
@@ -27,7 +27,9 @@ def main() -> None:
         for side in ([pair.src for pair in pairs], [pair.tgt for pair in pairs])
     )
     for budget in (2048, 4096, 8192, 25000):
-        padded = sum(len(i) * int(src[i].max() + tgt[i].max()) for i in plan_epoch(src, tgt, budget, seed=1, epoch=0))
+        padded = sum(
+            len(i) * int(src[i].max() + tgt[i].max()) for i in plan_padded((src, tgt), Budget(budget), seed=1, epoch=0)
+        )
         print(f"{budget:6,} tokens a batch: {(src.sum() + tgt.sum()) / padded:.2%} real")
 
 

@@ -25,11 +25,11 @@ from benchmarks.gpu_training import profile
 from rich.console import Console
 from rich.table import Table
 
+from regard.data.batch import IGNORE
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE
-from regard.data.pretraining_batches import PackedMaskedBatch, PaddedMaskedBatch, PretrainingBatches
-from regard.data.steps import StepsAhead
+from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining
 from regard.models.bert_settings import BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings
@@ -65,7 +65,7 @@ class Ours:
         model = BertPretraining(settings, len(setting.vocabulary)).to(device).train()
         self.take = choose_stepping(task, model, TrainingState(model, training, world), training, world)
         batches = setting.batches(packed=on_gpu)
-        self.stream = StepsAhead(batches, pinned=on_gpu)(0)
+        self.stream = PrefetchedSteps(batches, pinned=on_gpu)(0)
 
     def train(self) -> int:
         """One step; return its tokens."""
@@ -119,21 +119,20 @@ class Setting:
         self.store = documents(max(40 * batch, 100_000), vocabulary)
 
     def batches(self, packed: bool) -> PretrainingBatches:
-        form = PackedMaskedBatch if packed else PaddedMaskedBatch
-        return PretrainingBatches(self.store, self.data, self.vocabulary, self.batch, seed=1, form=form)
+        return PretrainingBatches(self.store, self.data, self.vocabulary, self.batch, seed=1, packed=packed)
 
     def padded(self) -> list[tuple[int, dict[str, torch.Tensor]]]:
         """The first inputs of some steps in the peers' terms, rectangles of one shape on the device."""
         steps, rows = self.batches(packed=False), self.batch // self.data.max_length
         found = []
         for number in range(READY):
-            batch: Any = steps.batch(number).micro[0]
-            labels = torch.full((batch.ids.numel(),), IGNORE)
-            labels[batch.places] = batch.labels
-            real = torch.arange(batch.ids.size(1)) < batch.lengths[:, None]
+            batch: Any = steps.batch(number).micro_batches[0]
+            labels = torch.full((batch["source"].numel(),), IGNORE)
+            labels[batch["masked_positions"]] = batch.labels
+            real = torch.arange(batch["source"].size(1)) < batch.lengths[:, None]
             inputs = dict(
-                input_ids=batch.ids, token_type_ids=batch.segments, attention_mask=real.long(),
-                labels=labels.view_as(batch.ids), next_sentence_label=batch.next,
+                input_ids=batch["source"], token_type_ids=batch["segments"], attention_mask=real.long(),
+                labels=labels.view_as(batch["source"]), next_sentence_label=batch["next_labels"],
             )  # fmt: skip
             given = {name: tensor[:rows].to(self.device) for name, tensor in inputs.items()}
             found.append((int(batch.lengths[:rows].sum()), given))

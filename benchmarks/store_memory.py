@@ -23,9 +23,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from regard.data.arrays import SEEN
-from regard.data.batching import Batches
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.filters import Filters
+from regard.data.planning import Batches, Budget
 from regard.data.settings import DataSettings
 from regard.data.store import Store, open_or_build
 from regard.files import read_json, write_json
@@ -137,7 +137,7 @@ def measure_opening(root: Path) -> Opened:
     before, began = memory(), time.perf_counter()
     store = open_store(root)
     opened, at_open = time.perf_counter(), memory()
-    Batches(store, BATCH_TOKENS, seed=1).batch(0)
+    Batches(store, Budget(BATCH_TOKENS), seed=1).batch(0)
     batched, at_batch = time.perf_counter(), memory()
     return Opened(
         len(store),

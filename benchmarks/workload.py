@@ -4,11 +4,13 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from regard.data.batching import plan_epoch
-from regard.data.collate import Batch, collate, collate_sources
+from regard.data.batch import Batch, concatenate_rows, pad_rows
 from regard.data.corpora import Corpus, read_pairs
+from regard.data.pairs import collate_pairs
+from regard.data.planning import Budget, plan_padded
 from regard.text import EOS, TextSettings, train_vocabulary
 
 Examples = list[tuple[np.ndarray, np.ndarray]]
@@ -42,15 +44,16 @@ class Workload:
         """Batches of at most `tokens` tokens on the longer side, padding included."""
         self.examples = examples
         src, tgt = (np.array([len(pair[side]) for pair in examples]) for side in (0, 1))
-        self.plans = list(plan_epoch(src, tgt, tokens, seed=1, epoch=0))
+        self.plans = list(plan_padded((src, tgt), Budget(tokens), seed=1, epoch=0))
 
     def training(self, turn: int, steps: int) -> list[Batch]:
         """`steps` batches."""
         plans = [self.plans[(turn * steps + step) % len(self.plans)] for step in range(steps)]
-        return [collate([self.examples[i] for i in plan]) for plan in plans]
+        return [collate_pairs([self.examples[i] for i in plan]) for plan in plans]
 
     def sources(self, turn: int, size: int, batches: int) -> list[tuple[Tensor, Tensor]]:
         """`batches` of `size` sentences as they come, (B, S) and their lengths."""
         start = turn * 64 % (len(self.examples) - size * batches + 1)
         rows = [src for src, _ in self.examples[start : start + size * batches]]
-        return [collate_sources(rows[i : i + size]) for i in range(0, len(rows), size)]
+        groups = [concatenate_rows(rows[i : i + size]) for i in range(0, len(rows), size)]
+        return [(torch.from_numpy(pad_rows(group)), torch.from_numpy(group[1])) for group in groups]

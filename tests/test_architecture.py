@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "attention", "layers"},
     "data": {"config", "text", "attention", "trees"},
     # floor 3
-    "engines": {"config", "attention", "layers", "models", "decoding"},
+    "engines": {"config", "attention", "layers", "models", "data", "decoding"},
     "tasks": {
         "config", "attention", "text", "trees", "data", "models", "losses", "decoding", "metrics", "training",
         "engines",

@@ -17,7 +17,7 @@ from eole.predict.translator import Translator
 from eole.utils.loss import LossCompute
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 
 SPECIALS = {
     "pad_token": DefaultTokens.PAD,
@@ -67,12 +67,15 @@ class Eole:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        tgt = torch.cat([batch.tgt_in[:, :1], batch.labels], dim=1)
-        output, attention, estimate = self.model(batch.src, tgt, batch.src_lengths)
-        names = {"cid": ["text"] * len(batch), "cid_line_number": range(len(batch))}  # it counts lines of each corpus
-        given = {"src": batch.src, "srclen": batch.src_lengths, "tgt": tgt, **names}
+        tgt = torch.cat([batch["target"][:, :1], batch.labels], dim=1)
+        output, attention, estimate = self.model(batch["source"], tgt, batch["source_lengths"])
+        names = {
+            "cid": ["text"] * len(batch.labels),
+            "cid_line_number": range(len(batch.labels)),
+        }  # it counts lines of each corpus
+        given = {"src": batch["source"], "srclen": batch["source_lengths"], "tgt": tgt, **names}
         loss, _, _ = self.loss(given, output, attention, estimate)
-        (loss / batch.tgt_lengths.sum()).backward()
+        (loss / batch["target_lengths"].sum()).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 

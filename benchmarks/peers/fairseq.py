@@ -15,7 +15,7 @@ import torch
 from benchmarks.contender import OUTPUT, RATE, SMOOTHING, WIDTHS, Shape, renumbering
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 
 strict_dataclass = dataclasses.dataclass
 
@@ -74,11 +74,11 @@ class Fairseq:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        read = {"src_tokens": self.theirs[batch.src], "src_lengths": batch.src_lengths}
+        read = {"src_tokens": self.theirs[batch["source"]], "src_lengths": batch["source_lengths"]}
         sample = {
-            "net_input": {**read, "prev_output_tokens": self.theirs[batch.tgt_in]},
+            "net_input": {**read, "prev_output_tokens": self.theirs[batch["target"]]},
             "target": self.theirs[batch.labels],
-            "ntokens": int(batch.tgt_lengths.sum()),
+            "ntokens": int(batch["target_lengths"].sum()),
         }
         loss, size, _ = self.criterion(self.model, sample)
         (loss / size).backward()

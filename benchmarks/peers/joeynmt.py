@@ -12,7 +12,7 @@ from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 
 UNK, PAD, BOS, EOS = range(4)
 
@@ -49,8 +49,8 @@ class JoeyNMT:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        tgt = self.theirs[torch.cat([batch.tgt_in[:, :1], batch.labels], dim=1)]
-        given = self.batch(batch.src, batch.src_lengths, tgt)
+        tgt = self.theirs[torch.cat([batch["target"][:, :1], batch.labels], dim=1)]
+        given = self.batch(batch["source"], batch["source_lengths"], tgt)
         loss, *_ = self.model(return_type="loss", **vars(given))
         (loss / given.ntokens).backward()
         self.optimizer.step()

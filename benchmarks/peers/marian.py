@@ -6,7 +6,7 @@ from benchmarks.contender import OUTPUT, RATE, Shape, smoothed_loss
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 from regard.text import BOS, EOS, PAD
 
 
@@ -30,9 +30,9 @@ class Marian:
     def train(self, batch: Batch) -> None:
         self.model.train()
         logits = self.model(
-            input_ids=batch.src,
-            attention_mask=(batch.src != PAD).long(),
-            decoder_input_ids=batch.tgt_in,
+            input_ids=batch["source"],
+            attention_mask=(batch["source"] != PAD).long(),
+            decoder_input_ids=batch["target"],
             use_cache=False,
         ).logits
         smoothed_loss(logits, batch.labels).backward()

@@ -16,7 +16,7 @@ from onmt.utils.loss import LossCompute
 from onmt.utils.parse import ArgumentParser
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 
 SPECIALS = [DefaultTokens.PAD, DefaultTokens.BOS, DefaultTokens.EOS, DefaultTokens.UNK]  # in the order of our ids
 
@@ -57,10 +57,10 @@ class OpenNMT:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        src, tgt = batch.src[:, :, None], torch.cat([batch.tgt_in[:, :1], batch.labels], dim=1)[:, :, None]
-        output, attention = self.model(src, tgt, batch.src_lengths)
-        loss, _ = self.loss({"src": src, "srclen": batch.src_lengths, "tgt": tgt}, output, attention)
-        (loss / batch.tgt_lengths.sum()).backward()
+        src, tgt = batch["source"][:, :, None], torch.cat([batch["target"][:, :1], batch.labels], dim=1)[:, :, None]
+        output, attention = self.model(src, tgt, batch["source_lengths"])
+        loss, _ = self.loss({"src": src, "srclen": batch["source_lengths"], "tgt": tgt}, output, attention)
+        (loss / batch["target_lengths"].sum()).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 

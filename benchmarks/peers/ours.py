@@ -11,7 +11,7 @@ from torch import Tensor
 
 import regard
 from regard.attention.layouts import Padded
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols

@@ -12,7 +12,7 @@ import torch
 from benchmarks.contender import OUTPUT, RATE, Shape, smoothed_loss
 from torch import Tensor, nn
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 from regard.layers.positions import sinusoid
 from regard.text import BOS, EOS, PAD
 
@@ -66,7 +66,7 @@ class Torch:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        smoothed_loss(self.model(batch.src, batch.tgt_in), batch.labels).backward()
+        smoothed_loss(self.model(batch["source"], batch["target"]), batch.labels).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
 

@@ -14,7 +14,7 @@ from sockeye.model import ModelConfig, SockeyeModel, initialize_parameters
 from sockeye.transformer import TransformerConfig
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 
 
 def config_of(shape: Shape) -> ModelConfig:
@@ -69,8 +69,8 @@ class Sockeye:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        tgt = self.theirs[batch.tgt_in][:, :, None].int()
-        given = (*self.inputs(batch.src, batch.src_lengths), tgt, batch.tgt_lengths.int())
+        tgt = self.theirs[batch["target"]][:, :, None].int()
+        given = (*self.inputs(batch["source"], batch["source_lengths"]), tgt, batch["target_lengths"].int())
         if self.traced is None:
             self.traced = torch.jit.trace(self.model, given, strict=False, check_trace=False)
         loss, _ = self.loss(self.traced(*given), {C.TARGET_LABEL_NAME: self.theirs[batch.labels].int()})

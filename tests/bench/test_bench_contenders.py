@@ -62,8 +62,8 @@ def test_contenders_write_as_much_as_they_are_asked_for(width: int) -> None:
 def test_rounds_have_text_of_their_own() -> None:
     workload = Workload(captions(500, 100), 200)
     first, again, other = (workload.training(turn, 2) for turn in (0, 0, 1))
-    assert all(torch.equal(a.src, b.src) for a, b in zip(first, again, strict=True))
-    assert first[0].src.tolist() != other[0].src.tolist()
+    assert all(torch.equal(a["source"], b["source"]) for a, b in zip(first, again, strict=True))
+    assert first[0]["source"].tolist() != other[0]["source"].tolist()
     assert all(batch.labels.numel() <= 200 for batch in first)
     assert [len(src) for src, _ in workload.sources(99, size=3, batches=2)] == [3, 3]
 

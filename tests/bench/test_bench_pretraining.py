@@ -16,8 +16,10 @@ def test_the_peers_get_rectangles_of_one_shape_and_ours_the_same_inputs() -> Non
     assert {batch["input_ids"].shape for _, batch in found} == {torch.Size([8, 32])}
     tokens, batch = found[3]
     assert tokens == int((batch["input_ids"] != setting.vocabulary.pad).sum()) == int(batch["attention_mask"].sum())
-    ours = setting.batches(packed=False).batch(3).micro[0]
-    assert torch.equal(ours.ids[:8], batch["input_ids"]) and torch.equal(ours.next[:8], batch["next_sentence_label"])
+    ours = setting.batches(packed=False).batch(3).micro_batches[0]
+    assert torch.equal(ours["source"][:8], batch["input_ids"]) and torch.equal(
+        ours["next_labels"][:8], batch["next_sentence_label"]
+    )
 
 
 def test_ours_is_timed_in_turns() -> None:

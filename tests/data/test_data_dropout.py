@@ -8,11 +8,10 @@ import pytest
 from regard.data import dropout as dropout_module
 from regard.data import parallel as parallel_module
 from regard.data.arrays import SEEN
-from regard.data.batching import Batches
-from regard.data.collate import Batch
 from regard.data.corpora import Corpus
 from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL
+from regard.data.planning import Batches, Budget
 from regard.data.store import Store, open_or_build
 from regard.text import EOS, TextSettings, train_vocabulary
 
@@ -109,12 +108,12 @@ def test_opened_if_current_and_made_anew_if_not(store: Store, tmp_path: Path) ->
 
 
 def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
-    batches = Batches(make(tmp_path, store, rate=0.5), 80, seed=1)
+    batches = Batches(make(tmp_path, store, rate=0.5), Budget(80), seed=1)
     for step in range(20):
         drawn = batches.batch(step)
-        (batch,) = drawn.micro
-        assert isinstance(batch, Batch)
-        assert len(batch) * max(batch.src.shape[1], batch.labels.shape[1]) <= 80 or len(batch) == 1
+        (batch,) = drawn.micro_batches
+        rows = len(batch.labels)
+        assert rows * max(batch["source"].shape[1], batch.labels.shape[1]) <= 80 or rows == 1
         assert drawn.tokens == batch.tokens
 
 

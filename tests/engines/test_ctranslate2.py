@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 
 from regard.attention.layouts import Padded
+from regard.data.batch import concatenate_rows
 from regard.data.builtin import pairs
-from regard.data.collate import collate
+from regard.data.pairs import pad_pairs
 from regard.decoding.constraints import LoopGuard
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
@@ -60,8 +61,15 @@ class Dates:
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=STEPS, pct_start=0.2)
         rng = random.Random(1)
         for _ in range(STEPS):
-            batch = collate([(np.array([*a, EOS]), np.array([*b, EOS])) for a, b in rng.sample(examples, 48)])
-            logits = self.model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
+            batch = pad_pairs(
+                *map(
+                    concatenate_rows,
+                    zip(
+                        *[(np.array([*a, EOS]), np.array([*b, EOS])) for a, b in rng.sample(examples, 48)], strict=True
+                    ),
+                )
+            )
+            logits = self.model(batch.source, batch.target)
             optimizer.zero_grad()
             F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
             optimizer.step()

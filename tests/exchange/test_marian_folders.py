@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.attention.layouts import Padded
-from regard.data.collate import collate
+from regard.data.batch import concatenate_rows
+from regard.data.pairs import pad_pairs
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.exchange.marian import MarianModel, read_marian, sines_first, write_marian
@@ -115,7 +116,11 @@ def learnt(request: pytest.FixtureRequest) -> Transformer:
     vocabulary = vocabularies(joint=True)[0]
     ours = Transformer(settings, len(vocabulary), len(vocabulary))
     pairs = [[vocabulary.encode(" ".join(side)) for side in (text.split(), text.split()[::-1])] for text in TEXTS]
-    batch = collate([(np.array([*src, EOS]), np.array([*tgt, EOS])) for src, tgt in pairs])
+    batch = pad_pairs(
+        *map(
+            concatenate_rows, zip(*[(np.array([*src, EOS]), np.array([*tgt, EOS])) for src, tgt in pairs], strict=True)
+        )
+    )
     optimizer = torch.optim.Adam(ours.parameters(), lr=0.01)
     for _ in range(70):
         optimizer.zero_grad()

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.recurrent_attention import AttentionOutput, SampledAlignments, build_source_attention
-from regard.data.collate import collate
+from regard.data.pairs import collate_pairs
 from regard.losses.crossentropy import cross_entropy
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import log_likelihoods, reinforced, returns
@@ -216,7 +216,7 @@ def test_a_translation_model_that_draws_is_trained_so_and_judged_by_likelihood(r
     settings = RecurrentSettings(d_model=8, d_embedding=8, attention="hard-reinforce", dropout=0.1)
     model = RecurrentModel(settings, len(vocabulary), len(vocabulary))
     rows = [np.array([*vocabulary.encode(text), EOS]) for text in ("one two", "eins zwei", "three", "drei")]
-    batch = collate([(rows[0], rows[1]), (rows[2], rows[3])])
+    batch = collate_pairs([(rows[0], rows[1]), (rows[2], rows[3])])
     loss = task.loss(model, batch)
     assert loss.count == (batch.labels != PAD).sum() and loss.sum.item() > loss.nll.item()
     loss.sum.backward()

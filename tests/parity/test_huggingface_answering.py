@@ -12,7 +12,9 @@ from tokenizers import Tokenizer
 from tokenizers.processors import BertProcessing
 from torch import nn
 
-from regard.data.inputs import InputBatch, Inputs
+from regard.data.batch import Batch
+from regard.data.inputs import Inputs
+from regard.data.planning import Capacity
 from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert
 from regard.models.bert_settings import BertSettings
@@ -60,21 +62,21 @@ def ours(other: Any) -> EncoderWithHead:
     return model
 
 
-def of_each_layout() -> list[InputBatch]:
+def of_each_layout() -> list[Batch]:
     inputs = Inputs.of(TASK.inputs(EXAMPLES), TASK.per_token)
     everything = np.arange(len(inputs))
-    return [inputs.padded(everything), inputs.packed(everything, 120, 9)]
+    return [inputs.pad(everything), inputs.pack(everything, Capacity((120,), 9))]
 
 
 def test_loss_and_gradients_in_either_layout() -> None:
     other, batches = theirs(), of_each_layout()
     padded: Any = batches[0]
-    mask = (torch.arange(padded.ids.size(1)) < padded.lengths[:, None]).long()
+    mask = (torch.arange(padded["source"].size(1)) < padded["source_lengths"][:, None]).long()
     start, end = padded.labels.long().unbind(-1)
     assert int((start > 0).sum()) >= 3 and int((start == 0).sum()) >= 2  # answers, and windows without one
-    shorter = padded.lengths < padded.ids.size(1)
+    shorter = padded["source_lengths"] < padded["source"].size(1)
     assert bool(shorter.any())
-    said = other(input_ids=padded.ids, token_type_ids=padded.segments, attention_mask=mask)
+    said = other(input_ids=padded["source"], token_type_ids=padded["segments"], attention_mask=mask)
     # Theirs is softmax over the padding, too: to compare, nothing is said of it.
     hidden = (mask == 0).double() * -1e9
     costs = [nn.functional.cross_entropy(z + hidden, label) for z, label in
@@ -96,9 +98,11 @@ def test_loss_and_gradients_in_either_layout() -> None:
 def test_their_own_loss_where_nothing_is_padded() -> None:
     other, inputs = theirs(), Inputs.of(TASK.inputs(EXAMPLES), TASK.per_token)
     for place in range(len(inputs)):
-        batch = inputs.padded(np.array([place]))
+        batch = inputs.pad(np.array([place]))
         start, end = batch.labels.long().unbind(-1)
-        said = other(input_ids=batch.ids, token_type_ids=batch.segments, start_positions=start, end_positions=end)
+        said = other(
+            input_ids=batch["source"], token_type_ids=batch["segments"], start_positions=start, end_positions=end
+        )
         torch.testing.assert_close(TASK.loss(ours(other), batch).sum, said.loss, atol=1e-8, rtol=1e-8)
 
 

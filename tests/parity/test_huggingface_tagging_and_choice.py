@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.inputs import IGNORE, InputBatch, Inputs
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Inputs
+from regard.data.planning import Capacity
 from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert
 from regard.models.bert_settings import BertSettings
@@ -65,12 +67,12 @@ def ours(other: Any, task: Understanding) -> EncoderWithHead:
     return model
 
 
-def of_each_layout(inputs: Inputs) -> list[InputBatch]:
+def of_each_layout(inputs: Inputs) -> list[Batch]:
     everything = np.arange(len(inputs))
-    return [inputs.padded(everything), inputs.packed(everything, 120, 5)]
+    return [inputs.pad(everything), inputs.pack(everything, Capacity((120,), 5))]
 
 
-def compare(task: Understanding, other: Any, batch: InputBatch, theirs: Any) -> None:
+def compare(task: Understanding, other: Any, batch: Batch, theirs: Any) -> None:
     """`theirs` is their loss, a mean, already gone back from."""
     model = ours(other, task)
     loss = task.loss(model, batch)

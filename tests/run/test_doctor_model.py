@@ -1,6 +1,5 @@
 """Each check of the model and of the means must fail when the defect it is there for is injected."""
 
-import dataclasses
 import math
 from collections import namedtuple
 from pathlib import Path
@@ -57,7 +56,7 @@ def test_embeddings_of_the_wrong_scale_fail(patient: Patient, monkeypatch: pytes
 
 def test_labels_that_are_not_one_word_ahead_fail(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = patient.few()
-    shifted = dataclasses.replace(batch, tgt_in=batch.labels)
+    shifted = batch.replaced(target=batch.labels)
     monkeypatch.setattr(Patient, "few", lambda self: shifted)
     check = learning.check_first_loss(patient)
     assert check.status == "fail" and "one word ahead" in check.finding

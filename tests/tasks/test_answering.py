@@ -10,7 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.inputs import IGNORE, Input, InputBatch, Inputs
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import Capacity
 from regard.models.bert import Bert
 from regard.models.bert_settings import BertSettings
 from regard.models.understanding import EncoderWithHead
@@ -78,8 +80,8 @@ def test_no_answer_is_the_first_token_and_no_label_asks_nothing(labels: dict[str
     found = TASK.encode({"question": "x", "context": LONG} | labels)
     assert {tuple(each.labels) for each in found} == {(0, 0) if labels else (IGNORE, IGNORE)}
     inputs = Inputs.of([[each] for each in found], per_token=False)
-    batch = inputs.padded(np.arange(len(found)))
-    assert int(TASK.criterion(torch.randn(*batch.ids.shape, 2), batch).count) == (len(found) if labels else 0)
+    batch = inputs.pad(np.arange(len(found)))
+    assert int(TASK.criterion(torch.randn(*batch["source"].shape, 2), batch).count) == (len(found) if labels else 0)
 
 
 @pytest.mark.parametrize(
@@ -154,22 +156,22 @@ def examples() -> list[dict[str, Any]]:
     return [*found, asked("q", "q", "w")]
 
 
-def batches(task: Answering) -> tuple[InputBatch, InputBatch]:
+def batches(task: Answering) -> tuple[Batch, Batch]:
     """The same inputs padded, and packed with room for more."""
     inputs = Inputs.of(task.inputs(examples()), task.per_token)
     everything = np.arange(len(inputs))
-    return inputs.padded(everything), inputs.packed(everything, 300, len(inputs) + 3)
+    return inputs.pad(everything), inputs.pack(everything, Capacity((300,), len(inputs) + 3))
 
 
 def test_padded_and_packed_cost_what_cross_entropy_over_each_window_costs() -> None:
     for smoothing in (0.0, 0.2):
         task = replace(TASK, label_smoothing=smoothing)
         padded, packed = batches(task)
-        lengths = padded.lengths.tolist()  # type: ignore[attr-defined]
+        lengths = padded["source_lengths"].tolist()
         generator = torch.Generator().manual_seed(1)
         rows = [4 * torch.randn(size, 2, dtype=torch.float64, generator=generator) for size in lengths]
         rectangle = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=900.0).requires_grad_()
-        filler = torch.full((packed.ids.numel() - sum(lengths), 2), 900.0, dtype=torch.float64)
+        filler = torch.full((packed["source"].numel() - sum(lengths), 2), 900.0, dtype=torch.float64)
         stream = torch.cat([*rows, filler]).requires_grad_()
         leaves = [row.clone().requires_grad_() for row in rows]
         expected = torch.stack([
@@ -192,8 +194,8 @@ def test_padded_and_packed_cost_what_cross_entropy_over_each_window_costs() -> N
 
 def test_a_silenced_batch_costs_nothing() -> None:
     for batch in batches(TASK):
-        logits = torch.randn(*batch.ids.shape, 2, requires_grad=True)
-        loss = TASK.criterion(logits, batch.silenced())
+        logits = torch.randn(*batch["source"].shape, 2, requires_grad=True)
+        loss = TASK.criterion(logits, batch.without_labels(labels=IGNORE))
         loss.sum.backward()
         assert float(loss.nll) == 0 and int(loss.count) == 0
         assert logits.grad is not None and not logits.grad.any()
@@ -201,7 +203,7 @@ def test_a_silenced_batch_costs_nothing() -> None:
 
 def test_half_precision_costs_nearly_the_same() -> None:
     padded, _ = batches(TASK)
-    logits = torch.randn(*padded.ids.shape, 2, generator=torch.Generator().manual_seed(2))
+    logits = torch.randn(*padded["source"].shape, 2, generator=torch.Generator().manual_seed(2))
     full, half = (TASK.criterion(x, padded).sum for x in (logits, logits.bfloat16()))
     assert half.dtype == torch.float32
     torch.testing.assert_close(full, half, rtol=1e-2, atol=1e-2)

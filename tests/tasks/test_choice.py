@@ -9,7 +9,9 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from regard.data.inputs import IGNORE, Inputs
+from regard.data.batch import IGNORE
+from regard.data.inputs import Inputs
+from regard.data.planning import Capacity
 from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.choice import Choice, choices_lost, side_by_side
 from regard.text.bert import SPECIALS, BertVocabulary
@@ -37,8 +39,8 @@ def one_by_one(model: EncoderWithHead, smoothing: float) -> Tensor:
     """The same for each example alone."""
     total = torch.zeros(())
     for example in EXAMPLES[:3]:
-        batch = Inputs.of([TASK.encode(example)], False).padded(np.arange(1))
-        log_p = model(batch.source, batch.segments)[:, 0].log_softmax(0)
+        batch = Inputs.of([TASK.encode(example)], False).pad(np.arange(1))
+        log_p = model(batch.source, batch["segments"])[:, 0].log_softmax(0)
         total = total - (1 - smoothing) * log_p[example["label"]] - smoothing * log_p.mean()
     return total
 
@@ -56,10 +58,10 @@ def test_each_choice_is_read_with_the_text_before_it() -> None:
 
 def test_the_inputs_of_an_example_stay_together() -> None:
     inputs = Inputs.of(TASK.inputs(EXAMPLES), TASK.per_token)
-    assert len(inputs) == 4 and inputs.tgt_lengths.tolist() == [1] * 4
-    batch = inputs.padded(np.array([1, 0]))
-    assert batch.members.tolist() == [[0, 1, -1, -1], [2, 3, 4, -1]] and batch.labels.tolist() == [[0], [1]]
-    f = side_by_side(torch.arange(5.0)[:, None], batch.members)
+    assert len(inputs) == 4 and inputs.label_counts.tolist() == [1] * 4
+    batch = inputs.pad(np.array([1, 0]))
+    assert batch["input_index"].tolist() == [[0, 1, -1, -1], [2, 3, 4, -1]] and batch.labels.tolist() == [[0], [1]]
+    f = side_by_side(torch.arange(5.0)[:, None], batch["input_index"])
     p = f.softmax(1)
     assert f[1, :3].tolist() == [2, 3, 4] and p[0, 2:].tolist() == [0, 0] and p[1, 3] == 0
     torch.testing.assert_close(p[0, :2], torch.tensor([0.0, 1.0]).softmax(0))
@@ -75,7 +77,7 @@ def test_the_cost_is_that_of_each_example_alone_padded_and_packed(kind: str, smo
     reference = model(kind)
     one_by_one(reference, smoothing).backward()
     expected = {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
-    batches = [inputs.padded(everything)] + ([] if kind == "recurrent" else [inputs.packed(everything, 200, 7)])
+    batches = [inputs.pad(everything)] + ([] if kind == "recurrent" else [inputs.pack(everything, Capacity((200,), 7))])
     for batch in batches:
         chooser = model(kind)
         loss = task.loss(chooser, batch)
@@ -104,10 +106,10 @@ def test_adding_a_number_to_all_choices_of_an_example_changes_nothing() -> None:
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
     inputs = Inputs.of(TASK.inputs(EXAMPLES), False)
-    batch = inputs.packed(np.arange(4), 64, 6) if packed else inputs.padded(np.arange(4))
+    batch = inputs.pack(np.arange(4), Capacity((64,), 6)) if packed else inputs.pad(np.arange(4))
     rows = 6 * 4 + 1 if packed else 11
     logits = torch.randn(rows, 1, requires_grad=True)
-    loss = TASK.criterion(logits, batch.silenced())
+    loss = TASK.criterion(logits, batch.without_labels(labels=IGNORE))
     loss.sum.backward()
     assert (float(loss.sum.detach()), int(loss.count)) == (0.0, 0) and logits.grad is not None and not logits.grad.any()
     # Tensors without content say no number to anybody who asks: a recorded step may not ask either.

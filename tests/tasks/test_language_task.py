@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.config import build
-from regard.data.columns import Columns
+from regard.data.bptt import BPTTBatches
 from regard.data.streams import Stream, open_or_build_stream
 from regard.data.texts import UNKNOWN, Reading, Text, read_texts
 from regard.decoding.settings import DecodingSettings
@@ -114,18 +114,19 @@ def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
 ) -> None:
     task, stream = text
     model = made(settings, task)
-    reader = Columns(stream.ids, 3 * 10, 10, seed=1)
+    reader = BPTTBatches(stream.ids, 3 * 10, 10, seed=1)
     for epoch in range(2):
         steps = [
-            reader.batch(epoch * reader.steps_in_epoch + number).micro[0] for number in range(reader.steps_in_epoch)
+            reader.batch(epoch * reader.steps_in_epoch() + number).micro_batches[0]
+            for number in range(reader.steps_in_epoch())
         ]
         found = sum(float(task.loss(model, stretch).nll) for stretch in steps)
-        whole = torch.cat([stretch.ids for stretch in steps], dim=1)
+        whole = torch.cat([stretch["source"] for stretch in steps], dim=1)
         labels = torch.cat([stretch.labels for stretch in steps], dim=1)
         if model.is_stateful:
             logits, _ = model(whole)
         else:
-            logits = torch.cat([model(stretch.ids)[0] for stretch in steps], dim=1)
+            logits = torch.cat([model(stretch["source"])[0] for stretch in steps], dim=1)
         wanted = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum")
         assert found == pytest.approx(wanted.item(), rel=1e-5)
     assert set(task.carried) == {f"0.{name}" for name in model.initial_state(1)}
@@ -137,14 +138,14 @@ def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_
 ) -> None:
     task, stream = text
     model = made(SMALL[0], task).train()
-    reader, other = (Columns(stream.ids, columns * 10, 10, seed=1) for columns in (3, 2))
-    loss = task.loss(model, reader.batch(0).micro[0])
+    reader, other = (BPTTBatches(stream.ids, columns * 10, 10, seed=1) for columns in (3, 2))
+    loss = task.loss(model, reader.batch(0).micro_batches[0])
     kept = task.carried["0.h"]
     before = kept.clone()
-    task.loss(model, reader.batch(1).micro[0])
+    task.loss(model, reader.batch(1).micro_batches[0])
     loss.sum.backward()
     assert task.carried["0.h"] is kept and not torch.equal(kept, before)
-    task.loss(model, other.batch(1).micro[0])
+    task.loss(model, other.batch(1).micro_batches[0])
     assert task.carried["0.h"].shape[0] == 2
 
 

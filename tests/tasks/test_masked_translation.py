@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Padded
-from regard.data.collate import Batch, collate
+from regard.data.batch import Batch
 from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
-from regard.data.packing import PackedBatch, Packing
+from regard.data.pairs import collate_pairs, pack_pairs
+from regard.data.planning import Capacity
 from regard.data.store import open_or_build
 from regard.decoding.settings import DecodingSettings
 from regard.losses.crossentropy import r_drop
@@ -47,18 +48,20 @@ def model(task: MaskedTranslation) -> MaskedTransformer:
 @pytest.fixture
 def batch(task: MaskedTranslation) -> Batch:
     encode = task.src_vocabulary.encode
-    return collate([(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in PAIRS])
+    return collate_pairs([(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in PAIRS])
 
 
 def one_by_one(model: MaskedTransformer, batch: Batch, masked: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Sums over masked words and over sentences: cross-entropies of the words, and of the lengths."""
     words, lengths = torch.zeros(()), torch.zeros(())
-    for row in range(len(batch)):
-        size = int(batch.tgt_lengths[row])
+    for row in range(len(batch.labels)):
+        size = int(batch["target_lengths"][row])
         target = [int(t) for t in batch.labels[row, :size]]
         assert target[-1] == EOS and not masked[row, size - 1 :].any()
         seen = [BOS if masked[row, i] else token for i, token in enumerate(target)]
-        src = Padded.of(batch.src[row : row + 1, : batch.src_lengths[row]], batch.src_lengths[row : row + 1])
+        src = Padded.of(
+            batch["source"][row : row + 1, : batch["source_lengths"][row]], batch["source_lengths"][row : row + 1]
+        )
         logits, length = model(src, Padded.of(torch.tensor([seen]), torch.tensor([size])))
         for i in range(size - 1):
             if masked[row, i]:
@@ -103,14 +106,14 @@ def test_the_objective_is_twice_the_masked_words_and_the_lengths(
         torch.testing.assert_close(loss.sum, 2 * words + lengths)
         plain, _ = one_by_one(model, batch, masked, 0.0)
         torch.testing.assert_close(loss.nll, (2 * plain + lengths).detach())
-        assert int(loss.count) == int(batch.tgt_lengths.sum())
+        assert int(loss.count) == int(batch["target_lengths"].sum())
 
 
-def packed(batch: Batch) -> PackedBatch:
+def packed(batch: Batch) -> Batch:
     """The same sentences as streams with some room left."""
-    sides = ((batch.src, batch.src_lengths), (batch.labels, batch.tgt_lengths))
+    sides = ((batch["source"], batch["source_lengths"]), (batch.labels, batch["target_lengths"]))
     rows = [(ids[Padded(lengths, ids.size(1)).not_padding].numpy(), lengths.numpy()) for ids, lengths in sides]
-    return Packing(src_room=60, tgt_room=70).collate(*rows)
+    return pack_pairs(rows[0], rows[1], Capacity((60, 70), 17))
 
 
 @pytest.mark.parametrize("strength", [0.0, 2.0])
@@ -125,7 +128,7 @@ def test_a_stream_asks_for_the_same(
         torch.manual_seed(seed)
         drawn_there = draw_masked(is_word(stream.labels), *sentences_of(stream.target.layout))
         masked = torch.zeros_like(batch.labels, dtype=torch.bool)
-        real = Padded(batch.tgt_lengths, batch.labels.size(1)).not_padding
+        real = Padded(batch["target_lengths"], batch.labels.size(1)).not_padding
         masked[real] = drawn_there[: int(real.sum())]
         assert not bool(drawn_there[int(real.sum()) :].any())
         assert bool((masked.sum(1) >= 1).all())
@@ -133,7 +136,7 @@ def test_a_stream_asks_for_the_same(
         loss = strict.loss(model, stream)
         words, lengths = one_by_one(model, batch, masked, 0.1)
         torch.testing.assert_close(loss.sum, 2 * words + lengths, rtol=1e-4, atol=1e-4)
-        assert int(loss.count) == int(batch.tgt_lengths.sum())
+        assert int(loss.count) == int(batch["target_lengths"].sum())
 
 
 def test_gradients_are_those_of_the_loop(task: MaskedTranslation, model: MaskedTransformer, batch: Batch) -> None:
@@ -160,7 +163,7 @@ def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
             return read_out(hidden, torch.zeros(400, 4)), torch.zeros(())  # type: ignore[operator]
 
     torch.manual_seed(0)
-    found = [float(task.loss(Unsure(), batch).sum) / int(batch.tgt_lengths.sum()) for _ in range(1000)]
+    found = [float(task.loss(Unsure(), batch).sum) / int(batch["target_lengths"].sum()) for _ in range(1000)]
     assert np.mean(found) == pytest.approx(math.log(400), rel=0.03)
 
 
@@ -170,15 +173,15 @@ def test_r_drop_compares_two_passes_with_the_same_masks(
     strict = replace(task, objective=Objective(0.1, r_drop=3.0))
     model.train()
     masked = drawn(batch, 1)
-    twice = batch.twice()
-    target = Padded.of(twice.labels.masked_fill(torch.cat([masked, masked]), MASK), twice.tgt_lengths)
+    twice = batch.repeated()
+    target = Padded.of(twice.labels.masked_fill(torch.cat([masked, masked]), MASK), twice["target_lengths"])
     logits, length = model(twice.source, target)
     labels = batch.labels.masked_fill(~masked, PAD)
     first, second = logits.chunk(2)
     words = F.cross_entropy(
         logits.flatten(0, 1), labels.repeat(2, 1).flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
     )
-    lengths = F.cross_entropy(length, twice.tgt_lengths - 1, reduction="sum")
+    lengths = F.cross_entropy(length, twice["target_lengths"] - 1, reduction="sum")
     apart = r_drop(first, second, labels)
     torch.manual_seed(1)
     loss = strict.loss(model, batch)
@@ -189,7 +192,9 @@ def test_r_drop_compares_two_passes_with_the_same_masks(
 def test_a_batch_that_asks_for_nothing_costs_nothing(
     task: MaskedTranslation, model: MaskedTransformer, batch: Batch, in_streams: bool
 ) -> None:
-    loss = task.loss(model, packed(batch).silenced() if in_streams else batch.silenced())
+    loss = task.loss(
+        model, packed(batch).without_labels(labels=PAD) if in_streams else batch.without_labels(labels=PAD)
+    )
     assert (float(loss.sum.detach()), float(loss.nll), int(loss.count)) == (0.0, 0.0, 0)
     loss.sum.backward()
     assert all(not parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)
@@ -202,10 +207,10 @@ def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: Mask
     store = open_or_build(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, *vocabularies, KEEP_ALL, 1)
     expected, tokens = 0.0, 0
     for i in range(len(pairs)):
-        batch = collate([(store.src(i), store.tgt(i))])
+        batch = collate_pairs([(store.src(i), store.tgt(i))])
         words, lengths = one_by_one(model, batch, is_word(batch.labels), 0.0)
         expected += float((words + lengths).detach())
-        tokens += int(batch.tgt_lengths.sum())
+        tokens += int(batch["target_lengths"].sum())
     for budget in (1, 4096):
         found, count = task.likelihood(model, store, budget)
         assert found == pytest.approx(expected, rel=1e-5) and count == tokens

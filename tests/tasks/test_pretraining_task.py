@@ -12,16 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Padded
+from regard.data.batch import IGNORE, Batch
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE
-from regard.data.pretraining_batches import (
-    MaskedBatch,
-    PackedMaskedBatch,
-    PaddedMaskedBatch,
-    PretrainingBatches,
-    evaluation_batches,
-)
+from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
+from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining
@@ -52,8 +47,8 @@ def model(dropout: float = 0.0) -> BertPretraining:
     return built
 
 
-def step(form: type[MaskedBatch] = PaddedMaskedBatch, data: DocumentDataSettings = DATA, **shares: int) -> Any:
-    return PretrainingBatches(documents(), data, VOCABULARY, 200, seed=5, form=form, **shares).batch(2)
+def step(packed: bool = False, data: DocumentDataSettings = DATA, share: Share = WHOLE) -> Step:
+    return PretrainingBatches(documents(), data, VOCABULARY, 200, 5, share, packed=packed).batch(2)
 
 
 def gradients(built: BertPretraining, loss: Tensor) -> dict[str, Tensor]:
@@ -62,19 +57,19 @@ def gradients(built: BertPretraining, loss: Tensor) -> dict[str, Tensor]:
     return {name: parameter.grad.clone() for name, parameter in built.named_parameters() if parameter.grad is not None}
 
 
-def two_means(built: BertPretraining, batch: PaddedMaskedBatch) -> Tensor:
+def two_means(built: BertPretraining, batch: Batch) -> Tensor:
     """The loss as the paper has it: all logits of all tokens, and two means."""
-    every = torch.arange(batch.ids.numel())
-    words, follows = built(batch.source, batch.segments, every)
-    labels = torch.full((batch.ids.numel(),), IGNORE)
-    labels[batch.places] = batch.labels
-    return F.cross_entropy(words, labels) + F.cross_entropy(follows, batch.next)
+    every = torch.arange(batch["source"].numel())
+    words, follows = built(batch.source, batch["segments"], every)
+    labels = torch.full((batch["source"].numel(),), IGNORE)
+    labels[batch["masked_positions"]] = batch.labels
+    return F.cross_entropy(words, labels) + F.cross_entropy(follows, batch["next_labels"])
 
 
 def test_the_loss_is_two_means_with_their_gradients() -> None:
     built, found = model().double(), step()
     task = Pretraining(VOCABULARY, DATA)
-    (batch,) = found.micro
+    (batch,) = found.micro_batches
     loss = task.loss(built, batch)
     assert int(loss.count) == found.count > 20
     expected = two_means(built, batch)
@@ -83,7 +78,7 @@ def test_the_loss_is_two_means_with_their_gradients() -> None:
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, atol=1e-9, rtol=1e-6, msg=name)
-    words, _ = built(batch.source, batch.segments, batch.places)
+    words, _ = built(batch.source, batch["segments"], batch["masked_positions"])
     torch.testing.assert_close(loss.nll, F.cross_entropy(words, batch.labels, reduction="sum").detach())
 
 
@@ -92,18 +87,18 @@ def test_packed_and_in_parts_it_is_the_same(next_sentence: bool) -> None:
     """Filled up, split over ranks and accumulated: the sums and their gradients stay what they are."""
     data = DATA.model_copy(update={"next_sentence": next_sentence})
     built, task = model().double(), Pretraining(VOCABULARY, data)
-    (batch,) = step(data=data).micro
+    (batch,) = step(data=data).micro_batches
     whole = task.loss(built, batch).sum
     expected = gradients(built, whole)
-    packed = step(PackedMaskedBatch, data).micro
-    shares = [step(PackedMaskedBatch, data, rank=rank, world_size=2, accumulation=2) for rank in (0, 1)]
-    parts = [part for share in shares for part in share.micro]
+    packed = step(True, data).micro_batches
+    shares = [step(True, data, Share(rank, 2, 2)) for rank in (0, 1)]
+    parts = [part for share in shares for part in share.micro_batches]
     for batches in (packed, parts):
         loss = torch.stack([task.loss(built, part).sum for part in batches]).sum()
         torch.testing.assert_close(loss, whole)
         for name, gradient in gradients(built, loss).items():
             torch.testing.assert_close(gradient, expected[name], atol=1e-8, rtol=1e-6, msg=name)
-    silent = packed[0].silenced(VOCABULARY.pad)
+    silent = packed[0].without_labels(labels=VOCABULARY.pad, next_labels=IGNORE)
     assert float(task.loss(built, silent).sum.detach()) == 0
     assert all(not gradient.any() for gradient in gradients(built, task.loss(built, silent).sum).values())
 
@@ -115,15 +110,15 @@ def test_it_is_the_loss_of_hugging_face(tmp_path: Path) -> None:
     built, found = model(), step()
     write_bert(tmp_path / "bert", built.settings, built.state_dict(), VOCABULARY)
     theirs = transformers.BertForPreTraining.from_pretrained(tmp_path / "bert", attn_implementation="eager").eval()
-    (batch,) = found.micro
-    labels = torch.full((batch.ids.numel(),), IGNORE)
-    labels[batch.places] = batch.labels
+    (batch,) = found.micro_batches
+    labels = torch.full((batch["source"].numel(),), IGNORE)
+    labels[batch["masked_positions"]] = batch.labels
     expected = theirs(
-        input_ids=batch.ids,
-        token_type_ids=batch.segments,
-        attention_mask=(torch.arange(batch.ids.size(1)) < batch.lengths[:, None]).long(),
-        labels=labels.view_as(batch.ids),
-        next_sentence_label=batch.next,
+        input_ids=batch["source"],
+        token_type_ids=batch["segments"],
+        attention_mask=(torch.arange(batch["source"].size(1)) < batch["source_lengths"][:, None]).long(),
+        labels=labels.view_as(batch["source"]),
+        next_sentence_label=batch["next_labels"],
     )
     loss = Pretraining(VOCABULARY, DATA).loss(built.eval(), batch).sum / found.count
     torch.testing.assert_close(loss, expected.loss, atol=1e-5, rtol=1e-5)
@@ -136,7 +131,11 @@ def test_scores_are_counted_by_hand() -> None:
     words: list[tuple[float, bool]] = []
     pairs: list[tuple[float, bool]] = []
     for batch in evaluation_batches(store, DATA, VOCABULARY, AT_ONCE, task.seed):
-        answers = zip(built(batch.source, batch.segments, batch.places), (batch.labels, batch.next), strict=True)
+        answers = zip(
+            built(batch.source, batch["segments"], batch["masked_positions"]),
+            (batch.labels, batch["next_labels"]),
+            strict=True,
+        )
         for counted, (logits, labels) in zip((words, pairs), answers, strict=True):
             for row, label in zip(logits.log_softmax(-1), labels.tolist(), strict=True):
                 counted.append((-float(row[label]), int(row.argmax()) == label))

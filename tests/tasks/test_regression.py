@@ -15,6 +15,6 @@ TASK = Regression(BertVocabulary([*SPECIALS, "a"]), max_length=8)
 @pytest.mark.parametrize("label", [-100, -100.0, -99.5, 0, 1e18])
 def test_no_number_is_taken_for_a_missing_one(label: float) -> None:
     examples: list[Example] = [{"text": "a", "label": label}, {"text": "a"}]
-    batch = Inputs.of([TASK.encode(example) for example in examples], False).padded(np.arange(2))
+    batch = Inputs.of([TASK.encode(example) for example in examples], False).pad(np.arange(2))
     loss = TASK.criterion(torch.zeros(2, 1), batch)
     assert int(loss.count) == 1 and float(loss.nll) == pytest.approx(float(label) ** 2, rel=1e-5)

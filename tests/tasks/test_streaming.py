@@ -3,7 +3,6 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.grouping import groups_by_length
 from regard.tasks.streaming import cut, halves, stretches
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 
@@ -22,26 +21,6 @@ def test_stretches_keep_every_line_in_order(lines: list[str], most_lines: int, m
     for stretch in found:
         assert len(stretch) <= most_lines
         assert len(stretch) == 1 or sum(map(len, stretch)) <= most_characters
-
-
-@quick
-@given(st.lists(st.integers(0, 60)), st.integers(1, 100))
-def test_groups_hold_everything_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    groups = groups_by_length(lengths, budget)
-    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
-    for group in groups:
-        assert len(group) == 1 or len(group) * max(lengths[index] for index in group) <= budget
-
-
-@quick
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 20))), st.integers(1, 200))
-def test_groups_of_several_rows_each_stay_within_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
-    lengths, rows = [length for length, _ in sizes], [count for _, count in sizes]
-    groups = groups_by_length(lengths, budget, rows)
-    assert sorted(index for group in groups for index in group) == list(range(len(sizes)))
-    for group in groups:
-        space = sum(rows[index] for index in group) * max(lengths[index] for index in group)
-        assert len(group) == 1 or space <= budget
 
 
 @quick

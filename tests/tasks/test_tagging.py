@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from regard.data.inputs import IGNORE, Inputs
+from regard.data.batch import IGNORE
+from regard.data.inputs import Inputs
+from regard.data.planning import Capacity
 from regard.metrics import entity_scores
 from regard.metrics.entities import entities, stray
 from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
@@ -132,7 +134,7 @@ def test_inputs_of_a_long_sentence_are_learnt_from_one_by_one() -> None:
     assert {len(each) for each in found} == {1}
     assert len(found) == sum(len(TASK.encode(each)) for each in SENTENCES) > len(SENTENCES)
     inputs = Inputs.of(found, TASK.per_token)
-    assert inputs.tgt_lengths.sum() == sum(len(each["words"]) for each in SENTENCES) - 1  # one has no pieces
+    assert inputs.label_counts.sum() == sum(len(each["words"]) for each in SENTENCES) - 1  # one has no pieces
 
 
 # from numbers to tags
@@ -197,7 +199,7 @@ def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
     task = replace(TASK, label_smoothing=smoothing)
     inputs = Inputs.of(task.inputs(SENTENCES), task.per_token)
     everything = np.arange(len(inputs))
-    batches = (inputs.padded(everything), inputs.packed(everything, 100, 9))
+    batches = (inputs.pad(everything), inputs.pack(everything, Capacity((100,), 9)))
     gradients = []
     for batch in batches:
         tagger = model(kind, task.outputs).eval()
@@ -205,7 +207,7 @@ def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
         loss.sum.backward()
         gradients.append((loss, {name: p.grad for name, p in tagger.named_parameters() if p.grad is not None}))
     (rows, by_rows), (stream, by_stream) = gradients
-    assert int(rows.count) == int(stream.count) == inputs.tgt_lengths.sum() == 14
+    assert int(rows.count) == int(stream.count) == inputs.label_counts.sum() == 14
     torch.testing.assert_close(stream.sum, rows.sum)
     torch.testing.assert_close(stream.nll, rows.nll)
     assert by_rows.keys() == by_stream.keys()
@@ -216,8 +218,8 @@ def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
 def test_the_cost_is_that_of_a_loop_over_words() -> None:
     tagger = model("transformer", TASK.outputs).eval()
     inputs = Inputs.of(TASK.inputs(SENTENCES), TASK.per_token)
-    batch = inputs.padded(np.arange(len(inputs)))
-    logits = tagger(batch.source, batch.segments).detach()
+    batch = inputs.pad(np.arange(len(inputs)))
+    logits = tagger(batch.source, batch["segments"]).detach()
     right, uniform = torch.zeros(()), torch.zeros(())
     for row, (each,) in enumerate(TASK.inputs(SENTENCES)):
         for place, label in enumerate(each.labels):
@@ -235,9 +237,9 @@ def test_the_cost_is_that_of_a_loop_over_words() -> None:
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
     inputs = Inputs.of(TASK.inputs(SENTENCES), TASK.per_token)
-    batch = inputs.packed(np.arange(5), 64, 6) if packed else inputs.padded(np.arange(5))
-    logits = torch.randn(*batch.ids.shape, TASK.outputs, requires_grad=True)
-    loss = TASK.criterion(logits, batch.silenced())
+    batch = inputs.pack(np.arange(5), Capacity((64,), 6)) if packed else inputs.pad(np.arange(5))
+    logits = torch.randn(*batch["source"].shape, TASK.outputs, requires_grad=True)
+    loss = TASK.criterion(logits, batch.without_labels(labels=IGNORE))
     loss.sum.backward()
     assert (float(loss.sum.detach()), int(loss.count)) == (0.0, 0) and logits.grad is not None and not logits.grad.any()
     # Tensors without content say no number to anybody who asks: a recorded step may not ask either.

@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from regard.attention.layouts import Padded, Tokens
-from regard.data.collate import Batch, collate
-from regard.data.packing import PackedBatch, Packing
+from regard.data.arrays import Rows
+from regard.data.batch import Batch, concatenate_rows
+from regard.data.pairs import PairExamples, pack_pairs, pad_pairs
+from regard.data.planning import Capacity
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.losses.crossentropy import r_drop
@@ -43,33 +45,41 @@ def pairs(task: Translation, *texts: tuple[str, str]) -> list[tuple[np.ndarray, 
     return [(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in texts]
 
 
-def packed(batch: Batch) -> PackedBatch:
+def packed(batch: Batch) -> Batch:
     """The same sentences as streams with some room left."""
     src, tgt = (
         Padded(lengths, ids.size(1)).not_padding
-        for lengths, ids in ((batch.src_lengths, batch.src), (batch.tgt_lengths, batch.labels))
+        for lengths, ids in ((batch["source_lengths"], batch["source"]), (batch["target_lengths"], batch.labels))
     )
     rows = [(ids[real].numpy(), lengths.numpy()) for ids, real, lengths in (
-        (batch.src, src, batch.src_lengths), (batch.labels, tgt, batch.tgt_lengths)
+        (batch["source"], src, batch["source_lengths"]), (batch.labels, tgt, batch["target_lengths"])
     )]  # fmt: skip
-    return Packing(src_room=60, tgt_room=70).collate(*rows)
+    return pack_pairs(rows[0], rows[1], Capacity((60, 70), 17))
 
 
 def test_the_objective_is_smoothed_cross_entropy_in_either_layout(task: Translation, model: Transformer) -> None:
-    batch = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
-    logits = model(Padded.of(batch.src, batch.src_lengths), Padded.of(batch.tgt_in, batch.tgt_lengths))
+    batch = pad_pairs(
+        *map(
+            concatenate_rows, zip(*pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")), strict=True)
+        )
+    )
+    logits = model(batch.source, batch.target)
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
     )
     for form in (batch, packed(batch)):
         loss = task.loss(model, form)
         torch.testing.assert_close(loss.sum, expected)
-        assert int(loss.count) == int(batch.tgt_lengths.sum())
+        assert int(loss.count) == int(batch["target_lengths"].sum())
 
 
 @pytest.mark.parametrize("in_streams", [False, True])
 def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer, in_streams: bool) -> None:
-    padded = collate(pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")))
+    padded = pad_pairs(
+        *map(
+            concatenate_rows, zip(*pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")), strict=True)
+        )
+    )
     batch = packed(padded) if in_streams else padded
     strict = replace(task, objective=Objective(0.1, r_drop=5.0))
     torch.testing.assert_close(strict.loss(model, batch).sum, task.loss(model, batch).sum)
@@ -80,7 +90,7 @@ def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer
         torch.manual_seed(1)
         plain = replace(strict, objective=Objective(0.1, r_drop=1e-30)).loss(model, batch)
         torch.manual_seed(1)
-        both = batch.twice()
+        both = batch.repeated()
         first, second = model(both.source, both.target).chunk(2)
         apart = r_drop(first, second, batch.labels)
         torch.testing.assert_close(loss.sum - plain.sum, 5.0 / 2 * apart, atol=1e-4, rtol=1e-4)
@@ -226,12 +236,12 @@ def test_validation_writes_no_more_than_the_recipe_allows(task: Translation, mod
         assert sample[2] == written.text and len(written.hypotheses[0].tokens) <= most
 
 
-class OnePair:
+class OnePair(PairExamples):
     """A store of one pair."""
 
     src_lengths = tgt_lengths = np.array([2])
 
-    def src(self, index: int) -> np.ndarray:
-        return np.array([10, EOS])
+    def sources(self, indices: np.ndarray) -> Rows:
+        return np.array([10, EOS]), np.array([2])
 
-    tgt = src
+    targets = sources

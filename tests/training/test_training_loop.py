@@ -80,7 +80,7 @@ def test_the_gradient_is_of_the_sum_over_the_count() -> None:
             seen.append(record)
 
     step = next(ToySteps(world, 3)(0))
-    tokens = torch.cat([batch.tokens for batch in step.micro])
+    tokens = torch.cat([batch.tokens for batch in step.micro_batches])
     loss = nn.functional.cross_entropy(by_hand(tokens), tokens)
     loss.backward()
     norm = torch.stack([p.grad.norm() for p in by_hand.parameters() if p.grad is not None]).norm()

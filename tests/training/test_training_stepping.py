@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.packing import Packing
+from regard.data.pairs import pack_pairs
+from regard.data.planning import Capacity
 from regard.data.steps import Step
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
@@ -35,7 +36,7 @@ def steps(count: int) -> Iterator[Step]:
             values = rng.integers(3, 50, lengths.sum())
             values[np.cumsum(lengths) - 1] = EOS
             sides.append((values, lengths))
-        batch = Packing(200, 200).collate(*sides)
+        batch = pack_pairs(sides[0], sides[1], Capacity((200, 200), 50))
         yield Step([batch], int(sides[1][1].sum()), batch.tokens, 0)
 
 
@@ -61,7 +62,7 @@ def trained(
         assert isinstance(take, Captured) and len(take.graphs) == 1
     with as_written(world), torch.no_grad():
         model.eval()
-        batch = next(steps(1)).micro[0].to(device)
+        batch = next(steps(1)).micro_batches[0].to(device)
         losses.append(float(task.loss(model, batch).sum))
     return losses, [parameter.detach().cpu() for parameter in model.parameters()]
 

@@ -40,13 +40,17 @@ STEPS_PER_EPOCH = 10
 class ToyBatch:
     tokens: Tensor
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return {"tokens": self.tokens}
+
     def to(self, device: torch.device) -> "ToyBatch":
         return ToyBatch(self.tokens.to(device))
 
 
 @dataclass(frozen=True)
 class ToyStep:
-    micro: list[ToyBatch]
+    micro_batches: list[ToyBatch]
     count: int
     tokens: int
     epoch: float

@@ -9,7 +9,7 @@ file system says of each file, as long as that is what it said when the file was
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -84,6 +84,11 @@ class Ragged:
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         return self.values[positions(starts, lengths)], lengths
+
+
+def row_offsets(lengths: Sequence[int] | Array) -> Array:
+    """Where rows of these lengths begin, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def positions(starts: Array, lengths: Array) -> Array:

@@ -28,6 +28,7 @@ from regard.data.arrays import (
     unseal,
 )
 from regard.data.digests import Digests
+from regard.data.pairs import PairExamples
 from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import Store
 from regard.errors import UserError
@@ -61,7 +62,7 @@ class DroppingStore:
         return DroppedEpoch(self._store, self._tables, keys, self._max_length)
 
 
-class DroppedEpoch:
+class DroppedEpoch(PairExamples):
     """One epoch's cut. A pair that dropout would make longer than `max_length` keeps its plain cut."""
 
     def __init__(
@@ -73,18 +74,6 @@ class DroppedEpoch:
         self._plain = np.maximum(src, tgt) > max_length
         self.src_lengths = np.where(self._plain, store.src_lengths, src)
         self.tgt_lengths = np.where(self._plain, store.tgt_lengths, tgt)
-
-    def __len__(self) -> int:
-        """The number of pairs."""
-        return len(self._plain)
-
-    def src(self, index: int) -> Array:
-        """The source tokens of a pair."""
-        return self.sources(np.array([index]))[0]
-
-    def tgt(self, index: int) -> Array:
-        """The target tokens of a pair."""
-        return self.targets(np.array([index]))[0]
 
     def sources(self, indices: Array) -> Rows:
         """The source tokens of many pairs end to end, and the length of each."""

@@ -1,34 +1,28 @@
-"""What a model of understanding reads, and what is asked of it, as numbers.
+"""Examples of text encoders with a task head, as arrays of token ids, segments and labels.
 
     example    what a person labelled: a text, two texts, a question with a passage, a beginning with four endings
-    input      [CLS] A [SEP] or [CLS] A [SEP] B [SEP]: what the model reads at once. Most examples are one input; where
-               one of several endings is to be chosen, each ending is an input, and they are judged together.
-    labels     of an example (a class, a number, where an answer begins and ends), or one for each of its tokens;
-               IGNORE where nothing is asked
+    input      [CLS] A [SEP] or [CLS] A [SEP] B [SEP]: one sequence of the model. Most examples are one input. In
+               multiple choice each choice is an input, and the inputs of an example stay in one batch.
+    labels     of an example (a class, a number, the span of an answer), or of each of its tokens; IGNORE for none
 
-B inputs, T tokens of the longest, N tokens of a stream, E examples, C inputs there is room for, K labels of an example.
+B inputs, T tokens of the longest, N tokens of a stream, E examples, C examples of a stream, K labels of an example.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from regard.attention.layouts import Packed, Padded, Tokens
-from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, positions
+from regard.data.arrays import SEEN, Array, ArrayWriter, fingerprint, map_array, open_or_make, positions, row_offsets
+from regard.data.batch import IGNORE, Batch, fill, pack_sequences, pad_rows, pad_sequences, round_up
 from regard.data.digests import Digests
-from regard.data.steps import Tensors
+from regard.data.planning import Capacity
 
-IGNORE = -100
-"""The label of what nothing is asked of; torch's losses leave it out."""
 UNIT = 64
-"""Streams have room for a multiple of so many tokens, which matrix products like."""
+"""Packed streams have a multiple of so many tokens."""
 TYPES = {"ids": np.int32, "segments": np.int8, "offsets": np.int64, "firsts": np.int64, "labels": np.float32,
          "label_offsets": np.int64}  # fmt: skip
 
@@ -40,7 +34,7 @@ class Input(NamedTuple):
     segments: list[int]
     labels: Sequence[float] = ()
     unread: int = 0
-    """Pieces of the text for which there was no room."""
+    """Tokens of the text that were cut off."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +64,10 @@ class Inputs:
         return cls(
             np.array([token for each in inputs for token in each.ids], np.int32),
             np.array([text for each in inputs for text in each.segments], np.int8),
-            ends([len(each.ids) for each in inputs]),
-            ends([len(example) for example in examples]),
+            row_offsets([len(each.ids) for each in inputs]),
+            row_offsets([len(example) for example in examples]),
             np.array(labels, np.float32),
-            ends([sum(len(each.labels) for each in example) for example in examples]),
+            row_offsets([sum(len(each.labels) for each in example) for example in examples]),
             per_token,
         )
 
@@ -81,156 +75,88 @@ class Inputs:
         """E, the number of examples."""
         return len(self.firsts) - 1
 
-    @cached_property
-    def src_lengths(self) -> Array:
-        """(E,) the tokens of each example."""
-        return np.diff(self.offsets[self.firsts])
+    ignored: ClassVar[dict[str, int]] = {"labels": IGNORE}
 
     @cached_property
-    def tgt_lengths(self) -> Array:
-        """(E,) how much is asked of each example: once, or of each token that has a label."""
-        if not self.per_token:
-            return np.ones(len(self), np.int64)
-        asked = np.concatenate([[0], np.cumsum(self.labels != IGNORE)])
-        return np.diff(asked[self.label_offsets])
+    def lengths(self) -> tuple[Array, ...]:
+        """(E,): tokens of each example."""
+        return (np.diff(self.offsets[self.firsts]),)
 
     @cached_property
-    def longest(self) -> Array:
-        """(E,) the tokens of the longest input of each example."""
-        return np.maximum.reduceat(np.diff(self.offsets), self.firsts[:-1])
+    def widths(self) -> tuple[Array, ...]:
+        """(E,): tokens of the longest input of each example."""
+        return (np.maximum.reduceat(np.diff(self.offsets), self.firsts[:-1]),)
 
     @cached_property
-    def counts(self) -> Array:
-        """(E,) the inputs of each example."""
+    def sequences(self) -> Array:
+        """(E,): inputs of each example."""
         return np.diff(self.firsts)
 
     @cached_property
-    def most(self) -> int:
-        """The most inputs of an example."""
-        return int(self.counts.max(initial=1))
+    def label_counts(self) -> Array:
+        """(E,): labels of each example that count: one, or one for each token that has a label."""
+        if not self.per_token:
+            return np.ones(len(self), np.int64)
+        labelled = np.concatenate([[0], np.cumsum(self.labels != IGNORE)])
+        return np.diff(labelled[self.label_offsets])
+
+    @cached_property
+    def max_inputs(self) -> int:
+        """Maximum number of inputs of an example."""
+        return int(self.sequences.max(initial=1))
 
     def at_epoch(self, epoch: int) -> "Inputs":
         """The same in every epoch."""
         return self
 
-    def padded(self, examples: Array) -> "PaddedInputBatch":
-        """These examples as rectangles, each input a row."""
-        part = self._gather(examples)
-        real = np.arange(part.lengths.max()) < part.lengths[:, None]
-        labels = self._labels(examples, len(examples))
-        return PaddedInputBatch(
-            **{name: torch.from_numpy(array) for name, array in (
-                ("ids", _laid(part.ids, real)),
-                ("segments", _laid(part.segments, real)),
-                ("labels", _laid(labels, real, IGNORE) if self.per_token else labels),
-                ("members", self._members(part.counts, len(examples))),
-                ("lengths", part.lengths.astype(np.int64)),
-            )},
-            tokens=len(part.ids),
-        )  # fmt: skip
+    def count(self, indices: Array) -> tuple[int, int]:
+        return int(self.label_counts[indices].sum()), int(self.lengths[0][indices].sum())
 
-    def packed(self, examples: Array, tokens: int, room: int) -> "PackedInputBatch":
-        """These examples end to end in a stream of `tokens` tokens and `room` examples, or more where they need it."""
-        part = self._gather(examples)
-        size, room = up(max(tokens, len(part.ids))), max(room, len(examples))
-        inputs = room * self.most + 1  # what fills the stream up belongs to the last one, which has no tokens
-        offsets = np.full(inputs + 1, len(part.ids), np.int32)
-        offsets[: len(part.lengths) + 1] = ends(part.lengths)
-        labels = self._labels(examples, room)
-        if self.per_token:
-            labels = filled(labels, size, IGNORE)
-        rows = np.repeat(np.arange(len(part.lengths)), part.lengths)
-        places = np.arange(len(part.ids)) - np.repeat(offsets[: len(part.lengths)], part.lengths)
-        return PackedInputBatch(
-            **{name: torch.from_numpy(array) for name, array in (
-                ("ids", filled(part.ids.astype(np.int64), size, 0)),
-                ("segments", filled(part.segments.astype(np.int64), size, 0)),
-                ("labels", labels),
-                ("members", self._members(part.counts, room)),
-                ("offsets", offsets),
-                ("rows", filled(rows, size, inputs - 1)),
-                ("positions", filled(places, size, 0)),
-            )},
-            tokens=len(part.ids),
-        )  # fmt: skip
+    def pad(self, indices: Array) -> Batch:
+        """Padded batch, one input a row."""
+        ids, segments, lengths, counts = self._gather(indices)
+        labels = self._labels(indices, len(indices))
+        arrays = {
+            **pad_sequences("source", (ids, lengths)),
+            "segments": pad_rows((segments, lengths)),
+            "labels": pad_rows((labels, lengths), IGNORE) if self.per_token else labels,
+            "input_index": self._input_index(counts, len(indices)),
+        }
+        return Batch.of(arrays, tokens=len(ids))
 
-    def _gather(self, examples: Array) -> "_Part":
-        counts = self.firsts[examples + 1] - self.firsts[examples]
-        inputs = positions(self.firsts[examples], counts)
+    def pack(self, indices: Array, capacity: Capacity) -> Batch:
+        """Packed batch; larger than `capacity` only if the examples need it."""
+        ids, segments, lengths, counts = self._gather(indices)
+        size, examples = round_up(max(*capacity.tokens, len(ids)), UNIT), max(capacity.examples, len(indices))
+        labels = self._labels(indices, examples)
+        arrays = {
+            **pack_sequences("source", (ids, lengths), size, examples * self.max_inputs + 1),
+            "segments": fill(segments.astype(np.int64), size, 0),
+            "labels": fill(labels, size, IGNORE) if self.per_token else labels,
+            "input_index": self._input_index(counts, examples),
+        }
+        return Batch.of(arrays, tokens=len(ids))
+
+    def _gather(self, indices: Array) -> tuple[Array, Array, Array, Array]:
+        """Tokens and segments end to end, the length of each input, the number of inputs of each example."""
+        counts = self.firsts[indices + 1] - self.firsts[indices]
+        inputs = positions(self.firsts[indices], counts)
         lengths = self.offsets[inputs + 1] - self.offsets[inputs]
-        places = positions(self.offsets[inputs], lengths)
-        return _Part(self.ids[places], self.segments[places], lengths, counts)
+        tokens = positions(self.offsets[inputs], lengths)
+        return self.ids[tokens], self.segments[tokens], lengths, counts
 
-    def _labels(self, examples: Array, room: int) -> Array:
-        """Of each token, end to end; or of each example (E, K)."""
-        starts = self.label_offsets[examples]
-        lengths = self.label_offsets[examples + 1] - starts
+    def _labels(self, indices: Array, examples: int) -> Array:
+        """Labels of each token, end to end; or of each example (E, K)."""
+        starts = self.label_offsets[indices]
+        lengths = self.label_offsets[indices + 1] - starts
         labels = self.labels[positions(starts, lengths)]
-        return labels if self.per_token else filled(labels.reshape(len(examples), -1), room, IGNORE)
+        return labels if self.per_token else fill(labels.reshape(len(indices), -1), examples, IGNORE)
 
-    def _members(self, counts: Array, room: int) -> Array:
-        """(E, most): the rows of each example's inputs, -1 where it has no more."""
-        members = np.full((room, self.most), -1, np.int64)
-        members[: len(counts)][np.arange(self.most) < counts[:, None]] = np.arange(counts.sum())
-        return members
-
-
-class _Part(NamedTuple):
-    """Some examples' inputs: tokens end to end, the length of each input, how many inputs each example has."""
-
-    ids: Array
-    segments: Array
-    lengths: Array
-    counts: Array
-
-
-@dataclass(frozen=True)
-class InputBatch(Tensors, ABC):
-    """What is computed together."""
-
-    ids: Tensor
-    """(B, T) or (N,)"""
-    segments: Tensor
-    """the same"""
-    labels: Tensor
-    """(E, K), or as `ids` where every token has one; float, for the task to say what they are"""
-    members: Tensor
-    """(E, most) the inputs of each example, -1 for none"""
-    tokens: int
-    """Real tokens, for measuring speed."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Tokens:
-        """The tokens, and where they lie."""
-
-    def silenced(self) -> Self:
-        """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
-        return replace(self, labels=torch.full_like(self.labels, IGNORE), tokens=0)
-
-
-@dataclass(frozen=True)
-class PaddedInputBatch(InputBatch):
-    """Inputs in rows, filled up to the longest."""
-
-    lengths: Tensor
-
-    @property
-    def source(self) -> Tokens:
-        return Padded.of(self.ids, self.lengths)
-
-
-@dataclass(frozen=True)
-class PackedInputBatch(InputBatch):
-    """Inputs end to end in a stream of fixed size."""
-
-    offsets: Tensor
-    rows: Tensor
-    positions: Tensor
-
-    @property
-    def source(self) -> Tokens:
-        return Tokens(self.ids, Packed(self.offsets, self.rows, self.positions))
+    def _input_index(self, counts: Array, examples: int) -> Array:
+        """(E, max_inputs): rows of the inputs of each example; -1 where it has no more."""
+        index = np.full((examples, self.max_inputs), -1, np.int64)
+        index[: len(counts)][np.arange(self.max_inputs) < counts[:, None]] = np.arange(counts.sum())
+        return index
 
 
 def open_or_build_inputs(folder: Path, content: str, make: Any, per_token: bool) -> Inputs:
@@ -247,27 +173,3 @@ def open_or_build_inputs(folder: Path, content: str, make: Any, per_token: bool)
     open_or_make(folder, current, Digests(folder / SEEN), write)
     arrays = {name: map_array(folder / name, kind) for name, kind in TYPES.items()}
     return Inputs(**arrays, per_token=per_token, fingerprint=current)
-
-
-def ends(lengths: Sequence[int] | Array) -> Array:
-    """Where things of these lengths begin, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-def up(count: int) -> int:
-    """The next multiple of UNIT."""
-    return -(-count // UNIT) * UNIT
-
-
-def _laid(values: Array, real: Array, filler: float = 0) -> Array:
-    """Values end to end as a rectangle (B, T)."""
-    kind = np.float32 if values.dtype == np.float32 else np.int64
-    rectangle = np.full(real.shape, filler, kind)
-    rectangle[real] = values
-    return rectangle
-
-
-def filled(values: Array, room: int, filler: float) -> Array:
-    """Values, and the filler for as many more as there is room."""
-    more = np.full((room - len(values), *values.shape[1:]), filler, values.dtype)
-    return np.concatenate([values, more])

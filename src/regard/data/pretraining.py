@@ -1,15 +1,24 @@
-"""The inputs BERT learns from, drawn anew for every epoch (Devlin et al. 2018, section 3.1 and A.2).
+"""Inputs of BERT pretraining, sampled anew in every epoch (Devlin et al. 2018, section 3.1 and A.2).
 
-    [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: those that come next, or, half of the time, some of
-                              another document; the sentences that would have come next are then used later.
-    [CLS] A [SEP]             where it is not asked whether B comes next
+    [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: the sentences that follow, or, half of the time, some
+                              of another document; the sentences that would have followed are then used later.
+    [CLS] A [SEP]             without next sentence prediction
 
-Sentences are taken until an input is full, A ends after any of them, and what is too long loses pieces at either end:
-the authors' program does it so, and this does the same for all documents at once, an input of each at a time. Both
-texts lie as they are in the store, so an input is where they begin and how long they are; its tokens are gathered when
-their batch is due.
+Sentences are taken until an input is full, A ends after any of them, and what is too long loses tokens at either end.
+The authors' program does the same. Here all documents are sampled at once, one input of each at a time. Both texts are
+contiguous in the store, so a sampled input is where they begin and how long they are; the tokens are gathered when the
+batch is needed.
 
-B inputs, N tokens of them all.
+Then tokens are masked (section 3.1, task 1, and A.1): 15 % of the tokens of an input are chosen, and of these
+
+    80 %  become [MASK]             my dog is hairy -> my dog is [MASK]
+    10 %  become a random token     my dog is hairy -> my dog is apple
+    10 %  stay unchanged            my dog is hairy -> my dog is hairy
+
+so that a model, which never sees [MASK] after pretraining, keeps a representation of every token. "Whole word masking",
+published later by the same authors, chooses whole words instead of single tokens.
+
+B inputs, N tokens of them all, M masked tokens, L words of the input with most words.
 """
 
 from dataclasses import dataclass
@@ -18,151 +27,211 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.arrays import Array, positions
+from regard.data.batch import IGNORE
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE
-from regard.text.bert import BertVocabulary
+from regard.text.bert import SPECIALS, BertVocabulary
 
-LANE = 1024
-"""Sentences of a long document that are walked through one input at a time; the next so many are another's walk."""
+CHUNK_SENTENCES = 1024
+"""Long documents are sampled in chunks of so many sentences, in parallel."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The inputs of an epoch, in the order of drawing: where A and B begin among the pieces, how long they are, and
-    whether B comes next (0), does not (1), or is not asked about (IGNORE): then it is not there."""
+class SampledPairs:
+    """Inputs of an epoch, in sampling order: where A and B begin in the store, and their lengths, (B,) each.
+
+    `next_labels` is 0 if B follows A, 1 if it is of another document, IGNORE if there is no B.
+    """
 
     a: Array
     a_lengths: Array
     b: Array
     b_lengths: Array
-    next: Array
+    next_labels: Array
 
     def __len__(self) -> int:
         return len(self.a)
 
     @property
     def lengths(self) -> Array:
-        """(B,) the tokens of each input, special symbols included."""
-        return self.a_lengths + self.b_lengths + np.where(self.next == IGNORE, 2, 3)
+        """(B,): tokens of each input, special tokens included."""
+        return self.a_lengths + self.b_lengths + np.where(self.next_labels == IGNORE, 2, 3)
 
-    def take(self, inputs: Array) -> "Drawn":
-        """Some of them."""
-        return Drawn(*(array[inputs] for array in vars(self).values()))
-
-
-def draw_inputs(store: DocumentStore, data: DocumentDataSettings, rng: np.random.Generator) -> Drawn:
-    """Every sentence of every document, put together; of two documents at least, where B may be of another."""
-    here, ends, owners = lanes(store)
-    parts = []
-    while len(here):
-        drawn, here = draw_next(store, data, rng, here, ends, owners)
-        parts.append(drawn)
-        here, ends, owners = (array[here < ends] for array in (here, ends, owners))
-    return Drawn(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
+    def take(self, indices: Array) -> "SampledPairs":
+        """Some of the inputs."""
+        return SampledPairs(*(array[indices] for array in vars(self).values()))
 
 
-def lanes(store: DocumentStore) -> tuple[Array, Array, Array]:
-    """Where each walk begins and ends among the sentences, and the document it goes through."""
+def sample_pairs(store: DocumentStore, data: DocumentDataSettings, rng: np.random.Generator) -> SampledPairs:
+    """Inputs of all sentences of all documents; next sentence prediction needs two documents at least."""
+    current, ends, documents = document_chunks(store)
+    rounds = []
+    while len(current):
+        sampled, current = _sample_next(store, data, rng, current, ends, documents)
+        rounds.append(sampled)
+        current, ends, documents = (array[current < ends] for array in (current, ends, documents))
+    columns = zip(*(vars(sampled).values() for sampled in rounds), strict=True)
+    return SampledPairs(*(np.concatenate(arrays) for arrays in columns))
+
+
+def document_chunks(store: DocumentStore) -> tuple[Array, Array, Array]:
+    """First and last sentence of each chunk of sentences, and its document."""
     starts, sizes = store.documents[:-1], np.diff(store.documents)
-    counts = -(-sizes // LANE)
-    owners = np.repeat(np.arange(len(store)), counts)
-    first = starts[owners] + LANE * positions(np.zeros_like(counts), counts)
-    return first, np.minimum(first + LANE, store.documents[owners + 1]), owners
+    counts = -(-sizes // CHUNK_SENTENCES)
+    documents = np.repeat(np.arange(len(store)), counts)
+    first = starts[documents] + CHUNK_SENTENCES * positions(np.zeros_like(counts), counts)
+    return first, np.minimum(first + CHUNK_SENTENCES, store.documents[documents + 1]), documents
 
 
-def draw_next(
-    store: DocumentStore, data: DocumentDataSettings, rng: np.random.Generator, here: Array, ends: Array, owners: Array
-) -> tuple[Drawn, Array]:
-    """The next input of every walk, and where it goes on from there."""
-    room = data.max_length - (3 if data.next_sentence else 2)
-    short = rng.random(len(here)) < data.short
-    wanted = np.where(short, rng.integers(2, room + 1, len(here)), room)
-    stop = filled(store, here, ends, wanted)
+def _sample_next(
+    store: DocumentStore,
+    data: DocumentDataSettings,
+    rng: np.random.Generator,
+    current: Array,
+    ends: Array,
+    documents: Array,
+) -> tuple[SampledPairs, Array]:
+    """Next input of every chunk of sentences, and the sentence after it."""
+    max_tokens = data.max_length - (3 if data.next_sentence else 2)
+    short = rng.random(len(current)) < data.short
+    lengths = np.where(short, rng.integers(2, max_tokens + 1, len(current)), max_tokens)
+    stop = _end_of_sentences(store, current, ends, lengths)
     if not data.next_sentence:
-        a, a_lengths = shortened(*spans(store, here, stop), np.full_like(here, room), rng)
-        return Drawn(a, a_lengths, a, np.zeros_like(a), np.full_like(a, IGNORE)), stop
-    middle = here + 1 + (rng.random(len(here)) * (stop - here - 1)).astype(np.int64)
-    alone = stop - here == 1
-    strange = alone | (rng.random(len(here)) < 0.5)
-    middle = np.where(alone, stop, middle)
-    a, a_lengths = spans(store, here, middle)
-    others = rng.integers(0, len(store) - 1, len(here))
-    others += others >= owners  # any document but this one
+        a, a_lengths = _truncate(*_token_spans(store, current, stop), np.full_like(current, max_tokens), rng)
+        return SampledPairs(a, a_lengths, a, np.zeros_like(a), np.full_like(a, IGNORE)), stop
+    middle = current + 1 + (rng.random(len(current)) * (stop - current - 1)).astype(np.int64)
+    single = stop - current == 1
+    is_random = single | (rng.random(len(current)) < 0.5)
+    middle = np.where(single, stop, middle)
+    a, a_lengths = _token_spans(store, current, middle)
+    others = rng.integers(0, len(store) - 1, len(current))
+    others += others >= documents  # any document but this one
     first, last = store.documents[others], store.documents[others + 1]
-    first = first + (rng.random(len(here)) * (last - first)).astype(np.int64)
-    far = filled(store, first, last, np.maximum(wanted - a_lengths, 1))
-    b, b_lengths = spans(store, np.where(strange, first, middle), np.where(strange, far, stop))
-    a_room, b_room = shared(room, a_lengths, b_lengths)
-    a, a_lengths = shortened(a, a_lengths, a_room, rng)
-    b, b_lengths = shortened(b, b_lengths, b_room, rng)
-    return Drawn(a, a_lengths, b, b_lengths, strange.astype(np.int64)), np.where(strange, middle, stop)
+    first = first + (rng.random(len(current)) * (last - first)).astype(np.int64)
+    other_stop = _end_of_sentences(store, first, last, np.maximum(lengths - a_lengths, 1))
+    b, b_lengths = _token_spans(store, np.where(is_random, first, middle), np.where(is_random, other_stop, stop))
+    a_max, b_max = truncated_lengths(max_tokens, a_lengths, b_lengths)
+    a, a_lengths = _truncate(a, a_lengths, a_max, rng)
+    b, b_lengths = _truncate(b, b_lengths, b_max, rng)
+    return SampledPairs(a, a_lengths, b, b_lengths, is_random.astype(np.int64)), np.where(is_random, middle, stop)
 
 
-def filled(store: DocumentStore, first: Array, last: Array, wanted: Array) -> Array:
-    """The sentence after which `wanted` pieces are reached from `first` on, but no later than `last`; at least one."""
-    reached = np.searchsorted(store.sentences, store.sentences[first] + wanted, side="left")
+def _end_of_sentences(store: DocumentStore, first: Array, last: Array, lengths: Array) -> Array:
+    """Sentence before which `lengths` tokens are reached from `first` on; at least one sentence, at most to `last`."""
+    reached = np.searchsorted(store.sentences, store.sentences[first] + lengths, side="left")
     return np.minimum(np.maximum(reached, first + 1), last)
 
 
-def spans(store: DocumentStore, first: Array, last: Array) -> tuple[Array, Array]:
-    """Where the pieces of these sentences begin, and how many they are."""
+def _token_spans(store: DocumentStore, first: Array, last: Array) -> tuple[Array, Array]:
+    """First token and number of tokens of the sentences from `first` to `last`."""
     starts = store.sentences[first]
     return starts, store.sentences[last] - starts
 
 
-def shared(room: int, a_lengths: Array, b_lengths: Array) -> tuple[Array, Array]:
-    """What two texts keep if the longer one loses pieces until both fit, the second where they are equal."""
-    b = np.minimum(b_lengths, np.maximum(room // 2, room - a_lengths))
-    return np.minimum(a_lengths, room - b), b
+def truncated_lengths(max_tokens: int, a_lengths: Array, b_lengths: Array) -> tuple[Array, Array]:
+    """Lengths of both texts if the longer one loses tokens until both fit; the second if they are equal."""
+    b = np.minimum(b_lengths, np.maximum(max_tokens // 2, max_tokens - a_lengths))
+    return np.minimum(a_lengths, max_tokens - b), b
 
 
-def shortened(starts: Array, lengths: Array, room: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """As much of each text as there is room for; every piece that goes is taken from either end by lot."""
-    excess = np.maximum(lengths - room, 0)
+def _truncate(starts: Array, lengths: Array, max_lengths: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Truncate each text; every token is removed from a random end."""
+    excess = np.maximum(lengths - max_lengths, 0)
     return starts + rng.binomial(excess, 0.5), lengths - excess
 
 
-class Row(NamedTuple):
+class TokenizedInputs(NamedTuple):
     """Some inputs, end to end."""
 
     ids: Array
     """(N,)"""
     segments: Array
-    """(N,) which of the two texts a token is of"""
+    """(N,): 0 for the tokens of A, 1 for those of B"""
     words: Array
-    """(N,) the word of each token, counted through all inputs from 0; -1 for special symbols"""
-    counts: Array
-    """(B,) the words of each input"""
+    """(N,): word of each token, counted through all inputs from 0; -1 for special tokens"""
+    word_counts: Array
+    """(B,): words of each input"""
     lengths: Array
     """(B,)"""
-    next: Array
+    next_labels: Array
     """(B,)"""
 
 
-class Assembly:
-    """Puts the tokens of inputs together."""
+class InputBuilder:
+    """Gathers the tokens of sampled inputs and adds the special tokens."""
 
     def __init__(self, store: DocumentStore, vocabulary: BertVocabulary, whole_words: bool) -> None:
-        """With `whole_words` the pieces of a word are one word; without it every piece is one."""
-        self._pieces, self._cls, self._sep = store.pieces, vocabulary.cls, vocabulary.sep
+        """With `whole_words` a word is all its tokens; without it every token is a word."""
+        self._tokens, self._cls, self._sep = store.pieces, vocabulary.cls, vocabulary.sep
         self._continues = np.array([whole_words and entry.startswith("##") for entry in vocabulary.entries])
 
-    def __call__(self, drawn: Drawn) -> Row:
+    def __call__(self, sampled: SampledPairs) -> TokenizedInputs:
         """[CLS] A [SEP] B [SEP] of every input, or [CLS] A [SEP]."""
-        lengths, pair = drawn.lengths, drawn.next != IGNORE
-        begins = np.cumsum(lengths) - lengths
+        lengths, has_b = sampled.lengths, sampled.next_labels != IGNORE
+        starts = np.cumsum(lengths) - lengths
+        b_starts = starts + 2 + sampled.a_lengths
         ids = np.full(lengths.sum(), self._sep, np.int64)
-        ids[begins] = self._cls
+        ids[starts] = self._cls
         special = np.ones(len(ids), bool)
-        texts = ((begins + 1, drawn.a, drawn.a_lengths), (begins + 2 + drawn.a_lengths, drawn.b, drawn.b_lengths))
-        for places, starts, sizes in texts:
-            there = positions(places, sizes)
-            ids[there], special[there] = self._pieces[positions(starts, sizes)], False
+        for begins, tokens, sizes in (
+            (starts + 1, sampled.a, sampled.a_lengths),
+            (b_starts, sampled.b, sampled.b_lengths),
+        ):
+            span = positions(begins, sizes)
+            ids[span], special[span] = self._tokens[positions(tokens, sizes)], False
         segments = np.zeros(len(ids), np.int64)
-        segments[positions(begins + 2 + drawn.a_lengths, np.where(pair, drawn.b_lengths + 1, 0))] = 1
-        first = ~self._continues[ids]
-        first[1:] |= special[:-1]  # a text may begin inside a word
-        first &= ~special
-        words = np.where(special, -1, np.cumsum(first) - 1)
-        return Row(ids, segments, words, np.add.reduceat(first, begins, dtype=np.int64), lengths, drawn.next)
+        segments[positions(b_starts, np.where(has_b, sampled.b_lengths + 1, 0))] = 1
+        is_first = ~self._continues[ids]
+        is_first[1:] |= special[:-1]  # a text may begin inside a word
+        is_first &= ~special
+        words = np.where(special, -1, np.cumsum(is_first) - 1)
+        word_counts = np.add.reduceat(is_first, starts, dtype=np.int64)
+        return TokenizedInputs(ids, segments, words, word_counts, lengths, sampled.next_labels)
+
+
+def masked_counts(lengths: Array, rate: float) -> Array:
+    """Number of tokens to mask in each input: at least one."""
+    return np.maximum(1, np.rint(lengths * rate)).astype(np.int64)
+
+
+def choose_masked(inputs: TokenizedInputs, rate: float, rng: np.random.Generator) -> Array:
+    """(M,): positions of the tokens to predict, ascending.
+
+    Words are visited in random order. Each is taken if all its tokens still fit into the number of tokens to mask.
+    """
+    counts = inputs.word_counts
+    exists = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, L)
+    sizes = np.full(exists.shape, len(inputs.ids))
+    sizes[exists] = np.bincount(inputs.words[inputs.words >= 0], minlength=counts.sum())
+    order = np.argsort(rng.random(exists.shape, np.float32) + ~exists, axis=1)
+    taken = np.empty_like(exists)
+    in_order = take_while_fits(np.take_along_axis(sizes, order, axis=1), masked_counts(inputs.lengths, rate))
+    np.put_along_axis(taken, order, in_order, axis=1)
+    is_masked = np.append(taken[exists], False)  # special tokens are of word -1
+    return np.flatnonzero(is_masked[inputs.words])
+
+
+def take_while_fits(sizes: Array, budgets: Array) -> Array:
+    """(B, L) bool: greedy choice from left to right of everything that still fits into the budget of its row."""
+    left, taken = budgets.copy(), np.zeros(sizes.shape, bool)
+    for column in range(sizes.shape[1]):
+        fits = sizes[:, column] <= left
+        taken[:, column] = fits
+        left -= np.where(fits, sizes[:, column], 0)
+        if not left.any():
+            break
+    return taken
+
+
+def regular_ids(vocabulary: BertVocabulary) -> Array:
+    """Ids of all tokens but the special ones."""
+    return np.array([index for index, entry in enumerate(vocabulary.entries) if entry not in SPECIALS])
+
+
+def mask_tokens(ids: Array, masked: Array, mask_id: int, random_ids: Array, rng: np.random.Generator) -> Array:
+    """(N,): tokens with 80 % of those at `masked` replaced by `mask_id` and 10 % by any of `random_ids`."""
+    result, draws = ids.copy(), rng.random(len(masked))
+    result[masked[draws < 0.8]] = mask_id
+    random_positions = masked[draws >= 0.9]
+    result[random_positions] = rng.choice(random_ids, len(random_positions))
+    return result

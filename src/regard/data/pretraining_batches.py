@@ -1,173 +1,147 @@
-"""What BERT meets in a step of pretraining: inputs with hidden words, as a function of (seed, step) alone.
+"""Batches of BERT pretraining: sampled inputs with masked tokens, as a function of (seed, step).
 
-An epoch has as many steps as the first one fills. A later one, whose inputs are drawn anew and are a few more or fewer,
-leaves the odd ones out or begins again with its own; so every step is full, and a run that is resumed knows where it is
-without having drawn the epochs before.
+An epoch has as many steps as its first one. Later epochs sample other inputs, a few more or fewer: they leave out the
+last ones or begin again with their own. So every step is full, and a run that is resumed need not sample the epochs
+before.
 
-What is minimised is a mean over hidden words plus a mean over inputs (A.2). A step is divided once, by its M words; so
-each input's answer weighs M/B, which is the same for all parts of the step.
+The objective is a mean over masked tokens plus a mean over inputs (A.2). A step is divided once, by its M tokens; so
+each next-sentence loss has the weight M/B, which is the same for all shards of the step.
 
-B inputs, T tokens of the longest, N tokens of a stream, C inputs there is room for, M hidden words.
+B inputs, T tokens of the longest, N tokens of a stream, C inputs of a stream, M masked tokens.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.arrays import Array, positions
+from regard.data.batch import IGNORE, Batch, fill, pack_sequences, pad_rows, pad_sequences, round_up
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE, ends, filled, up
-from regard.data.masking import choose, hide, ordinary, wanted
-from regard.data.pretraining import Assembly, Drawn, draw_inputs
-from regard.data.steps import Step, Tensors
+from regard.data.planning import cut_points
+from regard.data.pretraining import (
+    InputBuilder,
+    SampledPairs,
+    choose_masked,
+    mask_tokens,
+    masked_counts,
+    regular_ids,
+    sample_pairs,
+)
+from regard.data.steps import WHOLE, Share, Step
 from regard.random import rng
 from regard.text.bert import BertVocabulary
 
 INPUTS, ORDER, WORDS = range(3)
-"""What is drawn by lot, each from a seed of its own."""
+"""Purposes of random numbers, each with its own stream."""
+UNIT = 64
+"""Packed streams have a multiple of so many tokens, inputs and masked tokens."""
 
 
-class Hidden(NamedTuple):
-    """Inputs end to end, some of their words hidden."""
+class MaskedInputs(NamedTuple):
+    """Inputs end to end, with masked tokens."""
 
     ids: Array
-    """(N,) as the model reads them"""
+    """(N,): tokens that the model reads"""
     segments: Array
     """(N,)"""
     lengths: Array
     """(B,)"""
-    places: Array
-    """(M,) where words are asked for"""
+    masked: Array
+    """(M,): positions of the tokens to predict"""
     labels: Array
-    """(M,) the words that stood there"""
-    next: Array
-    """(B,) whether B comes next (0), does not (1), or is not asked about"""
+    """(M,): the tokens to predict"""
+    next_labels: Array
+    """(B,): 0 if B follows A, 1 if not, IGNORE if there is no B"""
 
-    def share(self, part: int, parts: int) -> "Hidden":
-        """Every so-many-th input."""
-        if parts == 1:
+    @property
+    def next_weight(self) -> float:
+        """M/B: weight of one of `next_labels` relative to one of `labels`; 0 without next sentence prediction."""
+        inputs = int((self.next_labels != IGNORE).sum())
+        return len(self.masked) / inputs if inputs else 0.0
+
+    def shard(self, index: int, shards: int) -> "MaskedInputs":
+        """Every n-th input."""
+        if shards == 1:
             return self
-        begins, lengths = np.cumsum(self.lengths) - self.lengths, self.lengths[part::parts]
-        tokens = positions(begins[part::parts], lengths)
-        asked = np.full(len(self.ids), -1)
-        asked[self.places] = np.arange(len(self.places))
-        mine = asked[tokens]
-        places = np.flatnonzero(mine >= 0)
-        labels = self.labels[mine[places]]
-        return Hidden(self.ids[tokens], self.segments[tokens], lengths, places, labels, self.next[part::parts])
+        starts, lengths = np.cumsum(self.lengths) - self.lengths, self.lengths[index::shards]
+        tokens = positions(starts[index::shards], lengths)
+        label_index = np.full(len(self.ids), -1)
+        label_index[self.masked] = np.arange(len(self.masked))
+        label_index = label_index[tokens]
+        masked = np.flatnonzero(label_index >= 0)
+        labels, next_labels = self.labels[label_index[masked]], self.next_labels[index::shards]
+        return MaskedInputs(self.ids[tokens], self.segments[tokens], lengths, masked, labels, next_labels)
 
 
-class Rooms(NamedTuple):
-    """What a stream has room for, the same for all steps."""
+class MaskedCapacity(NamedTuple):
+    """Size of a packed batch, the same for all steps."""
 
     tokens: int
     inputs: int
-    words: int
+    masked: int
 
-    def shared(self, parts: int) -> "Rooms":
-        """One part's share, and a little more as parts differ."""
-        return self if parts == 1 else Rooms(*(int(room / parts * 1.05) for room in self))
-
-
-@dataclass(frozen=True)
-class MaskedBatch(Tensors, ABC):
-    """What is computed together."""
-
-    ids: Tensor
-    """(B, T) or (N,)"""
-    segments: Tensor
-    """the same"""
-    places: Tensor
-    """(M,) where words are asked for, counted through all tokens, b T + t where they are padded"""
-    labels: Tensor
-    """(M,) the words; padding asks for nothing"""
-    next: Tensor
-    """(B,) whether B comes next (0) or not (1); IGNORE asks for nothing"""
-    balance: Tensor
-    """() M/B of the whole step: how much one of `next` weighs against one of `labels`"""
-    tokens: int
-    """Real tokens, for measuring speed."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, hidden: Hidden, balance: float, pad: int, rooms: Rooms) -> Self:
-        """Lay inputs out."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Tokens:
-        """The tokens, and where they lie."""
-
-    def silenced(self, pad: int) -> Self:
-        """The same batch asking for nothing: a rank without a share still takes part in every collective call."""
-        nothing = torch.full_like(self.labels, pad), torch.full_like(self.next, IGNORE)
-        return replace(self, labels=nothing[0], next=nothing[1], tokens=0)
+    def divided(self, shards: int) -> "MaskedCapacity":
+        """Capacity of one of several shards, with some slack because shards differ."""
+        return self if shards == 1 else MaskedCapacity(*(int(size / shards * 1.05) for size in self))
 
 
-@dataclass(frozen=True)
-class PaddedMaskedBatch(MaskedBatch):
-    """Inputs in rows, filled up to the longest: the way of a CPU."""
+class Masking:
+    """Builds inputs of a model from sampled ones: gathers their tokens and masks some."""
 
-    lengths: Tensor
+    def __init__(self, store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary) -> None:
+        self._build, self._rate = InputBuilder(store, vocabulary, data.whole_words), data.masked
+        self.pad_id, self._mask_id, self._random_ids = vocabulary.pad, vocabulary.mask, regular_ids(vocabulary)
 
-    @classmethod
-    def of(cls, hidden: Hidden, balance: float, pad: int, rooms: Rooms) -> Self:
-        real = np.arange(hidden.lengths.max()) < hidden.lengths[:, None]
-        ids, segments = np.full(real.shape, pad), np.zeros(real.shape, np.int64)
-        ids[real], segments[real] = hidden.ids, hidden.segments
-        arrays = dict(ids=ids, segments=segments, places=np.flatnonzero(real)[hidden.places], labels=hidden.labels,
-                      next=hidden.next, balance=np.float32(balance), lengths=hidden.lengths)  # fmt: skip
-        return cls(**{name: torch.as_tensor(array) for name, array in arrays.items()}, tokens=len(hidden.ids))
-
-    @property
-    def source(self) -> Tokens:
-        return Padded.of(self.ids, self.lengths)
+    def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs:
+        inputs = self._build(sampled)
+        masked = choose_masked(inputs, self._rate, rng)
+        ids = mask_tokens(inputs.ids, masked, self._mask_id, self._random_ids, rng)
+        return MaskedInputs(ids, inputs.segments, inputs.lengths, masked, inputs.ids[masked], inputs.next_labels)
 
 
-@dataclass(frozen=True)
-class PackedMaskedBatch(MaskedBatch):
-    """Inputs end to end in a stream of one size, or of a larger one where they need it, which is rare."""
+def pad_masked(inputs: MaskedInputs, next_weight: float, pad_id: int) -> Batch:
+    """Padded batch.
 
-    offsets: Tensor
-    rows: Tensor
-    positions: Tensor
+    source, segments     (B, T)
+    masked_positions     (M,) index of each masked token among all tokens, b T + t
+    labels               (M,)
+    next_labels          (B,)
+    next_weight          ()
+    """
+    rows = inputs.ids, inputs.lengths
+    inside = np.arange(inputs.lengths.max()) < inputs.lengths[:, None]
+    arrays = {
+        **pad_sequences("source", rows, pad_id),
+        "segments": pad_rows((inputs.segments, inputs.lengths), 0),
+        "masked_positions": np.flatnonzero(inside)[inputs.masked],
+        "labels": inputs.labels,
+        "next_labels": inputs.next_labels,
+        "next_weight": np.array(next_weight, np.float32),
+    }
+    return Batch.of(arrays, tokens=len(inputs.ids))
 
-    @classmethod
-    def of(cls, hidden: Hidden, balance: float, pad: int, rooms: Rooms) -> Self:
-        lengths, count = hidden.lengths, len(hidden.lengths)
-        tokens = up(max(rooms.tokens, len(hidden.ids)))
-        inputs = up(max(rooms.inputs, count) + 1)  # what fills the stream up belongs to the last, which has no tokens
-        words = up(max(rooms.words, len(hidden.places)))
-        offsets = np.full(inputs + 1, len(hidden.ids), np.int32)
-        offsets[: count + 1] = ends(lengths)
-        arrays = dict(
-            ids=filled(hidden.ids, tokens, pad),
-            segments=filled(hidden.segments, tokens, 0),
-            places=filled(hidden.places, words, 0),
-            labels=filled(hidden.labels, words, pad),
-            next=filled(hidden.next, inputs, IGNORE),
-            balance=np.float32(balance),
-            offsets=offsets,
-            rows=filled(np.repeat(np.arange(count), lengths), tokens, inputs - 1),
-            positions=filled(positions(np.zeros_like(lengths), lengths), tokens, 0),
-        )
-        return cls(**{name: torch.as_tensor(array) for name, array in arrays.items()}, tokens=len(hidden.ids))
 
-    @property
-    def source(self) -> Tokens:
-        return Tokens(self.ids, Packed(self.offsets, self.rows, self.positions))
+def pack_masked(inputs: MaskedInputs, next_weight: float, pad_id: int, capacity: MaskedCapacity) -> Batch:
+    """Packed batch with the same tensors; larger than `capacity` only if the inputs need it, which is rare."""
+    size = round_up(max(capacity.tokens, len(inputs.ids)), UNIT)
+    sequences = round_up(max(capacity.inputs, len(inputs.lengths)) + 1, UNIT)
+    masked = round_up(max(capacity.masked, len(inputs.masked)), UNIT)
+    arrays = {
+        **pack_sequences("source", (inputs.ids, inputs.lengths), size, sequences, pad_id),
+        "segments": fill(inputs.segments, size, 0),
+        "masked_positions": fill(inputs.masked, masked, 0),
+        "labels": fill(inputs.labels, masked, pad_id),
+        "next_labels": fill(inputs.next_labels, sequences, IGNORE),
+        "next_weight": np.array(next_weight, np.float32),
+    }
+    return Batch.of(arrays, tokens=len(inputs.ids))
 
 
 class PretrainingBatches:
-    """An endless row of steps, addressed by number."""
+    """Steps of pretraining; a `BatchSource`."""
 
     def __init__(
         self,
@@ -176,89 +150,70 @@ class PretrainingBatches:
         vocabulary: BertVocabulary,
         batch_tokens: int,
         seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-        accumulation: int = 1,
-        form: type[MaskedBatch] = PaddedMaskedBatch,
+        share: Share = WHOLE,
+        *,
+        packed: bool = False,
     ) -> None:
-        """A step has at most `batch_tokens` tokens, which are dealt to `world_size * accumulation` parts."""
-        self._store, self._data, self._seed, self._form = store, data, seed, form
-        self._hiding = Hiding(store, data, vocabulary)
-        self._room, self._parts = batch_tokens, world_size * accumulation
-        self._mine = range(rank * accumulation, (rank + 1) * accumulation)
-        drawn, order = self._draw(0)
-        places = cut(drawn.lengths[order], batch_tokens)
-        self.steps_in_epoch = max(1, len(places) - 2)  # the last one is not full
-        self._current = 0, drawn, self._plan(drawn, order)
-        steps = [drawn.lengths[inputs] for inputs in self._current[2]]
-        words = max(int(wanted(lengths, data.masked).sum()) for lengths in steps)
-        self.rooms = Rooms(batch_tokens, int(max(map(len, steps)) * 1.05), int(words * 1.02))  # others have a few more
+        """A step has at most `batch_tokens` tokens, divided among the shards."""
+        self._store, self._data, self._seed, self._share = store, data, seed, share
+        self._masking = Masking(store, data, vocabulary)
+        self._batch_tokens = batch_tokens
+        sampled, order = self._sample(0)
+        points = cut_points([sampled.lengths[order]], [batch_tokens])
+        self._steps = max(1, len(points) - 2)  # the last one is not full
+        self._current = 0, sampled, self._plan(sampled, order)
+        steps = [sampled.lengths[indices] for indices in self._current[2]]
+        masked = max(int(masked_counts(lengths, data.masked).sum()) for lengths in steps)
+        # later epochs have a few more inputs in a step
+        self.capacity = MaskedCapacity(batch_tokens, int(max(map(len, steps)) * 1.05), int(masked * 1.02))
+        self._packed = packed
 
     def batch(self, step: int) -> Step:
         """This rank's share of a step."""
-        epoch, number = divmod(step, self.steps_in_epoch)
+        epoch, index = divmod(step, self._steps)
         if self._current[0] != epoch:
-            drawn, order = self._draw(epoch)
-            self._current = epoch, drawn, self._plan(drawn, order)
-        _, drawn, plan = self._current
-        hidden = self._hiding(drawn.take(plan[number]), rng(self._seed, epoch, WORDS, number))
-        micro = [self._part(hidden, part) for part in self._mine]
-        return Step(micro, len(hidden.places), len(hidden.ids), epoch)
+            sampled, order = self._sample(epoch)
+            self._current = epoch, sampled, self._plan(sampled, order)
+        _, sampled, plan = self._current
+        inputs = self._masking(sampled.take(plan[index]), rng(self._seed, epoch, WORDS, index))
+        micro_batches = [self._micro_batch(inputs, shard) for shard in self._share.shards]
+        return Step(micro_batches, len(inputs.masked), len(inputs.ids), epoch)
 
-    def _draw(self, epoch: int) -> tuple[Drawn, Array]:
-        """The inputs of an epoch, and a shuffle of them."""
-        drawn = draw_inputs(self._store, self._data, rng(self._seed, epoch, INPUTS))
-        return drawn, rng(self._seed, epoch, ORDER).permutation(len(drawn))
+    def steps_in_epoch(self, epoch: int = 0) -> int:
+        """Number of steps of an epoch, the same for all epochs."""
+        return self._steps
 
-    def _plan(self, drawn: Drawn, order: Array) -> list[Array]:
-        """Which inputs each step of an epoch has: the shuffle, again and again, cut where a step is full."""
-        lengths = drawn.lengths[order]
-        times = 1 + -(-self.steps_in_epoch * self._room // int(lengths.sum()))
-        again = np.tile(order, times)
-        places = cut(np.tile(lengths, times), self._room)[: self.steps_in_epoch + 1]
-        return [again[first : min(last, first + len(order))] for first, last in pairwise(places)]
+    def _sample(self, epoch: int) -> tuple[SampledPairs, Array]:
+        """Inputs of an epoch, and a shuffle of them."""
+        sampled = sample_pairs(self._store, self._data, rng(self._seed, epoch, INPUTS))
+        return sampled, rng(self._seed, epoch, ORDER).permutation(len(sampled))
 
-    def _part(self, hidden: Hidden, part: int) -> MaskedBatch:
-        rooms, pad = self.rooms.shared(self._parts), self._hiding.pad
-        if part >= len(hidden.lengths):
-            return self._form.of(hidden.share(0, len(hidden.lengths)), 0.0, pad, rooms).silenced(pad)
-        return self._form.of(hidden.share(part, self._parts), balance(hidden), pad, rooms)
+    def _plan(self, sampled: SampledPairs, order: Array) -> list[Array]:
+        """Inputs of each step of an epoch: the shuffle, repeated as often as needed, cut where a step is full."""
+        lengths = sampled.lengths[order]
+        times = 1 + -(-self._steps * self._batch_tokens // int(lengths.sum()))
+        repeated = np.tile(order, times)
+        points = cut_points([np.tile(lengths, times)], [self._batch_tokens])[: self._steps + 1]
+        return [repeated[first : min(last, first + len(order))] for first, last in pairwise(points)]
 
+    def _micro_batch(self, inputs: MaskedInputs, shard: int) -> Batch:
+        """Every n-th input of a step; if there are fewer inputs than shards, a batch without labels."""
+        if shard >= len(inputs.lengths):
+            batch = self._lay_out(inputs.shard(0, len(inputs.lengths)), 0.0)
+            return batch.without_labels(labels=self._masking.pad_id, next_labels=IGNORE)
+        return self._lay_out(inputs.shard(shard, self._share.count), inputs.next_weight)
 
-class Hiding:
-    """Makes of inputs what a model reads and what it is asked."""
-
-    def __init__(self, store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary) -> None:
-        self._assemble, self._share = Assembly(store, vocabulary, data.whole_words), data.masked
-        self.pad, self._mask, self._others = vocabulary.pad, vocabulary.mask, ordinary(vocabulary)
-
-    def __call__(self, drawn: Drawn, rng: np.random.Generator) -> Hidden:
-        row = self._assemble(drawn)
-        places = choose(row, self._share, rng)
-        ids = hide(row.ids, places, self._mask, self._others, rng)
-        return Hidden(ids, row.segments, row.lengths, places, row.ids[places], row.next)
+    def _lay_out(self, inputs: MaskedInputs, next_weight: float) -> Batch:
+        if self._packed:
+            return pack_masked(inputs, next_weight, self._masking.pad_id, self.capacity.divided(self._share.count))
+        return pad_masked(inputs, next_weight, self._masking.pad_id)
 
 
 def evaluation_batches(
     store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary, batch_tokens: int, seed: int
-) -> Iterator[PaddedMaskedBatch]:
-    """All documents once, inputs and hidden words the same whenever they are asked for."""
-    drawn, hiding = draw_inputs(store, data, rng(seed, INPUTS)), Hiding(store, data, vocabulary)
-    for number, (first, last) in enumerate(pairwise(cut(drawn.lengths, batch_tokens))):
-        hidden = hiding(drawn.take(np.arange(first, last)), rng(seed, WORDS, number))
-        yield PaddedMaskedBatch.of(hidden, balance(hidden), hiding.pad, Rooms(0, 0, 0))
-
-
-def balance(hidden: Hidden) -> float:
-    """M/B; nothing where it is not asked whether B comes next."""
-    asked = int((hidden.next != IGNORE).sum())
-    return len(hidden.places) / asked if asked else 0.0
-
-
-def cut(lengths: Array, room: int) -> list[int]:
-    """Where steps begin, and where the last one ends: as many inputs of a row as there is room for, at least one."""
-    begins, places = ends(lengths), [0]
-    while places[-1] < len(lengths):
-        full = int(np.searchsorted(begins, begins[places[-1]] + room, side="right")) - 1
-        places.append(max(full, places[-1] + 1))
-    return places
+) -> Iterator[Batch]:
+    """All documents once; inputs and masked tokens depend on the seed only."""
+    sampled, masking = sample_pairs(store, data, rng(seed, INPUTS)), Masking(store, data, vocabulary)
+    for number, (first, last) in enumerate(pairwise(cut_points([sampled.lengths], [batch_tokens]))):
+        inputs = masking(sampled.take(np.arange(first, last)), rng(seed, WORDS, number))
+        yield pad_masked(inputs, inputs.next_weight, masking.pad_id)

@@ -1,70 +1,77 @@
-"""The steps of training: what is computed before the weights move once, and the endless row of them, prepared ahead.
+"""Steps of training, and their preparation in a background thread.
 
-Which examples a step has is for the batches of a task to say, by its number and a seed alone (`batching.py`,
-`columns.py`, `pretraining_batches.py`). From there on all tasks are alike.
+A task's `BatchSource` computes the step of a given number from a seed alone (`planning.py`, `bptt.py`,
+`pretraining_batches.py`). From there on all tasks are the same.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, fields, replace
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol, Self
+from queue import SimpleQueue
+from typing import Protocol, TypeVar
 
-import torch
-from torch import Tensor
+from regard.data.batch import Batch
 
-from regard.data.prefetch import prefetch
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """A batch: tensors, and what is known of them."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
-
-    def to(self, device: torch.device | str) -> Self:
-        """The batch on `device`; a copy from pinned memory does not wait."""
-        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> Self:
-        """The batch in page-locked memory, from where a GPU copies while it computes."""
-        return self.each(lambda tensor: tensor.pin_memory())
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The batch with every tensor changed."""
-        return replace(self, **{name: change(tensor) for name, tensor in self.tensors().items()})
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One rank's share of a step, and the size of the whole step over all ranks."""
+    """One rank's share of an optimizer step, and the size of the whole step over all ranks."""
 
-    micro: Sequence[Any]
-    """A batch for each accumulation."""
+    micro_batches: Sequence[Batch]
+    """One batch for each gradient accumulation."""
     count: int
-    """What is asked in the step (target tokens, hidden words, labels), by which its loss is divided."""
+    """Labels of the whole step (target tokens, masked tokens, examples): its loss is divided by them."""
     tokens: int
-    """All tokens of the step, for measuring speed."""
+    """Tokens of the whole step, to measure speed."""
     epoch: int
 
     def pin(self) -> "Step":
-        """The step in page-locked memory."""
-        return replace(self, micro=[batch.pin() for batch in self.micro])
-
-
-class Numbered(Protocol):
-    """Steps by their numbers."""
-
-    def batch(self, step: int) -> Step: ...
+        """Copy in page-locked memory."""
+        return replace(self, micro_batches=[batch.pin() for batch in self.micro_batches])
 
 
 @dataclass(frozen=True)
-class StepsAhead:
-    """All steps from any number on, prepared by a thread while the step before is computed."""
+class Share:
+    """The shards of a step that one rank computes: one for each gradient accumulation."""
 
-    batches: Numbered
+    rank: int = 0
+    world_size: int = 1
+    accumulation: int = 1
+
+    @property
+    def count(self) -> int:
+        """Number of shards of a step over all ranks."""
+        return self.world_size * self.accumulation
+
+    @property
+    def shards(self) -> range:
+        """Indices of the shards of this rank."""
+        return range(self.rank * self.accumulation, (self.rank + 1) * self.accumulation)
+
+
+WHOLE = Share()
+
+
+class BatchSource(Protocol):
+    """Endless steps of training, addressed by number."""
+
+    def batch(self, step: int) -> Step:
+        """This rank's share of a step; a function of (seed, step)."""
+        ...
+
+    def steps_in_epoch(self, epoch: int) -> int:
+        """Number of steps of an epoch."""
+        ...
+
+
+@dataclass(frozen=True)
+class PrefetchedSteps:
+    """All steps from a given number on, prepared by a thread while earlier steps are computed."""
+
+    batches: BatchSource
     pinned: bool
 
     def __call__(self, first: int) -> Generator[Step, None, None]:
@@ -73,3 +80,47 @@ class StepsAhead:
     def _step(self, number: int) -> Step:
         step = self.batches.batch(number)
         return step.pin() if self.pinned else step
+
+
+@dataclass(frozen=True)
+class _End:
+    """Marks the end of the items, and the error that ended them."""
+
+    error: BaseException | None = None
+
+
+def prefetch(items: Iterable[T], depth: int = 4) -> Generator[T, None, None]:
+    """Yield `items` in order while a thread prepares up to `depth` of them ahead.
+
+    An error in `items` is raised at the item where it occurred. Closing the iterator ends the thread.
+
+        stream = prefetch(batches.batch(step) for step in range(first, last))
+    """
+    free = threading.Semaphore(depth)
+    ready: SimpleQueue[T | _End] = SimpleQueue()
+    stopped = threading.Event()
+
+    def produce() -> None:
+        end = _End()
+        try:
+            source = iter(items)
+            while free.acquire() and not stopped.is_set():
+                ready.put(next(source))
+        except StopIteration:
+            pass
+        except BaseException as error:
+            end = _End(error)
+        ready.put(end)
+
+    thread = threading.Thread(target=produce, name="prefetch", daemon=True)
+    thread.start()
+    try:
+        while not isinstance(item := ready.get(), _End):
+            yield item
+            free.release()
+        if item.error is not None:
+            raise item.error
+    finally:
+        stopped.set()
+        free.release()
+        thread.join()

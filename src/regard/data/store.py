@@ -31,6 +31,7 @@ from regard.data.arrays import (
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.digests import Digests
 from regard.data.filters import FilterReport, Filters
+from regard.data.pairs import PairExamples
 from regard.data.parallel import count_workers, in_chunks, map_in_order
 from regard.errors import UserError
 from regard.files import open_binary
@@ -40,7 +41,7 @@ from regard.text.vocabulary import Vocabulary
 Progress = Callable[[int, int | None], None]
 
 
-class Store:
+class Store(PairExamples):
     """Tokenised pairs; every row ends with the end symbol."""
 
     def __init__(self, folder: Path, meta: dict[str, Any]) -> None:
@@ -52,18 +53,6 @@ class Store:
         self._kept = map_array(folder / "kept", np.int64)
         self.src_lengths = map_array(folder / "src.lengths", np.int32)
         self.tgt_lengths = map_array(folder / "tgt.lengths", np.int32)
-
-    def __len__(self) -> int:
-        """The number of pairs kept."""
-        return len(self._kept)
-
-    def src(self, index: int) -> Array:
-        """The source tokens of a pair."""
-        return self.sources(np.array([index]))[0]
-
-    def tgt(self, index: int) -> Array:
-        """The target tokens of a pair."""
-        return self.targets(np.array([index]))[0]
 
     def sources(self, indices: Array) -> Rows:
         """The source tokens of many pairs end to end, and the length of each."""

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
+from regard.data.planning import groups_by_length
 from regard.decoding.constraints import LoopGuard
-from regard.decoding.grouping import groups_by_length
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import WORD_BY_WORD_ONLY
 from regard.decoding.settings import DecodingSettings

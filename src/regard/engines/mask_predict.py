@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Padded, Tokens
-from regard.decoding.grouping import groups_by_length
+from regard.data.planning import groups_by_length
 from regard.decoding.hypothesis import NEG_INF, Hypothesis, check_no_nan
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols

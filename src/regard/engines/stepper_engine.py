@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention.layouts import Padded
-from regard.decoding.grouping import groups_by_length
+from regard.data.planning import groups_by_length
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings

@@ -59,8 +59,8 @@ def inputs_of(predictor: Predictor, example: Asked) -> list[Input]:
 
 def attention_of(predictor: Predictor, read: Input) -> list[Map]:
     """Every layer and head over the pieces of an input; of a reader that looks once, that look."""
-    batch = Inputs.of([[read]], predictor.run.recipe.task == "tagging").padded(np.arange(1)).to(predictor.world.device)
-    weights = predictor.reader.attentions(batch.source, batch.segments).encoder
+    batch = Inputs.of([[read]], predictor.run.recipe.task == "tagging").pad(np.arange(1)).to(predictor.world.device)
+    weights = predictor.reader.attentions(batch.source, batch["segments"]).encoder
     if weights is None:
         return []
     pieces, shown = predictor.run.vocabulary.pieces(read.ids), weights[0].float().cpu().numpy()

@@ -20,7 +20,7 @@ import torch
 
 from regard.config import read_toml
 from regard.data.arrays import made_from
-from regard.data.steps import Numbered, StepsAhead
+from regard.data.steps import BatchSource, PrefetchedSteps, Share
 from regard.errors import UserError
 from regard.files import io_errors, write_text
 from regard.kernels import kernels_available
@@ -136,7 +136,7 @@ class Run(ABC):
         """Vocabularies and stores, made once and by one process."""
 
     @abstractmethod
-    def batches(self, world: World) -> Numbered:
+    def batches(self, world: World) -> BatchSource:
         """What is computed in which step of training."""
 
     @abstractmethod
@@ -169,7 +169,11 @@ class Run(ABC):
 
     def steps(self, world: World) -> Steps[Any]:
         """The steps of training from any one on."""
-        return StepsAhead(self.batches(world), pinned=world.device.type == "cuda")
+        return PrefetchedSteps(self.batches(world), pinned=world.device.type == "cuda")
+
+    def share(self, world: World) -> Share:
+        """The micro-batches of a step that this process computes."""
+        return Share(world.rank, world.size, self.recipe.training.accumulation)
 
     def packs(self, world: World) -> bool:
         """On a GPU batches are packed, whose attention is one kernel and whose shape is one; otherwise padded."""

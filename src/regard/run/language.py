@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from regard.data.columns import Columns
+from regard.data.bptt import BPTTBatches
 from regard.data.streams import Stream, open_or_build_stream
 from regard.data.texts import Reading, Text, count_known, read_texts
 from regard.decoding.settings import DecodingSettings
@@ -118,18 +118,11 @@ class LanguageRun(Run, task="language"):
     def training_task(self, world: World) -> LanguageModelling:
         return replace(self.task(), valid=self.store("valid"), samples=self.recipe.training.samples)
 
-    def batches(self, world: World) -> Columns:
+    def batches(self, world: World) -> BPTTBatches:
         """Which tokens are read in which step."""
         training, data = self.recipe.training, self.recipe.data
-        return Columns(
-            self.store("train").ids,
-            training.batch_tokens,
-            data.bptt,
-            self.recipe.runtime.seed,
-            world.rank,
-            world.size,
-            training.accumulation,
-        )
+        ids, seed = self.store("train").ids, self.recipe.runtime.seed
+        return BPTTBatches(ids, training.batch_tokens, data.bptt, seed, self.share(world))
 
     def suited(self, world: World) -> World:
         """Recurrent layers are one kernel for a whole stretch as they stand: there is nothing to fuse."""

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from regard.config import build
-from regard.data.inputs import IGNORE, Input, Inputs
+from regard.data.batch import IGNORE
+from regard.data.inputs import Input, Inputs
 from regard.data.labelled import GOLD, Example
-from regard.decoding.grouping import groups_by_length
+from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.metrics import Score
 from regard.run.embedding import Embedding, Features
@@ -179,9 +180,9 @@ class Predictor:
             inputs = [self.input(example) for example in some]
             found: list[Any] = [None] * len(some)
             for group in groups_by_length([len(each.ids) for each in inputs], BUDGET):
-                batch = Inputs.of([[inputs[index]] for index in group], False).padded(np.arange(len(group)))
+                batch = Inputs.of([[inputs[index]] for index in group], False).pad(np.arange(len(group)))
                 batch = batch.to(self.world.device)
-                rows = features(self.reader, batch.source, batch.segments).cpu().numpy()
+                rows = features(self.reader, batch.source, batch["segments"]).cpu().numpy()
                 for index, row in zip(group, rows, strict=True):
                     found[index] = row[: len(inputs[index].ids)] if features.pool == "tokens" else row
             for example, each, vector in zip(some, inputs, found, strict=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.data.document_store import DocumentStore, open_or_build_documents
 from regard.data.documents import Documents, read_documents
-from regard.data.pretraining_batches import PackedMaskedBatch, PaddedMaskedBatch, PretrainingBatches
+from regard.data.pretraining_batches import PretrainingBatches
 from regard.errors import UserError
 from regard.models.bert import BertPretraining
 from regard.recipe.pretraining import PretrainingRecipe
@@ -70,17 +70,14 @@ class PretrainingRun(PiecesRun, task="pretraining"):
 
     def batches(self, world: World) -> PretrainingBatches:
         """Which inputs go together in which step."""
-        training = self.recipe.training
         return PretrainingBatches(
             self.store("train"),
             self.recipe.data,
             self.vocabulary,
-            training.batch_tokens,
+            self.recipe.training.batch_tokens,
             self.recipe.runtime.seed,
-            world.rank,
-            world.size,
-            training.accumulation,
-            PackedMaskedBatch if self.packs(world) else PaddedMaskedBatch,
+            self.share(world),
+            packed=self.packs(world),
         )
 
     def new_model(self) -> BertPretraining:

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
-from regard.data.batching import Batches, Padding
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.dropout import DroppingStore, open_or_build_dropout
 from regard.data.filters import KEEP_ALL, Filters
-from regard.data.packing import Packing
+from regard.data.planning import Batches, Budget
 from regard.data.store import Store, open_or_build
 from regard.decoding.settings import DecodingSettings
 from regard.engines.validation import ValidationEngine
@@ -156,16 +155,8 @@ class TranslationRun(Run, task="translation"):
 
     def batches(self, world: World) -> Batches:
         """Which pairs go together in which step."""
-        training = self.recipe.training
-        return Batches(
-            self.training_store(),
-            training.batch_tokens,
-            self.recipe.runtime.seed,
-            world.rank,
-            world.size,
-            training.accumulation,
-            Packing if self.packs(world) else Padding,
-        )
+        budget, seed = Budget(self.recipe.training.batch_tokens), self.recipe.runtime.seed
+        return Batches(self.training_store(), budget, seed, self.share(world), packed=self.packs(world))
 
     def new_model(self) -> Any:
         src, tgt = self.vocabularies

@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.data.input_batching import InputBatches, InputPacking, InputPadding
 from regard.data.inputs import Inputs, open_or_build_inputs
 from regard.data.labelled import Parts, load_parts, read_examples, texts_of
+from regard.data.planning import Batches, Budget
 from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.models.understanding import EncoderWithHead, build_encoder
@@ -129,19 +129,11 @@ class UnderstandingRun(PiecesRun):
         compiled = world.compile and self.recipe.runtime.compile == "on"
         return super().suited(replace(world, compile=compiled))
 
-    def batches(self, world: World) -> InputBatches:
+    def batches(self, world: World) -> Batches:
         """Which examples go together in which step."""
-        training = self.recipe.training
-        form = InputPacking if self.packs(world) else InputPadding
-        return InputBatches(
-            self.store("train"),
-            training.batch_tokens,
-            self.recipe.runtime.seed,
-            world.rank,
-            world.size,
-            training.accumulation,
-            form(training.batch_examples),
-        )
+        budget = Budget(self.recipe.training.batch_tokens, self.recipe.training.batch_examples)
+        seed = self.recipe.runtime.seed
+        return Batches(self.store("train"), budget, seed, self.share(world), packed=self.packs(world))
 
     def training_settings(self, world: World) -> UnderstandingTrainingSettings:
         """Epochs in steps."""

@@ -26,7 +26,8 @@ from torch import Tensor
 
 from regard.attention.attend import to_float32
 from regard.attention.layouts import Layout, Packed
-from regard.data.inputs import IGNORE, Input, InputBatch
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score, answer_scores
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
@@ -95,7 +96,7 @@ class Answering(Understanding):
             inputs.append(Input(read.ids, read.segments, labels, unread))
         return inputs
 
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         """Cross-entropy over the tokens of a window, of where the answer begins and where it ends, half of each."""
         layout, z = batch.source.layout, to_float32(logits)
         labels = batch.labels.long()  # (E, 2); a stream has room for an input more, which is nobody's

@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.inputs import IGNORE, Input, InputBatch
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy
 from regard.tasks.understanding import Example, Understanding, shortly
@@ -44,9 +45,9 @@ class Choice(Understanding):
             found.append(Input(read.ids, read.segments, labels, read.unread))
         return found
 
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
-        f = side_by_side(logits, batch.members)
-        return choices_lost(f, batch.members >= 0, batch.labels[:, 0], self.label_smoothing)
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
+        f = side_by_side(logits, batch["input_index"])
+        return choices_lost(f, batch["input_index"] >= 0, batch.labels[:, 0], self.label_smoothing)
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
         p = torch.softmax(torch.cat(list(logits)), dim=0)

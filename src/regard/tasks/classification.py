@@ -12,7 +12,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from regard.data.inputs import IGNORE, Input, InputBatch
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy, binary_scores, macro_scores, matthews, pearson, spearman
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
@@ -36,7 +37,7 @@ class Classification(Understanding):
         label = example.get("label")
         return [text_input(self.vocabulary, example, self.max_length, numbers(self.labels).get(label, IGNORE))]
 
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         return classes_lost(asked(logits, batch), batch.labels[:, 0], self.label_smoothing)
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
@@ -68,7 +69,7 @@ class Regression(Understanding):
         number = IGNORE if label is None else BESIDE_IGNORE if label == IGNORE else label
         return [text_input(self.vocabulary, example, self.max_length, number)]
 
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         """Squared errors."""
         labels = batch.labels[:, 0]
         real = labels != IGNORE
@@ -93,7 +94,7 @@ def text_input(vocabulary: BertVocabulary, example: Example, longest: int, label
     return Input(found.ids, found.segments, [label], found.unread)
 
 
-def asked(logits: Tensor, batch: InputBatch) -> Tensor:
+def asked(logits: Tensor, batch: Batch) -> Tensor:
     """The rows of examples (E, O): a stream has room for an input more, which is nobody's."""
     return logits[: len(batch.labels)]
 

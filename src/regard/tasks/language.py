@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.arrays import Array
-from regard.data.columns import Stretch, in_columns, in_windows
+from regard.data.batch import Batch
+from regard.data.bptt import contiguous_segments, sliding_windows
 from regard.data.streams import Stream
 from regard.data.texts import UNKNOWN, Reading
 from regard.decoding.engine import Engine
@@ -74,26 +75,26 @@ class LanguageModelling:
     carried: dict[str, Tensor] = field(default_factory=dict)
     """What each part's columns remember after the stretch last trained on, by `part.name`."""
 
-    def loss(self, model: nn.Module, batch: Stretch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of the stretch, summed, given all that its columns have read before."""
         read_out = partial(projected_cross_entropy, labels=batch.labels, smoothing=self.label_smoothing)
-        loss, after = model(batch.ids, self._before(unwrap(model), batch), read_out)
+        loss, after = model(batch["source"], self._before(unwrap(model), batch), read_out)
         for name, memory in after.items():
-            self.carried[f"{batch.part}.{name}"].copy_(memory)
+            self.carried[f"{batch.shard}.{name}"].copy_(memory)
         return loss
 
-    def _before(self, model: Any, batch: Stretch) -> dict[str, Tensor]:
+    def _before(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """What the columns remember; where they begin, and where their number has changed, nothing.
 
         The tensors stay where they are and change in place: a recorded step finds them again. The model gets copies.
         """
-        blank = model.initial_state(len(batch.ids))
+        blank = model.initial_state(len(batch["source"]))
         for name, memory in blank.items():
-            key = f"{batch.part}.{name}"
+            key = f"{batch.shard}.{name}"
             if key not in self.carried or self.carried[key].shape != memory.shape:
                 self.carried[key] = memory.clone()
         return {
-            name: torch.where(batch.fresh, memory, self.carried[f"{batch.part}.{name}"])
+            name: torch.where(batch["reset"], memory, self.carried[f"{batch.shard}.{name}"])
             for name, memory in blank.items()
         }
 
@@ -121,13 +122,13 @@ class LanguageModelling:
             return -float(model.log_probs(text.to(device))[1:].sum())
         columns = max(1, min(MOST_COLUMNS, len(ids) // COLUMN_TOKENS))
         if model.is_stateful:
-            parts = in_columns(ids, columns, max(1, AT_ONCE // columns))
+            parts = contiguous_segments(ids, columns, max(1, AT_ONCE // columns))
         else:
-            parts = in_windows(ids, self.context, max(1, AT_ONCE // self.context))
+            parts = sliding_windows(ids, self.context, max(1, AT_ONCE // self.context))
         total, state = 0.0, None
         for part in parts:
             part = part.to(device)
-            loss, state = model(part.ids, state, partial(projected_cross_entropy, labels=part.labels))
+            loss, state = model(part["source"], state, partial(projected_cross_entropy, labels=part.labels))
             total += float(loss.nll)
         return total
 

@@ -25,11 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
-from regard.data.collate import Batch, collate, collate_sources
-from regard.data.packing import PackedBatch
+from regard.data.batch import Batch
+from regard.data.planning import groups_by_length
 from regard.data.store import Store
 from regard.decoding.engine import Engine
-from regard.decoding.grouping import groups_by_length
 from regard.decoding.settings import DecodingSettings
 from regard.engines.mask_predict import MaskPredict
 from regard.losses.crossentropy import Loss
@@ -86,7 +85,7 @@ class MaskedTranslation(Translation):
 
     start: ClassVar[str | None] = None
 
-    def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective, summed over a batch, with masks drawn anew at every call."""
         smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
         masked, copies = draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
@@ -94,7 +93,7 @@ class MaskedTranslation(Translation):
         read_out: Any = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
         if strength and model.training:
             # One pass over the batch taken twice, masked alike: dropout falls differently on either half.
-            batch, masked, copies = batch.twice(), torch.cat([masked, masked]), 2
+            batch, masked, copies = batch.repeated(), torch.cat([masked, masked]), 2
             read_out = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
         words, length = ask(model, batch, masked, read_out)
         length = length / copies
@@ -113,11 +112,11 @@ class MaskedTranslation(Translation):
         total, count = 0.0, 0
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
         for group in groups_by_length(lengths, budget):
-            batch = collate([(store.src(i), store.tgt(i)) for i in group]).to(device)
+            batch = store.pad(np.array(group)).to(device)
             everything = is_word(batch.labels)
             read_out = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
             words, length = ask(model, batch, everything, read_out)
-            total, count = total + float(words.nll + length), count + int(batch.tgt_lengths.sum())
+            total, count = total + float(words.nll + length), count + int(batch["target_lengths"].sum())
         return total, count
 
     @property
@@ -147,10 +146,9 @@ class MaskedTranslation(Translation):
         """Source pieces behind the LENGTH token, target pieces, and all weights where every word can be seen."""
         device = next(model.parameters()).device
         ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
-        src, src_lengths = collate_sources([[*ids, EOS]])
-        tgt, tgt_lengths = collate_sources([[*target, EOS]])
-        src_tokens = Padded.of(src.to(device), src_lengths.to(device))
-        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), tgt_lengths.to(device)))
+        src, tgt = (torch.tensor([[*row, EOS]], device=device) for row in (ids, target))
+        lengths = [torch.tensor([row.size(1)], device=device) for row in (src, tgt)]
+        weights = model.attentions(Padded.of(src, lengths[0]), Padded.of(tgt, lengths[1]))
         pieces = ["⟨length⟩", *self.src_vocabulary.pieces([*ids, EOS])]
         return pieces, self.tgt_vocabulary.pieces([*target, EOS]), weights
 
@@ -160,7 +158,7 @@ def is_word(labels: Tensor) -> Tensor:
     return (labels != PAD) & (labels != EOS)
 
 
-def ask(model: nn.Module, batch: Batch | PackedBatch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
+def ask(model: nn.Module, batch: Batch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
     """What `read_out` makes of the words when these are `masked` (*), and the cross-entropy of the lengths.
 
     A batch whose labels ask for nothing has no end symbols, and is not asked for lengths either.

@@ -20,13 +20,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.batch import IGNORE, Batch
 from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
-from regard.data.inputs import IGNORE, Input, Inputs
-from regard.data.masking import choose
-from regard.data.pretraining import Assembly, Drawn
-from regard.data.pretraining_batches import MaskedBatch, evaluation_batches
-from regard.decoding.grouping import groups_by_length
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import groups_by_length
+from regard.data.pretraining import InputBuilder, SampledPairs, choose_masked
+from regard.data.pretraining_batches import evaluation_batches
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
@@ -74,7 +74,7 @@ class Pretraining:
     nbest: int = 5
     """Pieces told for each [MASK]."""
 
-    def loss(self, model: nn.Module, batch: MaskedBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective times M, the hidden words of the whole step, by which it will be divided."""
         read_out = partial(
             projected_cross_entropy,
@@ -82,10 +82,10 @@ class Pretraining:
             smoothing=self.label_smoothing,
             ignore=self.vocabulary.pad,
         )
-        words, follows = model(batch.source, batch.segments, batch.places, read_out)
+        words, follows = model(batch.source, batch["segments"], batch["masked_positions"], read_out)
         follows = follows.to(torch.promote_types(follows.dtype, torch.float32))
-        follows_nll = F.cross_entropy(follows, batch.next, ignore_index=IGNORE, reduction="sum")
-        return Loss(words.sum + batch.balance * follows_nll, words.count, words.nll)
+        follows_nll = F.cross_entropy(follows, batch["next_labels"], ignore_index=IGNORE, reduction="sum")
+        return Loss(words.sum + batch["next_weight"] * follows_nll, words.count, words.nll)
 
     def validate(self, model: nn.Module) -> Validation:
         """Both answers about the validation documents, and some sentences with what was filled in."""
@@ -107,8 +107,8 @@ class Pretraining:
         device, total = next(model.parameters()).device, Answers()
         for batch in evaluation_batches(store, self.data, self.vocabulary, AT_ONCE, self.seed):
             batch = batch.to(device)
-            words, follows = model(batch.source, batch.segments, batch.places)
-            total += Answers(*judged(words, batch.labels), *judged(follows, batch.next))
+            words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
+            total += Answers(*judged(words, batch.labels), *judged(follows, batch["next_labels"]))
         return total
 
     @torch.no_grad()
@@ -143,9 +143,9 @@ class Pretraining:
 
     def _fill(self, model: nn.Module, inputs: list[BertInput]) -> Iterator[dict[str, Any]]:
         device, rows = next(model.parameters()).device, [[Input(each.ids, each.segments, [IGNORE])] for each in inputs]
-        batch = Inputs.of(rows, per_token=False).padded(np.arange(len(inputs))).to(device)
-        owners, places = (batch.ids == self.vocabulary.mask).nonzero(as_tuple=True)
-        words, follows = model(batch.source, batch.segments, owners * batch.ids.size(1) + places)
+        batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
+        owners, places = (batch["source"] == self.vocabulary.mask).nonzero(as_tuple=True)
+        words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + places)
         best = torch.topk(words.float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
         masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
@@ -161,17 +161,17 @@ class Pretraining:
         fit = np.flatnonzero((lengths >= SAMPLE[0]) & (lengths <= min(SAMPLE[1], self.data.max_length - 2)))
         some = fit[: self.samples]
         nothing = np.zeros(len(some), np.int64)
-        drawn = Drawn(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
-        row = Assembly(store, self.vocabulary, self.data.whole_words)(drawn)
-        places = choose(row, self.data.masked, rng(self.seed))
+        drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
+        row = InputBuilder(store, self.vocabulary, self.data.whole_words)(drawn)
+        places = choose_masked(row, self.data.masked, rng(self.seed))
         hidden, filled = row.ids.copy(), row.ids.copy()
         hidden[places] = self.vocabulary.mask
         begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device
         for first, length in zip(begins, row.lengths, strict=True):
             there = places[(places >= first) & (places < first + length)]
             rows = [[Input(hidden[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
-            batch = Inputs.of(rows, per_token=False).padded(np.arange(1)).to(device)
-            words, _ = model(batch.source, batch.segments, torch.as_tensor(there - first, device=device))
+            batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
+            words, _ = model(batch.source, batch["segments"], torch.as_tensor(there - first, device=device))
             filled[there] = words.argmax(dim=-1).cpu().numpy()
         texts = ([self.written(ids[f + 1 : f + n - 1]) for ids in (hidden, row.ids, filled)]
                  for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip

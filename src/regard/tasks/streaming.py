@@ -1,6 +1,6 @@
 """Input of any size in bounded memory: read a stretch, work on it in the best order, give it back in its own order.
 
-Sentences of like length are decoded together (see decoding/grouping.py). How far ahead one may look for them is bounded
+Sentences of like length are decoded together (see data/planning.py). How far ahead one may look for them is bounded
 by the number of lines and characters of a stretch.
 """
 

@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.inputs import IGNORE, Input, InputBatch
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy, entity_scores, macro_scores
 from regard.metrics.entities import OUTSIDE, entities
@@ -70,7 +71,7 @@ class Tagging(Understanding):
         """What is read of a sentence at once, an item for each input."""
         return parts_of(self.vocabulary.cut_words(example["words"]), self.max_length - 2)
 
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         return classes_lost(logits.flatten(0, -2), batch.labels.flatten(), self.label_smoothing)
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:

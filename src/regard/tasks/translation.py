@@ -16,11 +16,10 @@ import torch
 from torch import nn
 
 from regard.attention.layouts import Padded
-from regard.data.collate import Batch, collate, collate_sources
-from regard.data.packing import PackedBatch
+from regard.data.batch import Batch
+from regard.data.planning import groups_by_length
 from regard.data.store import Store
 from regard.decoding.engine import Engine
-from regard.decoding.grouping import groups_by_length
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper, Symbols
@@ -92,14 +91,14 @@ class Translation:
     follow: Callable[[Any], Engine] | None = None
     """Makes of a model in training an engine for validation; without it the model itself is searched."""
 
-    def loss(self, model: nn.Module, batch: Batch | PackedBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective, summed over the real target tokens of a batch."""
         labels, smoothing, strength = batch.labels, self.objective.label_smoothing, self.objective.r_drop
         loss = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
         if strength and model.training:
             # One pass over the batch taken twice: dropout falls differently on either half.
             batch, loss = (
-                batch.twice(),
+                batch.repeated(),
                 partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing),
             )
         return model(batch.source, batch.target, partial(reinforced, loss=loss, labels=labels))
@@ -136,7 +135,7 @@ class Translation:
         total, count = 0.0, 0
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
         for group in groups_by_length(lengths, budget):
-            batch = collate([(store.src(i), store.tgt(i)) for i in group]).to(device)
+            batch = store.pad(np.array(group)).to(device)
             loss = replace(self, objective=Objective(label_smoothing=0.0)).loss(model, batch)
             total, count = total + float(loss.nll), count + int(loss.count)
         return total, count
@@ -225,9 +224,9 @@ class Translation:
         """Source pieces, target pieces (each row is the position that wrote it) and all attention weights between."""
         device = next(model.parameters()).device  # type: ignore[attr-defined]
         ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
-        src, src_lengths = collate_sources([[*ids, EOS]])
+        src = torch.tensor([[*ids, EOS]])
         tgt = torch.tensor([[BOS, *target]])
-        src_tokens = Padded.of(src.to(device), src_lengths.to(device))
+        src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
         return self.src_vocabulary.pieces([*ids, EOS]), self.tgt_vocabulary.pieces([*target, EOS]), weights
 

@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.inputs import IGNORE, Input, InputBatch, Inputs
-from regard.decoding.grouping import groups_by_length
+from regard.data.batch import IGNORE, Batch
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import groups_by_length
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score
 from regard.text.bert import BertVocabulary
@@ -75,7 +76,7 @@ class Understanding(ABC):
         """What is read of an example, with its labels; IGNORE where it has none."""
 
     @abstractmethod
-    def criterion(self, logits: Tensor, batch: InputBatch) -> Loss:
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         """What the head's numbers, (B, O) or (*, O), cost, summed over what is asked."""
 
     @abstractmethod
@@ -96,9 +97,9 @@ class Understanding(ABC):
             found = self.encode(example)
             yield from [found] if self.together else ([each] for each in found)
 
-    def loss(self, model: nn.Module, batch: InputBatch) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective, summed over what is asked in a batch."""
-        return self.criterion(model(batch.source, batch.segments), batch)
+        return self.criterion(model(batch.source, batch["segments"]), batch)
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and scores of the validation examples, and a few of them to read."""
@@ -132,8 +133,8 @@ class Understanding(ABC):
         longest, counts = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
         for group in groups_by_length(longest, BUDGET, counts):
             inputs = Inputs.of([units[place] for place in group], self.per_token)
-            batch = inputs.padded(np.arange(len(group))).to(device)
-            logits = model(batch.source, batch.segments).float()
+            batch = inputs.pad(np.arange(len(group))).to(device)
+            logits = model(batch.source, batch["segments"]).float()
             loss = self.criterion(logits, batch)
             nll, asked = nll + float(loss.nll), asked + int(loss.count)
             rows = iter(logits.cpu())

@@ -10,6 +10,7 @@ the same program, which is compiled once.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic
 
@@ -42,9 +43,9 @@ class Eager(Generic[B]):
         set_rate(self.state.optimizer, rate)
         sums = torch.zeros(2, dtype=torch.float64, device=self.world.device)
         scale = self.world.size / max(1, step.count)
-        for index, batch in enumerate(step.micro):
-            self.seed(self.world.rank * len(step.micro) + index)
-            with no_sync(self.model, last=index == len(step.micro) - 1):
+        for index, batch in enumerate(step.micro_batches):
+            self.seed(self.world.rank * len(step.micro_batches) + index)
+            with no_sync(self.model, last=index == len(step.micro_batches) - 1):
                 sums += self.backward(batch.to(self.world.device), scale)
         norm = self.update()
         self.state.optimizer.zero_grad(set_to_none=True)
@@ -78,8 +79,8 @@ class Captured(Eager[B]):
         self.graphs: dict[tuple[torch.Size, ...], _Graph[B]] = {}
 
     def __call__(self, step: Step[B], rate: float) -> tuple[Tensor, Tensor]:
-        (batch,) = step.micro
-        tensors = tensors_of(batch)
+        (batch,) = step.micro_batches
+        tensors = batch.tensors
         shape = tuple(tensor.shape for tensor in tensors.values())
         self.seen[shape] += 1
         if shape not in self.graphs:
@@ -104,7 +105,7 @@ class _Graph(Generic[B]):
 
     def __init__(self, stepping: Captured[B], batch: B) -> None:
         self.batch = batch.to(stepping.world.device)
-        self.inputs = tensors_of(self.batch)
+        self.inputs = self.batch.tensors
         self.scale = torch.zeros((), device=stepping.world.device)
         self.graph = torch.cuda.CUDAGraph()
         stepping.state.optimizer.zero_grad(set_to_none=True)
@@ -114,17 +115,12 @@ class _Graph(Generic[B]):
             self.norm = stepping.update()
         stepping.state.optimizer.zero_grad(set_to_none=True)  # the gradients live on in the graph
 
-    def replay(self, tensors: dict[str, Tensor], scale: float) -> tuple[Tensor, Tensor]:
+    def replay(self, tensors: Mapping[str, Tensor], scale: float) -> tuple[Tensor, Tensor]:
         for name, tensor in tensors.items():
             self.inputs[name].copy_(tensor, non_blocking=True)
         self.scale.fill_(scale)
         self.graph.replay()
         return self.sums, self.norm
-
-
-def tensors_of(batch: Any) -> dict[str, Tensor]:
-    """The tensors of a batch by name."""
-    return {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
 
 
 def choose_stepping(

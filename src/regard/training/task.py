@@ -1,6 +1,6 @@
 """What training asks of a task and of its data. Whoever offers these can be trained; no task is named here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 
 class Batch(Protocol):
-    """Anything that can be moved to a device."""
+    """Tensors that can be moved to a device."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """All tensors by name. A recorded step copies the tensors of the next batch over those of the first one."""
+        ...
 
     def to(self, device: torch.device) -> Self:
         """The same batch on `device`."""
@@ -83,7 +88,7 @@ class Step(Protocol[B_co]):
     """This process's share of one optimizer step, and the size of the whole."""
 
     @property
-    def micro(self) -> Sequence[B_co]:
+    def micro_batches(self) -> Sequence[B_co]:
         """The batches this process computes, one after another; as many on every rank."""
         ...
 

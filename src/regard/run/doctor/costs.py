@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from regard.data.arrays import Array
-from regard.data.batching import plan_evaluation
-from regard.data.collate import Batch, collate_rows
+from regard.data.batch import Batch
 from regard.data.parallel import count_workers
+from regard.data.planning import groups_by_length
 from regard.kernels import kernels_available
 from regard.recipe import Recipe
 from regard.run.doctor.check import Check, Status
@@ -102,14 +102,14 @@ def needed_memory(patient: Patient) -> tuple[int, int]:
 def _worst_examples(patient: Patient) -> Array:
     """One process's part of the fullest batch that can be planned; of equals the one with the longest sentences."""
     training, pairs = patient.run.recipe.training, patient.examples
-    plan = plan_evaluation(pairs.src_lengths, pairs.tgt_lengths, training.batch_tokens)
+    longer = np.maximum(pairs.src_lengths, pairs.tgt_lengths)
+    plan = [np.array(group) for group in groups_by_length(longer.tolist(), training.batch_tokens)]
     full = [len(batch) * int(pairs.src_lengths[batch].max() + pairs.tgt_lengths[batch].max()) for batch in plan]
     return plan[int(np.argmax(full))][:: patient.world.size * training.accumulation]
 
 
 def _batch(patient: Patient, indices: Array) -> Batch:
-    pairs = patient.examples
-    return collate_rows(pairs.sources(indices), pairs.targets(indices)).to(patient.world.device)
+    return patient.examples.pad(indices).to(patient.world.device)
 
 
 def saved_bytes(patient: Examined, model: torch.nn.Module, batch: Any) -> int:
@@ -246,7 +246,7 @@ def train_step(patient: Examined, model: torch.nn.Module, optimizer: torch.optim
     seed_everything(patient.world.seed, "step", 0)
     _wait(patient.world)
     began = time.perf_counter()
-    for batch in step.micro:
+    for batch in step.micro_batches:
         with autocast(patient.world):
             loss = patient.task.loss(model, batch.to(patient.world.device))
         (loss.sum / max(1, step.count)).backward()

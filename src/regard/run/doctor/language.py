@@ -144,7 +144,7 @@ def check_first_step(run: LanguageRun, world: World) -> Check:
     name = "first step"
     seed_everything(run.recipe.runtime.seed, "weights")
     model = run.new_model().to(world.device).train()
-    batch = run.batches(world).batch(0).micro[0].to(world.device)
+    batch = run.batches(world).batch(0).micro_batches[0].to(world.device)
     with autocast(world):
         loss = run.task().loss(model, batch)
     (loss.sum / loss.count).backward()

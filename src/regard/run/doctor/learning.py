@@ -5,13 +5,12 @@ B sentences, T target, V vocabulary, M real target tokens of a batch.
 
 import math
 import time
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.collate import Batch
+from regard.data.batch import Batch
 from regard.run.doctor.check import Check
 from regard.run.doctor.patient import Patient, real
 from regard.runtime import autocast
@@ -38,7 +37,7 @@ def check_first_loss(patient: Patient) -> Check:
     name = "first loss"
     model, batch = patient.new_model().eval(), patient.few()
     scores = patient.logits(model, batch)  # (M, V)
-    given, wanted = batch.tgt_in[real(batch)], batch.labels[real(batch)]
+    given, wanted = batch["target"][real(batch)], batch.labels[real(batch)]
     other = given != wanted
     if other.float().mean() < 0.5:
         return Check(name, "fail", "the labels are the decoder's own input, not one word ahead of it", OWN_DEFECT)
@@ -71,9 +70,9 @@ def check_leaks(patient: Patient) -> Check:
         difference = (patient.logits(model, changed) - before).abs().amax(dim=1)
         return float(difference[rows].max()) if bool(rows.any()) else 0.0
 
-    words, size = real(batch), batch.tgt_in.size(1)
+    words, size = real(batch), batch["target"].size(1)
     place = torch.arange(size, device=words.device).expand_as(words)[words]
-    sentence = torch.arange(len(batch), device=words.device)[:, None].expand_as(words)[words]
+    sentence = torch.arange(len(batch.labels), device=words.device)[:, None].expand_as(words)[words]
     leaks = {
         "later words of the target": max(
             moved(_changed(patient, batch, after=cut), place <= cut) for cut in {0, size // 2, size - 2} if cut >= 0
@@ -96,12 +95,13 @@ def check_leaks(patient: Patient) -> Check:
 
 def _uneven(batch: Batch) -> Batch:
     """The batch with every second sentence cut in half: no corpus is so even that padding goes unexamined."""
-    lengths = [batch.src_lengths.clone(), batch.tgt_lengths.clone()]
+    lengths = [batch["source_lengths"].clone(), batch["target_lengths"].clone()]
     for length in lengths:
         length[::2] = (length[::2] // 2).clamp(min=1)
-    short = replace(batch, src_lengths=lengths[0], tgt_lengths=lengths[1])
-    inside = torch.arange(batch.src.size(1), device=batch.src.device) < short.src_lengths[:, None]
-    return replace(short, src=batch.src.where(inside, PAD), tgt_in=batch.tgt_in.where(real(short), PAD))
+    short = batch.replaced(source_lengths=lengths[0], target_lengths=lengths[1])
+    inside = torch.arange(batch["source"].size(1), device=batch["source"].device) < short["source_lengths"][:, None]
+    source, target = batch["source"].where(inside, PAD), batch["target"].where(real(short), PAD)
+    return short.replaced(source=source, target=target)
 
 
 def _other(ids: Tensor, words: int) -> Tensor:
@@ -115,23 +115,22 @@ def _changed(
 ) -> Batch:
     """The batch with other target words behind place `after`, or with another sentence pair in `row`."""
     src_words, tgt_words = map(len, patient.run.vocabularies)
-    src, tgt = batch.src.clone(), batch.tgt_in.clone()
+    src, tgt = batch["source"].clone(), batch["target"].clone()
     if after is not None:
         tgt[:, after + 1 :] = _other(tgt[:, after + 1 :], tgt_words)
     if row is not None:
         src[row] = _other(src[row], src_words)
         if target:
             tgt[row] = _other(tgt[row], tgt_words)
-    return replace(batch, src=src, tgt_in=tgt)
+    return batch.replaced(source=src, target=tgt)
 
 
 def _padding_changed(batch: Batch) -> Batch:
     """The batch with words where padding was."""
-    outside = torch.arange(batch.src.size(1), device=batch.src.device) >= batch.src_lengths[:, None]
-    return replace(
-        batch,
-        src=torch.where(outside, PAD + 3, batch.src),
-        tgt_in=torch.where(real(batch), batch.tgt_in, PAD + 3),
+    outside = torch.arange(batch["source"].size(1), device=batch["source"].device) >= batch["source_lengths"][:, None]
+    return batch.replaced(
+        source=torch.where(outside, PAD + 3, batch["source"]),
+        target=torch.where(real(batch), batch["target"], PAD + 3),
     )
 
 
@@ -168,7 +167,7 @@ def check_overfit(patient: Patient, seconds: float = OVERFIT_SECONDS) -> Check:
     model, batch, task = patient.new_model(dropout=False).train(), patient.few(), patient.without_smoothing()
     settings = patient.run.recipe.model
     peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
-    bound = 0.5 * max(len(batch), 2) * math.log(max(len(batch), 2)) / int(batch.tgt_lengths.sum())
+    bound = 0.5 * max(len(batch.labels), 2) * math.log(max(len(batch.labels), 2)) / int(batch["target_lengths"].sum())
     optimizer = build_optimizer(model, patient.run.recipe.training.model_copy(update={"weight_decay": 0.0}))
     first = loss = math.inf
     began = time.monotonic()
@@ -178,7 +177,9 @@ def check_overfit(patient: Patient, seconds: float = OVERFIT_SECONDS) -> Check:
         mean = result.sum / result.count
         loss = float(mean.detach())
         first = loss if step == 1 else first
-        finding = f"loss of {len(batch)} sentences from {first:.2f} to {loss:.3f} in {step} steps, {bound:.3f} wanted"
+        finding = (
+            f"loss of {len(batch.labels)} sentences from {first:.2f} to {loss:.3f} in {step} steps, {bound:.3f} wanted"
+        )
         if loss < bound:
             return Check(name, "pass", finding)
         if time.monotonic() - began > seconds:

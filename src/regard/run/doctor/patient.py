@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
-from regard.data.arrays import Array
-from regard.data.batching import Batches, Pairs
-from regard.data.collate import Batch, collate
+from regard.data.batch import Batch
+from regard.data.pairs import PairExamples
+from regard.data.planning import Batches
 from regard.data.store import Store
 from regard.run.translation import TranslationRun
 from regard.runtime import World, autocast, seed_everything
@@ -33,7 +33,7 @@ class Patient:
         return self.run.store("train")
 
     @cached_property
-    def examples(self) -> Pairs:
+    def examples(self) -> PairExamples:
         """The pairs as the first epoch sees them: with BPE-dropout they are longer than the store's."""
         return self.run.training_store().at_epoch(0)
 
@@ -65,21 +65,21 @@ class Patient:
         """A few sentence pairs of about median length, no two with the same source or target."""
         lengths = np.maximum(self.store.src_lengths, self.store.tgt_lengths)
         usual = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
-        rows: dict[bytes, tuple[Array, Array]] = {}
-        targets: set[bytes] = set()
+        indices: list[int] = []
+        texts: set[tuple[str, bytes]] = set()
         for index in usual[: 64 * FEW].tolist():
-            src, tgt = self.store.src(index), self.store.tgt(index)
-            if src.tobytes() not in rows and tgt.tobytes() not in targets:
-                rows[src.tobytes()] = (src, tgt)
-                targets.add(tgt.tobytes())
-            if len(rows) == FEW:
+            pair = {("src", self.store.src(index).tobytes()), ("tgt", self.store.tgt(index).tobytes())}
+            if not pair & texts:
+                indices.append(index)
+                texts |= pair
+            if len(indices) == FEW:
                 break
-        return collate(list(rows.values())).to(self.world.device)
+        return self.store.pad(np.array(indices)).to(self.world.device)
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """The scores of every real target token, one row each, computed as in training."""
-        src = self.layout.of(batch.src, batch.src_lengths)
-        tgt = self.layout.of(batch.tgt_in, batch.tgt_lengths)
+        src = self.layout.of(batch["source"], batch["source_lengths"])
+        tgt = self.layout.of(batch["target"], batch["target_lengths"])
         with autocast(self.world):
             scores = model(src, tgt)
         return (scores if self.layout is Packed else scores[real(batch)]).float()
@@ -91,7 +91,7 @@ class Patient:
 
 def real(batch: Batch) -> Tensor:
     """(B, T): True where the target is a word, False where it is padding."""
-    return torch.arange(batch.tgt_in.size(1), device=batch.tgt_in.device) < batch.tgt_lengths[:, None]
+    return torch.arange(batch["target"].size(1), device=batch["target"].device) < batch["target_lengths"][:, None]
 
 
 def without_dropout(run: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.documents import Documents, read_documents
-from regard.data.pretraining_batches import PaddedMaskedBatch, PretrainingBatches
+from regard.data.pretraining_batches import PretrainingBatches
 from regard.files import write_text
 from regard.recipe import PretrainingRecipe
 from regard.run.doctor.check import FIRST_THIS, Check, Status, guarded
@@ -124,10 +124,9 @@ class PretrainingPatient(ReaderPatient):
     def longest(self, count: int) -> Any:
         recipe, tokens = self.run.recipe, count * self.run.recipe.data.max_length
         batches = PretrainingBatches(
-            self.run.store("train"), recipe.data, self.run.vocabulary, tokens, recipe.runtime.seed,
-            0, 1, 1, PaddedMaskedBatch,
-        )  # fmt: skip
-        return batches.batch(0).micro[0].to(self.world.device)
+            self.run.store("train"), recipe.data, self.run.vocabulary, tokens, recipe.runtime.seed
+        )
+        return batches.batch(0).micro_batches[0].to(self.world.device)
 
     @property
     def full(self) -> int:

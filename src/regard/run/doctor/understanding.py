@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.inputs import IGNORE, Inputs
+from regard.data.batch import IGNORE
+from regard.data.inputs import Inputs
 from regard.data.labelled import GOLD, Example, Labelled, Parts, load_parts, texts_of
 from regard.data.labelled.parts import content
 from regard.files import write_text
@@ -200,15 +201,15 @@ class UnderstandingPatient(ReaderPatient):
 
     def longest(self, count: int) -> Any:
         store = self.run.store("train")
-        return store.padded(np.argsort(-store.src_lengths, kind="stable")[:count]).to(self.world.device)
+        return store.pad(np.argsort(-store.lengths[0], kind="stable")[:count]).to(self.world.device)
 
     def _batch(self, examples: Sequence[Example]) -> Any:
         inputs = Inputs.of(self.task.inputs(examples), self.task.per_token)
-        return inputs.padded(np.arange(len(inputs))).to(self.world.device)
+        return inputs.pad(np.arange(len(inputs))).to(self.world.device)
 
     @property
     def full(self) -> int:
-        training, longest = self.run.recipe.training, int(self.run.store("train").src_lengths.max())
+        training, longest = self.run.recipe.training, int(self.run.store("train").lengths[0].max())
         step = min(training.batch_examples, max(1, training.batch_tokens // longest))
         return max(1, step // (training.accumulation * self.world.size))
 
@@ -216,10 +217,10 @@ class UnderstandingPatient(ReaderPatient):
         if self.run.recipe.task == "regression":
             return math.inf, "mean squared error"
         if self.run.recipe.task == "choice":
-            choices = (batch.members >= 0).sum(dim=1).double()
+            choices = (batch["input_index"] >= 0).sum(dim=1).double()
             return float(choices.log().mean()), "ln of the choices"
         if self.run.recipe.task == "answering":
-            return float(batch.lengths.double().log().mean()), "ln of the tokens"
+            return float(batch["source_lengths"].double().log().mean()), "ln of the tokens"
         return math.log(self.task.outputs), f"ln {self.task.outputs}"
 
     @property

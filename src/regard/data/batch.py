@@ -1,0 +1,165 @@
+"""Batches of token sequences: padded to a rectangle, or packed into a stream.
+
+    padded   | the cat sat . |        packed   | the cat sat . a dog . _ _ |
+             | a dog . _ _   |                   0             4       7        offsets
+
+A padded batch is as wide as its longest sequence. A packed batch has a fixed capacity of tokens and sequences and is
+filled up at the end, so that all batches have one shape and a CUDA graph can be replayed on them.
+
+B sequences, T tokens of the longest, N tokens of a stream, C sequences of a stream.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention.layouts import Packed, Padded, Tokens
+from regard.data.arrays import Array, Rows, row_offsets
+from regard.text.symbols import BOS, PAD
+
+IGNORE = -100
+"""Label without a loss; the default `ignore_index` of torch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Tensors by name. Token sequences are `source` and, for encoder-decoder models, `target`:
+
+        source                                              token ids, (B, T) or (N,)
+        source_lengths                                      (B,), if padded
+        source_offsets, source_rows, source_positions       (C + 1,), (N,), (N,), if packed: see `Packed`
+        labels                                              see the task
+
+    Further tensors, for example `segments`, belong to the task.
+    """
+
+    tensors: Mapping[str, Tensor]
+    tokens: int
+    """Tokens without padding, to measure speed."""
+    shard: int = 0
+    """Index of this batch among all micro-batches of its step, over all ranks."""
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array], tokens: int, shard: int = 0) -> "Batch":
+        """Convert arrays to tensors."""
+        return cls({name: torch.as_tensor(array) for name, array in arrays.items()}, tokens, shard)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    @property
+    def source(self) -> Tokens:
+        return self.sequences("source")
+
+    @property
+    def target(self) -> Tokens:
+        return self.sequences("target")
+
+    @property
+    def labels(self) -> Tensor:
+        return self.tensors["labels"]
+
+    @property
+    def is_packed(self) -> bool:
+        return "source_offsets" in self.tensors
+
+    def sequences(self, name: str) -> Tokens:
+        """Token ids with their layout."""
+        ids = self.tensors[name]
+        if not self.is_packed:
+            return Padded.of(ids, self.tensors[f"{name}_lengths"])
+        offsets, rows, positions = (self.tensors[f"{name}_{part}"] for part in ("offsets", "rows", "positions"))
+        return Tokens(ids, Packed(offsets, rows, positions))
+
+    def replaced(self, **tensors: Tensor) -> "Batch":
+        """Copy with some tensors replaced."""
+        return replace(self, tensors={**self.tensors, **tensors})
+
+    def without_labels(self, **ignored: int) -> "Batch":
+        """Copy without a loss: each named tensor is filled with the value that its loss ignores.
+
+        A rank that gets no examples of a step computes such a batch, because all ranks take part in every collective
+        operation.
+        """
+        filled = {name: torch.full_like(self.tensors[name], value) for name, value in ignored.items()}
+        return replace(self.replaced(**filled), tokens=0)
+
+    def repeated(self) -> "Batch":
+        """All sequences, then all of them again."""
+        both = {name: torch.cat([tensor, tensor]) for name, tensor in self.tensors.items()}
+        for name in ("source", "target") if self.is_packed else ():
+            offsets, rows = self.tensors[f"{name}_offsets"], self.tensors[f"{name}_rows"]
+            both[f"{name}_offsets"] = torch.cat([offsets[:-1], offsets + len(self.tensors[name])])
+            both[f"{name}_rows"] = torch.cat([rows, rows + len(offsets) - 1])
+        return replace(self, tensors=both, tokens=2 * self.tokens)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """Copy on `device`. A copy from pinned memory is asynchronous."""
+        return self._mapped(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin(self) -> "Batch":
+        """Copy in page-locked memory, from which a GPU copies asynchronously."""
+        return self._mapped(lambda tensor: tensor.pin_memory())
+
+    def _mapped(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        return replace(self, tensors={name: function(tensor) for name, tensor in self.tensors.items()})
+
+
+def pad_sequences(name: str, rows: Rows, filler: int = PAD) -> dict[str, Array]:
+    """Tensors of a padded sequence: a rectangle (B, T) and the lengths (B,)."""
+    return {name: pad_rows(rows, filler), f"{name}_lengths": rows[1].astype(np.int64)}
+
+
+def pack_sequences(name: str, rows: Rows, size: int, sequences: int, filler: int = PAD) -> dict[str, Array]:
+    """Tensors of a packed stream of `size` tokens and `sequences` sequences.
+
+    The tokens that fill up the stream belong to the last sequence, which is empty: `sequences` is at least one more
+    than there are rows.
+    """
+    values, lengths = rows
+    offsets = np.full(sequences + 1, len(values), np.int32)
+    offsets[: len(lengths) + 1] = row_offsets(lengths)
+    positions = np.arange(len(values)) - np.repeat(offsets[: len(lengths)], lengths)
+    return {
+        name: fill(values.astype(np.int64), size, filler),
+        f"{name}_offsets": offsets,
+        f"{name}_rows": fill(np.repeat(np.arange(len(lengths)), lengths), size, sequences - 1),
+        f"{name}_positions": fill(positions, size, 0),
+    }
+
+
+def pad_rows(rows: Rows, filler: float = PAD) -> Array:
+    """Rectangle (B, T) of rows, each filled up at the end; float32 or int64."""
+    values, lengths = rows
+    kind = np.float32 if values.dtype == np.float32 else np.int64
+    rectangle = np.full((len(lengths), int(lengths.max())), filler, kind)
+    rectangle[np.arange(rectangle.shape[1]) < lengths[:, None]] = values
+    return rectangle
+
+
+def fill(values: Array, size: int, filler: float) -> Array:
+    """`values` filled up to `size` entries along the first dimension."""
+    return np.concatenate([values, np.full((size - len(values), *values.shape[1:]), filler, values.dtype)])
+
+
+def round_up(count: int, unit: int) -> int:
+    """Next multiple of `unit`; matrix products are faster on such sizes."""
+    return -(-count // unit) * unit
+
+
+def concatenate_rows(rows: Sequence[Sequence[int] | Array]) -> Rows:
+    """Rows end to end, and the length of each."""
+    arrays = [np.asarray(row, np.int64) for row in rows]
+    return np.concatenate(arrays), np.array([len(row) for row in arrays], np.int64)
+
+
+def decoder_inputs(targets: Rows) -> Rows:
+    """Targets shifted to the right: each row begins with BOS and drops its last token."""
+    values, lengths = targets
+    shifted = np.empty(len(values), np.int64)
+    shifted[1:] = values[:-1]
+    shifted[np.cumsum(lengths) - lengths] = BOS
+    return shifted, lengths

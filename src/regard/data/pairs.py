@@ -1,0 +1,106 @@
+"""Examples of encoder-decoder models: source and target sequences, each with its end symbol.
+
+E pairs.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from regard.data.arrays import Array, Rows
+from regard.data.batch import (
+    Batch,
+    concatenate_rows,
+    decoder_inputs,
+    fill,
+    pack_sequences,
+    pad_rows,
+    pad_sequences,
+    round_up,
+)
+from regard.data.planning import Capacity
+from regard.text.symbols import PAD
+
+UNIT = 128
+"""Packed streams have a multiple of so many tokens and of so many sequences."""
+
+
+class PairExamples(ABC):
+    """Pairs of one epoch, as the planner and the batches need them."""
+
+    ignored: ClassVar[dict[str, int]] = {"labels": PAD}
+    sequences: ClassVar[None] = None
+
+    src_lengths: Array
+    """(E,)"""
+    tgt_lengths: Array
+    """(E,)"""
+
+    @abstractmethod
+    def sources(self, indices: Array) -> Rows:
+        """Source tokens of some pairs end to end, and the length of each."""
+
+    @abstractmethod
+    def targets(self, indices: Array) -> Rows:
+        """Target tokens of some pairs end to end, and the length of each."""
+
+    def __len__(self) -> int:
+        """E, the number of pairs."""
+        return len(self.src_lengths)
+
+    @property
+    def lengths(self) -> tuple[Array, ...]:
+        return self.src_lengths, self.tgt_lengths
+
+    widths = lengths
+
+    def src(self, index: int) -> Array:
+        """Source tokens of one pair."""
+        return self.sources(np.array([index]))[0]
+
+    def tgt(self, index: int) -> Array:
+        """Target tokens of one pair."""
+        return self.targets(np.array([index]))[0]
+
+    def count(self, indices: Array) -> tuple[int, int]:
+        targets = int(self.tgt_lengths[indices].sum())
+        return targets, targets + int(self.src_lengths[indices].sum())
+
+    def pad(self, indices: Array) -> Batch:
+        return pad_pairs(self.sources(indices), self.targets(indices))
+
+    def pack(self, indices: Array, capacity: Capacity) -> Batch:
+        return pack_pairs(self.sources(indices), self.targets(indices), capacity)
+
+
+def collate_pairs(pairs: Iterable[tuple[Sequence[int] | Array, Sequence[int] | Array]]) -> Batch:
+    """Padded batch of pairs of rows."""
+    sources, targets = zip(*pairs, strict=True)
+    return pad_pairs(concatenate_rows(sources), concatenate_rows(targets))
+
+
+def pad_pairs(sources: Rows, targets: Rows) -> Batch:
+    """Padded batch: sources (B, S); decoder inputs and labels (B, T), the labels one token ahead."""
+    arrays = {
+        **pad_sequences("source", sources),
+        **pad_sequences("target", decoder_inputs(targets)),
+        "labels": pad_rows(targets),
+    }
+    return Batch.of(arrays, tokens=len(sources[0]) + len(targets[0]))
+
+
+def pack_pairs(sources: Rows, targets: Rows, capacity: Capacity) -> Batch:
+    """Packed batch; larger than `capacity` only if the pairs need it, which is rare."""
+    src_size, tgt_size = (
+        round_up(max(tokens, len(values)), UNIT)
+        for tokens, (values, _) in zip(capacity.tokens, (sources, targets), strict=True)
+    )
+    sequences = max(round_up(capacity.examples, UNIT), round_up(len(sources[1]) + 1, UNIT))
+    arrays = {
+        **pack_sequences("source", sources, src_size, sequences),
+        **pack_sequences("target", decoder_inputs(targets), tgt_size, sequences),
+        "labels": fill(targets[0].astype(np.int64), tgt_size, PAD),
+    }
+    return Batch.of(arrays, tokens=len(sources[0]) + len(targets[0]))
