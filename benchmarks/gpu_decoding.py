@@ -25,6 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention.layouts import Padded
 from regard.data.builtin import pairs
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
@@ -105,7 +106,7 @@ def agreement(device: torch.device, steps: int, sentences: int) -> None:
         for settings in (GREEDY, BEAM, *([MANY] if dtype == torch.float32 else [])):
             engine = DeviceEngine(model, SYMBOLS, slots=slots)
             ours, theirs = (
-                engine.decode(sources, max_new_tokens, settings),
+                engine.decode(DecodingRequest(sources, max_new_tokens, settings)),
                 readable(model, sources, max_new_tokens, settings),
             )
             same = sum(
@@ -138,7 +139,7 @@ class Ours:
     def decode(self, sources: list[list[int]], width: int) -> None:
         settings = GREEDY if width == 1 else DecodingSettings(beam=width)
         settings = settings.model_copy(update={"loop_guard": False})
-        found = self.engine.decode(sources, [self.shape.output] * len(sources), settings)
+        found = self.engine.decode(DecodingRequest(sources, [self.shape.output] * len(sources), settings))
         assert all(len(hypotheses[0].tokens) == self.shape.output for hypotheses in found)
 
     def slot_batch(self) -> SlotBatch:
@@ -221,12 +222,13 @@ def profile(ours: Ours, batch: int, width: int) -> None:
     slot_batch = ours.slot_batch()
     with torch.inference_mode():
         everyone = list(range(batch))
-        slot_batch.prefill(everyone, [[*range(3, shape.source + 2), EOS]] * batch, [shape.output] * batch)
+        sources = [[*range(3, shape.source + 2), EOS]] * batch
+        slot_batch.prefill(everyone, DecodingRequest(sources, [shape.output] * batch, DecodingSettings()))
         for _ in range(shape.output // 2):
-            slot_batch.play.launch().look()
+            slot_batch.step.launch().read()
         with watch(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
             for _ in range(steps):
-                slot_batch.play.launch().look()
+                slot_batch.step.launch().read()
     events = [event for event in seen.key_averages() if str(event.device_type).endswith("CUDA")]
     total, kernels = (sum(getattr(event, name) for event in events) for name in ("self_device_time_total", "count"))
     print(f"\none step of {batch} x {width} in the middle: {total / steps:.0f} us busy, {kernels / steps:.0f} kernels")

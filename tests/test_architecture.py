@@ -30,12 +30,12 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "attention", "layers"},
     "data": {"config", "text", "attention", "trees"},
     # floor 3
-    "engines": {"config", "attention", "layers", "models", "data", "decoding"},
+    "engines": {"config", "attention", "layers", "models", "data", "decoding", "exchange"},
     "tasks": {
         "config", "attention", "text", "trees", "data", "models", "losses", "decoding", "metrics", "training",
         "engines",
     },
-    "exchange": {"text", "layers", "models"},
+    "exchange": {"text", "layers", "models", "decoding"},
     # floor 4
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5

@@ -12,6 +12,7 @@ from torch import Tensor
 import regard
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
@@ -91,7 +92,7 @@ class Quantised:
 
     def __init__(self, shape: Shape) -> None:
         from regard.engines.ctranslate2 import CTranslate2Engine
-        from regard.engines.ctranslate2_model import write_ctranslate2
+        from regard.exchange.ctranslate2 import write_ctranslate2
 
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"
@@ -100,5 +101,5 @@ class Quantised:
 
     def decode(self, src: Tensor, lengths: Tensor, width: int) -> list[int]:
         sources = [row[:length] for row, length in zip(src.tolist(), lengths.tolist(), strict=True)]
-        found = self.engine.decode(sources, [OUTPUT] * len(sources), settings_of(width))
+        found = self.engine.decode(DecodingRequest(sources, [OUTPUT] * len(sources), settings_of(width)))
         return [len(best.tokens) for best, *_ in found]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard.attention.recurrent_attention import SourceAttention
     from regard.config import Settings
     from regard.decoding.beam import beam_search
-    from regard.decoding.greedy import greedy_search
     from regard.decoding.hypothesis import Hypothesis
+    from regard.decoding.rollout import greedy_search
     from regard.decoding.sampling import sample
     from regard.decoding.settings import DecodingSettings
     from regard.errors import UserError
@@ -66,7 +66,11 @@ HOMES = {
     "regard.attention.multihead": ("MultiHeadAttention",),
     "regard.attention.attend": ("attend",),
     "regard.config": ("Settings",),
-    "regard.decoding": ("DecodingSettings", "Hypothesis", "beam_search", "greedy_search", "sample"),
+    "regard.decoding.beam": ("beam_search",),
+    "regard.decoding.hypothesis": ("Hypothesis",),
+    "regard.decoding.rollout": ("greedy_search",),
+    "regard.decoding.sampling": ("sample",),
+    "regard.decoding.settings": ("DecodingSettings",),
     "regard.errors": ("UserError",),
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
     "regard.models.bert": (

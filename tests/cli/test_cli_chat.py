@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.cli.command import refused, regard
 
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.run import Translator
@@ -129,10 +130,8 @@ class Mute:
         self.asked: list[DecodingSettings] = []
         self.silent, self.word = silent, word
 
-    def decode(
-        self, sources: object, max_new_tokens: object, settings: DecodingSettings, **_: object
-    ) -> list[list[Hypothesis]]:
-        self.asked.append(settings)
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        self.asked.append(request.settings)
         tokens = [] if len(self.asked) <= self.silent else [self.word]
         return [[Hypothesis(tokens=tokens, log_prob=-1.0, score=-1.0, finished=True)]]
 

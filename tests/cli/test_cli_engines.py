@@ -11,9 +11,9 @@ from tests.cli.command import refused, regard, sentences, translated
 
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.stepper import Symbols
-from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.engines.fused import FusedTransformer
 from regard.engines.stepper_engine import StepperEngine
+from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.files import Manifest
 from regard.models.transformer import Transformer
 from regard.run import Translator

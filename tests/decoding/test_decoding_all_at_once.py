@@ -41,5 +41,6 @@ def test_its_settings_ask_for_it() -> None:
 
 
 def test_a_model_that_writes_word_by_word_cannot_be_asked_for_all_at_once() -> None:
-    with pytest.raises(UserError, match="writes word by word"):
+    with pytest.raises(UserError) as error:
         decode(MockStepper(5), [0], torch.tensor([4]), SYMBOLS, DecodingSettings(search="mask_predict"))
+    assert (error.value.code, error.value.where) == ("unsupported", "decoding.search")

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import Rules
-from regard.decoding.greedy import greedy_search
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rollout import greedy_search
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper
@@ -232,7 +232,7 @@ def test_the_search_goes_on_while_a_longer_text_can_still_win(width: int) -> Non
 
 def test_nothing_to_search_and_no_room_to_write() -> None:
     assert beam_search(MockStepper(8), [], torch.zeros(0, dtype=torch.long), Rules(SYMBOLS)) == []
-    with pytest.raises(ValueError, match="limit of one token"):
+    with pytest.raises(ValueError, match="max_new_tokens"):
         beam_search(MockStepper(8), [0], torch.tensor([0]), Rules(SYMBOLS))
     with pytest.raises(ValueError, match="2 prefixes for 1"):
         beam_search(MockStepper(8), [0], torch.tensor([3]), Rules(SYMBOLS), prefixes=[[], []])
@@ -258,13 +258,14 @@ class Constant:
 @pytest.mark.parametrize("search", ["beam", "greedy", "sample"])
 def test_a_model_that_gives_no_numbers_is_reported(search: Any, bad: str, vocabulary: int) -> None:
     scores = [math.nan if bad == "all" or token == 4 else 0.1 * (token % 7) for token in range(vocabulary)]
-    broken: Stepper[MockState] = Constant(scores)
-    with pytest.raises(UserError, match="NaN"):
+    broken: Stepper[list[int], MockState] = Constant(scores)
+    with pytest.raises(UserError) as error:
         decode(broken, [0, 1], torch.tensor([3, 5]), SYMBOLS, DecodingSettings(search=search))
+    assert error.value.code == "not-finite"
 
 
 def test_a_model_that_allows_nothing_gives_an_empty_hypothesis() -> None:
-    only_padding: Stepper[MockState] = Constant([-math.inf, -math.inf, 0.0, -math.inf])
+    only_padding: Stepper[list[int], MockState] = Constant([-math.inf, -math.inf, 0.0, -math.inf])
     found = beam_search(only_padding, [0], torch.tensor([4]), Rules(SYMBOLS), width=2)
     assert found == [[Hypothesis([], -math.inf, -math.inf, finished=False)]]
 

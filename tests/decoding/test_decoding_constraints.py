@@ -10,8 +10,8 @@ from torch import Tensor
 from regard.config import build
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import LoopGuard, NoRepeat, Rules
-from regard.decoding.greedy import greedy_search
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, sample
 from regard.decoding.search import build_rules, decode
 from regard.decoding.settings import DecodingSettings

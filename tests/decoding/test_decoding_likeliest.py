@@ -9,7 +9,7 @@ from torch import Tensor
 
 import regard.decoding.topk as module
 from regard.decoding.beam import Candidates
-from regard.decoding.constraints import ForcedPrefix, NoRepeat, Rules
+from regard.decoding.constraints import ForcedPrefix, NoRepeat, Rules, StepContext
 from regard.decoding.topk import top_k, top_k_log_probs
 
 NUMBERS = settings(deadline=None, max_examples=60, derandomize=True, database=None)
@@ -73,9 +73,10 @@ def test_a_beams_candidates_are_the_best_of_all_continuations(
     prefix = ForcedPrefix.of([[3, 3, 3, 3], []] if rule == "prefix" else None, torch.tensor([9, 9]), SYMBOLS)
     logits, live = 3 * randn(2, width, vocabulary, seed=seed), randn(2, width, seed=seed + 1)
 
-    found = Candidates.best(live, *rules.top_k_log_probs(logits, history, prefix, 3, 2 * width), 2 * width)
+    context = StepContext(rules, logits, history, prefix, step=3)
+    found = Candidates.best(live, *context.top_k(2 * width), 2 * width)
 
-    table = (live[:, :, None] + rules.log_probs(logits, history, prefix, 3)).flatten(1)
+    table = (live[:, :, None] + context.log_probs()).flatten(1)
     best, place = table.topk(min(2 * width, table.size(1)), dim=1)
     alive = best != -torch.inf
     torch.testing.assert_close(found.log_prob[:, : best.size(1)], best)

@@ -12,7 +12,7 @@ from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import Rules
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.greedy import greedy_search
+from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, invert_cdf, keep_top_k, keep_top_p, sample, uniform_samples
 
 NUMBERS = settings(deadline=None, max_examples=40, derandomize=True, database=None)
@@ -170,7 +170,7 @@ def test_inverting_the_distribution_never_picks_the_impossible() -> None:
 
 
 def test_numbers_must_match_the_sentences() -> None:
-    with pytest.raises(ValueError, match="1 sentence numbers for 2"):
+    with pytest.raises(ValueError, match="1 sentence_ids for 2"):
         sample(MockStepper(8), [0, 1], torch.tensor([3, 3]), Rules(SYMBOLS), sampler=Sampler(), sentence_ids=[4])
     empty = torch.zeros(0, dtype=torch.long)
     assert sample(MockStepper(8), [], empty, Rules(SYMBOLS), sampler=Sampler()) == []
@@ -202,7 +202,7 @@ def test_an_ensemble_of_the_same_model_is_that_model() -> None:
 
 
 def test_an_ensemble_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a member"):
+    with pytest.raises(ValueError, match="at least one member"):
         Ensemble([])
     with pytest.raises(ValueError, match="positive weights"):
         Ensemble([MockStepper(8)], [0.5, 0.5])

@@ -100,8 +100,8 @@ def follow(one: SlotSearch, other: SlotSearch, *, steps: int) -> None:
         parents = [search.advance(logits) for search in (one, other)]
         assert torch.equal(one.done, other.done)
         assert torch.equal(one.position, other.position)
-        texts = [search.texts(torch.arange(slots)).hypotheses() for search in (one, other)]
-        for found, expected in zip(*texts, strict=True):
+        batches = [search.hypotheses(torch.arange(slots)).hypotheses() for search in (one, other)]
+        for found, expected in zip(*batches, strict=True):
             assert [(h.tokens, h.finished, h.looped) for h in found] == [
                 (h.tokens, h.finished, h.looped) for h in expected
             ]

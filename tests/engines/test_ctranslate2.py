@@ -16,13 +16,14 @@ from regard.data.batch import concatenate_rows
 from regard.data.builtin import pairs
 from regard.data.pairs import pad_pairs
 from regard.decoding.constraints import LoopGuard
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.ctranslate2 import CTranslate2Engine, split_batches, translate_options
-from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
+from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
@@ -135,8 +136,8 @@ def test_every_kind_of_transformer_is_converted_exactly(
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM, DecodingSettings(beam=1)], ids=["greedy", "beam 4", "beam 1"])
 def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSettings) -> None:
-    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
-    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
+    theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
+    ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     assert dates.share_right(ours) > 0.5, "the model has learnt something"
     same = 0
     for source, (a,), (b,) in zip(dates.sources, theirs, ours, strict=True):
@@ -150,8 +151,8 @@ def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSett
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
     settings = DecodingSettings(beam=4, alpha=alpha)
-    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
-    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
+    theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
+    ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     assert sum(a[0].tokens == b[0].tokens for a, b in zip(theirs, ours, strict=True)) >= 0.97 * len(ours)
     for (hypothesis,) in theirs:
         penalty = ((5 + len(hypothesis.tokens) + 1) / 6) ** alpha
@@ -161,7 +162,7 @@ def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
 @pytest.mark.parametrize("name", ["float32", "int8"])
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, settings: DecodingSettings) -> None:
-    found = dates.engine(name, workers=2).decode(dates.sources, dates.max_new_tokens, settings)
+    found = dates.engine(name, workers=2).decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     pool = ctranslate2.Translator(str(dates.folders[name]), compute_type=name, intra_threads=1)
     direct = pool.translate_batch(
         [names(ids) for ids in dates.sources],
@@ -177,7 +178,7 @@ def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, se
 
 def test_eight_bits_lose_little(dates: Dates) -> None:
     right = {
-        name: dates.share_right(dates.engine(name).decode(dates.sources, dates.max_new_tokens, BEAM))
+        name: dates.share_right(dates.engine(name).decode(DecodingRequest(dates.sources, dates.max_new_tokens, BEAM)))
         for name in dates.folders
     }
     assert right["int8"] >= right["float32"] - 0.05, right
@@ -185,8 +186,8 @@ def test_eight_bits_lose_little(dates: Dates) -> None:
 
 def test_several_texts_come_best_first(dates: Dates) -> None:
     settings = DecodingSettings(beam=4, nbest=3)
-    theirs = dates.engine().decode(dates.sources, dates.max_new_tokens, settings)
-    ours = dates.readable.decode(dates.sources, dates.max_new_tokens, settings)
+    theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
+    ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     for a, b in zip(theirs, ours, strict=True):
         scores = [hypothesis.score for hypothesis in a]
         assert len(a) == 3 and scores == sorted(scores, reverse=True)
@@ -199,8 +200,8 @@ def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) 
     wrong_year = dates.targets[1][:2]
     prefixes = [[], wrong_year, [], dates.targets[3][:1], wrong_year + dates.targets[4][:3]] + [[]] * 5
     sources, max_new_tokens = dates.sources[:10], dates.max_new_tokens[:10]
-    theirs = dates.engine().decode(sources, max_new_tokens, settings, prefixes=prefixes)
-    ours = dates.readable.decode(sources, max_new_tokens, settings, prefixes=prefixes)
+    theirs = dates.engine().decode(DecodingRequest(sources, max_new_tokens, settings, prefixes=prefixes))
+    ours = dates.readable.decode(DecodingRequest(sources, max_new_tokens, settings, prefixes=prefixes))
     for (a,), (b,), prefix in zip(theirs, ours, prefixes, strict=True):
         assert a.tokens == b.tokens and a.tokens[: len(prefix)] == prefix
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
@@ -209,8 +210,8 @@ def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSettings) -> None:
     max_new_tokens = [1 + number % 8 for number in range(len(dates.sources))]
-    theirs = dates.engine().decode(dates.sources, max_new_tokens, settings)
-    ours = dates.readable.decode(dates.sources, max_new_tokens, settings)
+    theirs = dates.engine().decode(DecodingRequest(dates.sources, max_new_tokens, settings))
+    ours = dates.readable.decode(DecodingRequest(dates.sources, max_new_tokens, settings))
     for (a,), (b,), limit in zip(theirs, ours, max_new_tokens, strict=True):
         assert len(a.tokens) + a.finished <= limit
         if settings.search == "greedy" or a.finished:
@@ -222,7 +223,7 @@ def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSe
 
 
 @pytest.fixture(scope="module")
-def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine, CTranslate2Engine]:
+def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine[Any], CTranslate2Engine]:
     """A model that has learnt nothing and likes to write symbols that are no text, in both engines."""
     model = random_model(3, tie="none")
     with torch.no_grad():
@@ -237,28 +238,28 @@ SOURCES = [[3 + (7 * number + place) % 37 for place in range(1 + number)] + [EOS
 
 @pytest.mark.parametrize("changes", [{}, {"no_repeat_ngram": 2}], ids=["free", "no repetition"])
 def test_what_is_no_text_is_never_written(
-    babbling: tuple[StepperEngine, CTranslate2Engine], changes: dict[str, Any]
+    babbling: tuple[StepperEngine[Any], CTranslate2Engine], changes: dict[str, Any]
 ) -> None:
     settings = DecodingSettings(search="greedy", loop_guard=False, **changes)
     max_new_tokens = [30] * len(SOURCES)
-    ours, theirs = (engine.decode(SOURCES, max_new_tokens, settings) for engine in babbling)
+    ours, theirs = (engine.decode(DecodingRequest(SOURCES, max_new_tokens, settings)) for engine in babbling)
     for (a,), (b,) in zip(theirs, ours, strict=True):
         assert a.tokens == b.tokens and a.finished == b.finished
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
         assert not {PAD, BOS, EOS} & set(a.tokens)
 
 
-def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[StepperEngine, CTranslate2Engine]) -> None:
+def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[StepperEngine[Any], CTranslate2Engine]) -> None:
     guarded, free = (DecodingSettings(search="greedy", loop_guard=guard) for guard in (True, False))
     max_new_tokens = [60] * len(SOURCES)
     ours, theirs = (
-        babbling[0].decode(SOURCES, max_new_tokens, free),
-        babbling[1].decode(SOURCES, max_new_tokens, guarded),
+        babbling[0].decode(DecodingRequest(SOURCES, max_new_tokens, free)),
+        babbling[1].decode(DecodingRequest(SOURCES, max_new_tokens, guarded)),
     )
     loops = [bool(LoopGuard()(torch.tensor([[found.tokens]]))) for (found,) in ours]
     assert {True, False} == set(loops), "such a model loops, and not always"
     assert [found.looped for (found,) in theirs] == loops
-    assert not any(found.looped for (found,) in babbling[1].decode(SOURCES, max_new_tokens, free))
+    assert not any(found.looped for (found,) in babbling[1].decode(DecodingRequest(SOURCES, max_new_tokens, free)))
 
 
 def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates) -> None:
@@ -267,7 +268,7 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
 
     def drawn(seed: int, **changes: Any) -> list[list[Hypothesis]]:
         settings = DecodingSettings(search="sample", seed=seed, **changes)
-        return engine.decode(sources, max_new_tokens, settings, sentence_ids=range(20))
+        return engine.decode(DecodingRequest(sources, max_new_tokens, settings, sentence_ids=range(20)))
 
     first = drawn(1, nbest=2, temperature=2.0)
     assert first == drawn(1, nbest=2, temperature=2.0)
@@ -278,7 +279,9 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
             expected = likelihood(dates.model, source, found.tokens)[: len(found.tokens) + found.finished]
             assert found.log_prob == pytest.approx(sum(expected), abs=1e-2)
     assert drawn(1, top_k=10**6) == drawn(1), "as many as there are is all of them"
-    likeliest = [[answer[0].tokens] for answer in dates.readable.decode(sources, max_new_tokens, GREEDY)]
+    likeliest = [
+        [answer[0].tokens] for answer in dates.readable.decode(DecodingRequest(sources, max_new_tokens, GREEDY))
+    ]
     assert [[each.tokens for each in answer] for answer in drawn(1, top_k=1, nbest=3)] == likeliest
 
 
@@ -303,13 +306,17 @@ def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, worke
 
 
 def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="write one of int8"):
+    with pytest.raises(UserError) as error:
         write_ctranslate2(dates.model, SYMBOLS, tmp_path / "model", "int3")
+    assert (error.value.code, error.value.where) == ("invalid-setting", "quantization")
     if "float16" not in ctranslate2.get_supported_compute_types("cpu"):
-        with pytest.raises(UserError, match=r"on cpu it computes in .*int8"):
+        with pytest.raises(UserError) as error:
             CTranslate2Engine(dates.folders["float32"], SYMBOLS, "float16")
-    with pytest.raises(UserError, match="4096 positions"):
-        dates.engine().decode([[5] * 5000], [5050], GREEDY)
+        assert (error.value.code, error.value.where) == ("unsupported", "quantization")
+        assert "int8" in error.value.remedy
+    with pytest.raises(UserError) as error:
+        dates.engine().decode(DecodingRequest([[5] * 5000], [5050], GREEDY))
+    assert (error.value.code, error.value.where) == ("too-long", str(dates.folders["float32"]))
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention.layouts import Padded
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.engines.device import DeviceEngine
-from regard.engines.validation import ValidationEngine
+from regard.engines.device import DeviceEngine, ValidationEngine
 from regard.errors import UserError
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
@@ -77,7 +77,7 @@ VARIANTS = [
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
 def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> None:
     model, (sources, max_new_tokens) = build(3, ends=2.0, **variant), texts(11)
-    found = DeviceEngine(model, SYMBOLS, slots=4).decode(sources, max_new_tokens, how)
+    found = DeviceEngine(model, SYMBOLS, slots=4).decode(DecodingRequest(sources, max_new_tokens, how))
     assert_same(found, readable(model, sources, max_new_tokens, how))
 
 
@@ -100,7 +100,7 @@ def test_any_search_over_any_flow(
     if width:
         nbest = data.draw(st.integers(1, width))
         how = DecodingSettings(beam=width, nbest=nbest, alpha=alpha, loop_guard=guard)
-    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(sources, max_new_tokens, how)
+    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(DecodingRequest(sources, max_new_tokens, how))
     assert_same(found, readable(model, sources, max_new_tokens, how))
 
 
@@ -109,7 +109,9 @@ def test_the_cases_are_not_all_alike() -> None:
     found = []
     for seed, ends in itertools.product(range(4), (-2.0, 5.0)):
         engine, (sources, max_new_tokens) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)
-        found += [hypotheses[0] for hypotheses in engine.decode(sources, max_new_tokens, DecodingSettings())]
+        found += [
+            hypotheses[0] for hypotheses in engine.decode(DecodingRequest(sources, max_new_tokens, DecodingSettings()))
+        ]
     assert any(best.finished and len(best.tokens) > 2 for best in found)
     assert any(best.finished and len(best.tokens) <= 2 for best in found)
     assert any(best.looped for best in found)
@@ -137,7 +139,7 @@ def learn_to_copy() -> Transformer:
 def test_a_trained_model() -> None:
     model, (sources, max_new_tokens) = learn_to_copy(), texts(24)
     for how in (DecodingSettings(search="greedy"), DecodingSettings(beam=4, nbest=3, alpha=1.0)):
-        found = DeviceEngine(model, SYMBOLS, slots=8).decode(sources, max_new_tokens, how)
+        found = DeviceEngine(model, SYMBOLS, slots=8).decode(DecodingRequest(sources, max_new_tokens, how))
         assert sum(hypotheses[0].finished for hypotheses in found) > 12
         assert_same(found, readable(model, sources, max_new_tokens, how))
 
@@ -147,7 +149,9 @@ def test_a_trained_model() -> None:
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
 def test_a_recorded_step_finds_the_same(how: DecodingSettings) -> None:
     model, (sources, max_new_tokens) = build(3, 4.0, 5.0), texts(40)
-    there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(sources, max_new_tokens, how)
+    there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(
+        DecodingRequest(sources, max_new_tokens, how)
+    )
     here = readable(model, sources, max_new_tokens, how)
     assert [[h.tokens for h in found] for found in there] == [[h.tokens for h in found] for found in here]
     for one, other in zip(there, here, strict=True):
@@ -158,22 +162,22 @@ def test_benches_are_found_again_and_make_room_for_others() -> None:
     model, (sources, max_new_tokens) = build(), texts(6)
     engine = DeviceEngine(model, SYMBOLS, slots=2)
     greedy, beam = DecodingSettings(search="greedy"), DecodingSettings()
-    first = engine.decode(sources, max_new_tokens, greedy)
+    first = engine.decode(DecodingRequest(sources, max_new_tokens, greedy))
     (slot_batch,) = engine.slot_batches.values()
-    assert engine.decode(sources, max_new_tokens, greedy) == first
+    assert engine.decode(DecodingRequest(sources, max_new_tokens, greedy)) == first
     assert list(engine.slot_batches.values()) == [slot_batch]
     engine.memory = slot_batch.shape.bytes(model) + 1
-    engine.decode(sources, max_new_tokens, beam)
+    engine.decode(DecodingRequest(sources, max_new_tokens, beam))
     assert slot_batch not in engine.slot_batches.values()
     assert all(shape.shape.slots == 1 for shape in engine.slot_batches.values())  # two would not have fitted
-    assert_same(engine.decode(sources, max_new_tokens, greedy), first)
+    assert_same(engine.decode(DecodingRequest(sources, max_new_tokens, greedy)), first)
 
 
 def test_a_long_text_does_not_make_all_slots_long() -> None:
     model = build()
     sources, max_new_tokens = [[5, 2], [7, 2], [8, 9, 2]], [3, 70, 64]
     engine = DeviceEngine(model, SYMBOLS)
-    found = engine.decode(sources, max_new_tokens, DecodingSettings(loop_guard=False))
+    found = engine.decode(DecodingRequest(sources, max_new_tokens, DecodingSettings(loop_guard=False)))
     assert sorted(slot_batch.shape.positions for slot_batch in engine.slot_batches.values()) == [64, 128]
     assert_same(found, readable(model, sources, max_new_tokens, DecodingSettings(loop_guard=False)))
 
@@ -190,28 +194,29 @@ def test_a_long_text_does_not_make_all_slots_long() -> None:
 def test_what_slots_cannot_do_is_searched_as_usual(how: DecodingSettings, more: dict[str, Any]) -> None:
     model, (sources, max_new_tokens) = build(2, ends=1.0), texts(4)
     engine = DeviceEngine(model, SYMBOLS)
-    assert not engine.supports(max_new_tokens, how, more.get("prefixes"))
+    assert not engine.supports(DecodingRequest(sources, max_new_tokens, how, **more))
     assert_same(
-        engine.decode(sources, max_new_tokens, how, **more), readable(model, sources, max_new_tokens, how, **more)
+        engine.decode(DecodingRequest(sources, max_new_tokens, how, **more)),
+        readable(model, sources, max_new_tokens, how, **more),
     )
 
 
 def test_positions_that_were_not_learned_are_left_to_the_model() -> None:
     engine = DeviceEngine(build(positions="learned", max_positions=8), SYMBOLS)
-    assert engine.supports([8], DecodingSettings())
-    assert not engine.supports([9], DecodingSettings())
+    assert engine.supports(DecodingRequest([[2]], [8], DecodingSettings()))
+    assert not engine.supports(DecodingRequest([[2]], [9], DecodingSettings()))
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert DeviceEngine(build(), SYMBOLS).decode([], [], DecodingSettings()) == []
+    assert DeviceEngine(build(), SYMBOLS).decode(DecodingRequest([], [], DecodingSettings())) == []
 
 
 def test_mistakes_are_refused() -> None:
     engine = DeviceEngine(build(), SYMBOLS)
-    with pytest.raises(ValueError, match="limit of one token"):
-        engine.decode([[5, 2]], [0], DecodingSettings())
-    with pytest.raises(ValueError, match="2 limits for 1"):
-        engine.decode([[5, 2]], [3, 4], DecodingSettings())
+    with pytest.raises(ValueError, match="at least 1"):
+        engine.decode(DecodingRequest([[5, 2]], [0], DecodingSettings()))
+    with pytest.raises(ValueError, match="2 max_new_tokens for 1"):
+        engine.decode(DecodingRequest([[5, 2]], [3, 4], DecodingSettings()))
     with pytest.raises(ValueError, match="training mode"):
         DeviceEngine(build().train(), SYMBOLS)
     with pytest.raises(ValueError, match="slots"):
@@ -222,8 +227,9 @@ def test_damaged_weights_come_to_light() -> None:
     model = build()
     with torch.no_grad():
         model.output.weight.fill_(torch.nan)
-    with pytest.raises(UserError, match="NaN"):
-        DeviceEngine(model, SYMBOLS).decode([[5, 2]], [4], DecodingSettings(search="greedy"))
+    with pytest.raises(UserError) as error:
+        DeviceEngine(model, SYMBOLS).decode(DecodingRequest([[5, 2]], [4], DecodingSettings(search="greedy")))
+    assert error.value.code == "not-finite"
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -239,6 +245,9 @@ def test_an_engine_follows_a_model_in_training(positions: str) -> None:
         model.eval()
         with torch.no_grad():
             engine = follow(model)
-            assert_same(engine.decode(sources, max_new_tokens, how), readable(model, sources, max_new_tokens, how))
+            assert_same(
+                engine.decode(DecodingRequest(sources, max_new_tokens, how)),
+                readable(model, sources, max_new_tokens, how),
+            )
         model.train()
     assert len(engine.slot_batches) == 1

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.layouts import Padded
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
@@ -94,7 +95,7 @@ def test_batched_is_the_same_as_one_by_one(
     model: MaskedTransformer, iterations: int, prefixes: list[list[int]] | None
 ) -> None:
     asked = settings(iterations=iterations, length_candidates=4, nbest=4)
-    found = engine(model).decode(SOURCES, LIMITS, asked, prefixes=prefixes)
+    found = engine(model).decode(DecodingRequest(SOURCES, LIMITS, asked, prefixes=prefixes or ()))
     for i, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
         prefix = prefixes[i] if prefixes else []
         assert_same(found[i], slow_search(model, source, limit, prefix, iterations, 4))
@@ -105,12 +106,15 @@ def test_batched_is_the_same_as_one_by_one(
 
 def test_iterations_change_the_answer(model: MaskedTransformer) -> None:
     """Or the test above would hold for a search that never mends anything."""
-    answers = [engine(model).decode(SOURCES, LIMITS, settings(iterations=n, length_candidates=4)) for n in (1, 10)]
+    answers = [
+        engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=n, length_candidates=4)))
+        for n in (1, 10)
+    ]
     assert [a[0].tokens for a in answers[0]] != [a[0].tokens for a in answers[1]]
 
 
 def test_one_iteration_is_the_argmax_of_one_pass(model: MaskedTransformer) -> None:
-    (found,) = engine(model).decode([SOURCES[2]], [30], settings(iterations=1, length_candidates=1))
+    (found,) = engine(model).decode(DecodingRequest([SOURCES[2]], [30], settings(iterations=1, length_candidates=1)))
     count = len(found[0].tokens)
     logits = predicted(model, SOURCES[2], [SYMBOLS.bos] * count + [SYMBOLS.eos])
     logits[:, :3] = -math.inf
@@ -118,19 +122,19 @@ def test_one_iteration_is_the_argmax_of_one_pass(model: MaskedTransformer) -> No
 
 
 def test_groups_do_not_matter(model: MaskedTransformer) -> None:
-    together = engine(model).decode(SOURCES, LIMITS, settings(iterations=4))
-    apart = engine(model).decode(SOURCES, LIMITS, settings(iterations=4, batch_tokens=1))
+    together = engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=4)))
+    apart = engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=4, batch_tokens=1)))
     for mine, other in zip(together, apart, strict=True):
         assert_same(mine, other)
 
 
 def test_a_limit_of_one_token_leaves_no_word(model: MaskedTransformer) -> None:
-    found = engine(model).decode([[5, 2], [5, 2]], [1, 1], settings(nbest=3), prefixes=[[], [9, 9]])
+    found = engine(model).decode(DecodingRequest([[5, 2], [5, 2]], [1, 1], settings(nbest=3), prefixes=[[], [9, 9]]))
     assert [[each.tokens for each in texts] for texts in found] == [[[]], [[9, 9]]]
 
 
 def test_nothing_in_nothing_out(model: MaskedTransformer) -> None:
-    assert engine(model).decode([], [], settings()) == []
+    assert engine(model).decode(DecodingRequest([], [], settings())) == []
 
 
 def test_what_is_observed_is_kept_and_the_doubtful_are_asked_again() -> None:
@@ -171,12 +175,15 @@ def test_lengths_stay_within_their_bounds() -> None:
 
 
 def test_what_cannot_be_asked_is_refused(model: MaskedTransformer) -> None:
-    with pytest.raises(UserError, match="writes word by word"):
-        engine(model).decode(SOURCES, LIMITS, DecodingSettings(search="greedy"))
-    with pytest.raises(UserError, match="no room"):
-        engine(model).decode([[5, 2]], [9], settings(), prefixes=[[7] * L])
+    with pytest.raises(UserError) as error:
+        engine(model).decode(DecodingRequest(SOURCES, LIMITS, DecodingSettings(search="greedy")))
+    assert (error.value.code, error.value.where) == ("unsupported", "decoding.search")
+    with pytest.raises(UserError) as error:
+        engine(model).decode(DecodingRequest([[5, 2]], [9], settings(), prefixes=[[7] * L]))
+    assert (error.value.code, error.value.where) == ("too-long", "prefix")
     broken = MaskedTransformer(model.settings, V, V).eval()
     with torch.no_grad():
         broken.transformer.tgt_embedding.weight.fill_(math.nan)
-    with pytest.raises(UserError, match="not numbers"):
-        engine(broken).decode(SOURCES, LIMITS, settings())
+    with pytest.raises(UserError) as error:
+        engine(broken).decode(DecodingRequest(SOURCES, LIMITS, settings()))
+    assert error.value.code == "not-finite"

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
-from regard.engines.ctranslate2_model import import_ctranslate2, write_ctranslate2
 from regard.engines.fused import FusedTransformer
+from regard.exchange.ctranslate2 import import_ctranslate2, write_ctranslate2
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
 from regard.tasks.translation import SYMBOLS

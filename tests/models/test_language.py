@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
@@ -140,7 +141,9 @@ def test_every_search_generates(values: dict[str, Any], search: str) -> None:
     model = build(values)
     engine = StepperEngine(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
     settings = DecodingSettings.model_validate(dict(search=search))
-    first, second = engine.decode([[2], [2]], [6, 6], settings, prefixes=[[5, 6], []], sentence_ids=[0, 1])
+    first, second = engine.decode(
+        DecodingRequest([[2], [2]], [6, 6], settings, prefixes=[[5, 6], []], sentence_ids=[0, 1])
+    )
     assert first[0].tokens[:2] == [5, 6]
     written = torch.tensor([2, *second[0].tokens, 2])
     log_p = model(written[None, :-1])[0][0].detach().log_softmax(dim=-1).gather(1, written[1:, None]).flatten()

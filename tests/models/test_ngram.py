@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regard.attention.layouts import Padded, Tokens
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
@@ -147,7 +148,7 @@ def test_a_counted_language_can_be_generated() -> None:
     model = NGram.count(np.array([2, 3, 4, 5, 6] * 50), 3, 8)
     engine = StepperEngine(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
     for search in ("greedy", "beam"):
-        found = engine.decode([[2]], [9], DecodingSettings(search=search))
+        found = engine.decode(DecodingRequest([[2]], [9], DecodingSettings(search=search)))
         assert found[0][0].tokens == [3, 4, 5, 6]
 
 

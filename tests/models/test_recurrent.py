@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.attention.layouts import Padded, Tokens
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
@@ -163,7 +164,9 @@ def test_every_search_takes_it_alone_and_in_an_ensemble(search: dict[str, Any]) 
     models: list[Any] = [build(decoder="bahdanau"), build(decoder="luong"), build(decoder="plain")]
     sources = [[5, 6, 2], [7, 8, 9, 10, 11, 2], [2]]
     for stepper in (*models, Ensemble(models)):
-        found = StepperEngine(stepper, SYMBOLS, torch.device("cpu")).decode(sources, [8, 8, 8], settings)
+        found = StepperEngine(stepper, SYMBOLS, torch.device("cpu")).decode(
+            DecodingRequest(sources, [8, 8, 8], settings)
+        )
         assert len(found) == 3 and all(answers for answers in found)
 
 
@@ -252,7 +255,7 @@ def test_it_learns_to_write_backwards_and_looks_where_it_reads(style: dict[str, 
     src, tgt, labels = reversals(200, generator)
     rows = [ids[:n] for ids, n in zip(src.ids.tolist(), src.layout.lengths.tolist(), strict=True)]  # type: ignore[attr-defined]
     found = StepperEngine(model, SYMBOLS, torch.device("cpu")).decode(
-        rows, [8] * 200, DecodingSettings(search="greedy")
+        DecodingRequest(rows, [8] * 200, DecodingSettings(search="greedy"))
     )
     right = sum(answers[0].tokens == row[-2::-1] for answers, row in zip(found, rows, strict=True))
     assert right >= 190, right

@@ -1,15 +1,14 @@
 """Parsing is translation plus a tree: what is chosen, what is repaired, what is scored, and what a recipe refuses."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regard.config import build
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
 from regard.recipe import ParsingRecipe, load_recipe
@@ -57,10 +56,8 @@ class Oracle:
             for (src, _), text in zip(pairs, texts, strict=True)
         }
 
-    def decode(
-        self, sources: Sequence[Sequence[int]], max_new_tokens: Sequence[int], settings: DecodingSettings, **_: Any
-    ) -> list[list[Hypothesis]]:
-        return [[Hypothesis(self.known[tuple(source[:-1])], -1.0, -1.0, True)] for source in sources]
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        return [[Hypothesis(self.known[tuple(source[:-1])], -1.0, -1.0, True)] for source in request.sources]
 
 
 def test_every_bracket_is_one_piece() -> None:

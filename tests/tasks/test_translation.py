@@ -15,13 +15,16 @@ from regard.data.arrays import Rows
 from regard.data.batch import Batch, concatenate_rows
 from regard.data.pairs import PairExamples, pack_pairs, pad_pairs
 from regard.data.planning import Capacity
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
+from regard.engines.stepper_engine import StepperEngine
 from regard.losses.crossentropy import r_drop
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
 from regard.tasks import Objective, Translation
 from regard.tasks.streaming import stretches
+from regard.tasks.translation import SYMBOLS
 from regard.text import EOS, PAD, TextSettings, train_vocabulary
 
 GREEDY = DecodingSettings(search="greedy", extra_length=5)
@@ -143,40 +146,30 @@ def test_a_prefix_takes_its_share_of_learned_positions(task: Translation) -> Non
     assert len(found.hypotheses[0].tokens) == 12, "a model without training does not end by itself"
 
 
-class Parrot:
-    """An engine that gives back what it was asked, and remembers the question."""
+class EchoEngine:
+    """An engine that returns the sources and records the requests."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[DecodingRequest] = []
 
-    def decode(
-        self,
-        sources: Any,
-        max_new_tokens: Any,
-        settings: DecodingSettings,
-        *,
-        prefixes: Any = None,
-        sentence_ids: Any = None,
-    ) -> list[list[Hypothesis]]:
-        self.asked.append(
-            {"sources": sources, "max_new_tokens": max_new_tokens, "prefixes": prefixes, "sentence_ids": sentence_ids}
-        )
-        return [[Hypothesis(list(source[:-1]), -1.0, -1.0, finished=True)] for source in sources]
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        self.requests.append(request)
+        return [[Hypothesis(list(source[:-1]), -1.0, -1.0, finished=True)] for source in request.sources]
 
 
 def test_an_engine_is_asked_for_a_whole_stretch_at_once(task: Translation, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, lines = Parrot(), ["five", "", "one two", "three", "four"]
+    engine, lines = EchoEngine(), ["five", "", "one two", "three", "four"]
     assert [p.text for p in task.predict(engine, lines, prefixes=["", "", "eins"])] == lines
-    (asked,) = engine.asked
-    assert [task.src_vocabulary.decode(ids) for ids in asked["sources"]] == ["five", "one two", "three", "four"]
-    assert all(ids[-1] == EOS for ids in asked["sources"])
-    assert asked["max_new_tokens"] == [len(ids) + GREEDY.extra_length for ids in asked["sources"]]
-    assert asked["prefixes"] == [[], task.tgt_vocabulary.encode("eins"), [], []]
-    assert asked["sentence_ids"] == [0, 2, 3, 4]
+    (request,) = engine.requests
+    assert [task.src_vocabulary.decode(ids) for ids in request.sources] == ["five", "one two", "three", "four"]
+    assert all(ids[-1] == EOS for ids in request.sources)
+    assert request.max_new_tokens == [len(ids) + GREEDY.extra_length for ids in request.sources]
+    assert request.prefixes == [[], task.tgt_vocabulary.encode("eins"), [], []]
+    assert request.sentence_ids == [0, 2, 3, 4]
     monkeypatch.setattr("regard.tasks.translation.stretches", partial(stretches, most_lines=2))
     assert [p.text for p in task.predict(engine, lines)] == lines
-    assert [each["sentence_ids"] for each in engine.asked[1:]] == [[0], [2, 3], [4]]
-    assert engine.asked[-1]["prefixes"] is None
+    assert [request.sentence_ids for request in engine.requests[1:]] == [[0], [2, 3], [4]]
+    assert not any(engine.requests[-1].prefixes)
 
 
 def test_attention_names_every_piece(task: Translation, model: Transformer) -> None:
@@ -203,7 +196,7 @@ class Counted:
 def test_no_part_of_a_line_is_longer_than_the_model_was_trained_on(task: Translation, model: Transformer) -> None:
     counted = Counted(model)
     lines = ["one two three four five " * length for length in range(1, 12)] + ["x" * 15, "x" * 16, "x" * 17]
-    list(task.predict(counted, lines))
+    list(task.predict(StepperEngine(counted, SYMBOLS, torch.device("cpu")), lines))
     assert counted.longest == task.max_source
 
 

@@ -1,1 +1,1 @@
-"""Searching for a model's best output: greedy, beam and sampling, over anything that can start and step."""
+"""Greedy search, beam search and sampling, over any model that generates token by token."""

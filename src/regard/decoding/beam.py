@@ -14,15 +14,14 @@ Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens genera
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.constraints import ForcedPrefix, Rules
+from regard.decoding.constraints import ForcedPrefix, Rules, StepContext
 from regard.decoding.hypothesis import NEG_INF, Hypothesis, HypothesisBatch, length_penalty, should_compact
-from regard.decoding.stepper import S, Stepper
+from regard.decoding.stepper import S, Source, Stepper
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class Candidates:
 
 @torch.no_grad()
 def beam_search(
-    stepper: Stepper[S],
-    source: Any,
+    stepper: Stepper[Source, S],
+    source: Source,
     max_new_tokens: Tensor,
     rules: Rules,
     *,
@@ -71,7 +70,7 @@ def beam_search(
         return results
     max_lengths = max_new_tokens + prefix.lengths
     sentences = torch.arange(count, device=device)
-    pool = HypothesisBatch.blank(count, nbest, device, log_prob=NEG_INF)
+    pool = HypothesisBatch.empty(count, nbest, device, log_prob=NEG_INF)
     # One empty hypothesis for each sentence; the first step expands it to W.
     live = torch.zeros((count, 1), device=device)
     history = max_new_tokens.new_zeros((count, 1, 0))
@@ -81,7 +80,8 @@ def beam_search(
 
     for step in range(int(max_lengths.max())):
         logits, state = stepper.step(tokens, state)
-        candidates = Candidates.best(live, *rules.top_k_log_probs(logits, history, prefix, step, 2 * width), 2 * width)
+        context = StepContext(rules, logits, history, prefix, step)
+        candidates = Candidates.best(live, *context.top_k(2 * width), 2 * width)
         ended, beam = _split(candidates, rules.symbols.eos, width)
         pool = _collect(pool, ended, history, rules, finished=True)
         live, parents, tokens = beam.log_prob, beam.parents, beam.tokens

@@ -1,31 +1,64 @@
-"""What it takes to turn token ids into hypotheses: whoever offers this can stand behind `predict`.
+"""The interface of an engine: token ids in, hypotheses out.
 
-A `Stepper` lends its steps to our searches; an `Engine` is asked for the answer and may search as it likes: on the
-device without waiting for the host, or in another library altogether.
+A `Stepper` is driven by the searches of this room. An `Engine` runs the whole search itself: on a GPU without waiting
+for the host, or in another library.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 
 
+@dataclass(frozen=True)
+class DecodingRequest:
+    """Sources to decode, and how to search.
+
+    sources         token ids of each source, with the end symbol
+    max_new_tokens  maximum number of generated tokens of each output: with the end symbol, without the prefix
+    settings        the search and its parameters
+    prefixes        tokens that each output must begin with; () for no prefixes at all
+    sentence_ids    index of each sentence in the whole corpus, so that samples do not depend on the batch;
+                    () for 0, 1, 2 ...
+    """
+
+    sources: Sequence[Sequence[int]]
+    max_new_tokens: Sequence[int]
+    settings: DecodingSettings
+    prefixes: Sequence[Sequence[int]] = ()
+    sentence_ids: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.sources)
+        if not self.prefixes:
+            object.__setattr__(self, "prefixes", [()] * count)
+        if not self.sentence_ids:
+            object.__setattr__(self, "sentence_ids", range(count))
+        for name in ("max_new_tokens", "prefixes", "sentence_ids"):
+            if len(getattr(self, name)) != count:
+                raise ValueError(f"{len(getattr(self, name))} {name} for {count} sources")
+        if min(self.max_new_tokens, default=1) < 1:
+            raise ValueError("max_new_tokens must be at least 1 for every sentence")
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def select(self, indices: Sequence[int]) -> "DecodingRequest":
+        """The request for these sentences only, in this order."""
+        return DecodingRequest(
+            [self.sources[i] for i in indices],
+            [self.max_new_tokens[i] for i in indices],
+            self.settings,
+            [self.prefixes[i] for i in indices],
+            [self.sentence_ids[i] for i in indices],
+        )
+
+
 class Engine(Protocol):
-    """Sources in, hypotheses out."""
+    """A way to execute a trained model."""
 
-    def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_new_tokens: Sequence[int],
-        settings: DecodingSettings,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        sentence_ids: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Up to `settings.nbest` hypotheses for each source (ids with the end symbol), best first.
-
-        `max_new_tokens` says how many tokens each may write, the end symbol among them and its forced `prefixes` aside;
-        `sentence_ids` are the sentences' numbers in the whole corpus, for sampling that does not depend on batches.
-        """
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        """Up to `settings.nbest` hypotheses for each source, best first."""
         ...

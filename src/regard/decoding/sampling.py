@@ -1,33 +1,33 @@
-"""Sampling: draw every token from the model's distribution, flattened, sharpened or cut to its likeliest part.
+"""Sampling: draw every token from the model's distribution, with temperature, top-k and top-p (nucleus) filtering.
 
-A draw inverts the cumulative distribution at a uniform number, and the numbers of a sentence depend on the seed and the
-sentence's number alone. So a sentence gets the same samples in any batch, in any order and on any device.
+A token is drawn by inverting the cumulative distribution at a uniform random number. The random numbers of a sentence
+depend only on the seed and the sentence's index. So a sentence gets the same samples in any batch, in any order and on
+any device.
 
 Shapes: B sentences, W hypotheses, T tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.decoding.constraints import Rules
+from regard.decoding.constraints import Rules, StepContext
 from regard.decoding.hypothesis import NEG_INF, Hypothesis
-from regard.decoding.rollout import StepContext, rollout
-from regard.decoding.stepper import S, Stepper
+from regard.decoding.rollout import rollout
+from regard.decoding.stepper import S, Source, Stepper
 from regard.random import hash_bytes
 
 
 def keep_top_k(log_probs: Tensor, k: int) -> Tensor:
-    """Only the k likeliest tokens remain (Fan et al. 2018); of tokens equal to the k-th, all do."""
+    """Keep the k most likely tokens (Fan et al. 2018), and all that are as likely as the k-th."""
     kth = log_probs.topk(min(k, log_probs.size(-1)), dim=-1).values[..., -1:]
     return log_probs.masked_fill(log_probs < kth, NEG_INF)
 
 
 def keep_top_p(log_probs: Tensor, p: float) -> Tensor:
-    """Only the nucleus remains: the fewest likeliest tokens whose mass reaches p (Holtzman et al. 2020)."""
+    """Keep the nucleus: the smallest set of most likely tokens with total probability p (Holtzman et al. 2020)."""
     ordered, order = log_probs.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     probability_before = ordered.cumsum(dim=-1) - ordered
     outside = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probability_before >= p)
@@ -35,9 +35,9 @@ def keep_top_p(log_probs: Tensor, p: float) -> Tensor:
 
 
 def invert_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """The token whose share of the cumulative distribution (..., V) holds `uniform` (...), a number in [0, 1)."""
+    """The token whose interval of the cumulative distribution (..., V) contains `uniform` (...), a number in [0, 1)."""
     cumulative = log_probs.softmax(dim=-1).cumsum(dim=-1)
-    # Scaled by the mass as it was summed: rounding can neither reach past the last token nor pick an impossible one.
+    # Scaled by the sum as computed: rounding can neither go past the last token nor pick one with probability 0.
     position = (uniform[..., None] * cumulative[..., -1:]).contiguous()
     token = torch.searchsorted(cumulative, position, right=True)[..., 0]
     last_possible = torch.searchsorted(cumulative, cumulative[..., -1:].contiguous())[..., 0]
@@ -45,7 +45,7 @@ def invert_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def uniform_samples(seed: int, sentence: int, width: int, steps: int) -> Tensor:
-    """(W, T) numbers in [0, 1): a function of the seed and the sentence's number."""
+    """(W, T) numbers in [0, 1): a function of the seed and the sentence's index."""
     key = int.from_bytes(hash_bytes(seed, sentence, separator=":"), "little", signed=True)
     generator = torch.Generator().manual_seed(key)
     return torch.rand((steps, width), generator=generator).T
@@ -53,7 +53,7 @@ def uniform_samples(seed: int, sentence: int, width: int, steps: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Sampler:
-    """How to draw: temperature first, then the k likeliest, then the nucleus of what is left."""
+    """Settings of sampling: temperature first, then top-k, then top-p of the remaining tokens."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -61,7 +61,7 @@ class Sampler:
     seed: int = 1
 
     def filter(self, log_probs: Tensor) -> Tensor:
-        """The distribution to draw from, as log probabilities that need not sum to one."""
+        """Apply temperature, top-k and top-p. The result need not sum to one."""
         log_probs = log_probs / self.temperature
         if self.top_k:
             log_probs = keep_top_k(log_probs, self.top_k)
@@ -69,8 +69,8 @@ class Sampler:
 
 
 def sample(
-    stepper: Stepper[S],
-    source: Any,
+    stepper: Stepper[Source, S],
+    source: Source,
     max_new_tokens: Tensor,
     rules: Rules,
     *,
@@ -81,17 +81,16 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """`samples` hypotheses for each sentence, best score first; `sentence_ids` are indices in the whole corpus.
 
-    A hypothesis' log probability is the model's own, not that of the narrowed distribution it was drawn from.
+    The log probability of a hypothesis is that of the model, not that of the filtered distribution.
     """
     sentence_ids = range(len(max_new_tokens)) if sentence_ids is None else sentence_ids
     if len(sentence_ids) != len(max_new_tokens):
-        raise ValueError(f"{len(sentence_ids)} sentence numbers for {len(max_new_tokens)} sentences")
+        raise ValueError(f"{len(sentence_ids)} sentence_ids for {len(max_new_tokens)} sentences")
     if not sentence_ids:
         return []
     steps = int(max_new_tokens.max()) + max((len(prefix) for prefix in prefixes or ()), default=0)
-    uniform = torch.stack([uniform_samples(sampler.seed, number, samples, steps) for number in sentence_ids]).to(
-        max_new_tokens.device
-    )
+    draws = [uniform_samples(sampler.seed, sentence, samples, steps) for sentence in sentence_ids]
+    uniform = torch.stack(draws).to(max_new_tokens.device)
 
     def draw(context: StepContext, sentences: Tensor) -> tuple[Tensor, Tensor]:
         log_probs = context.log_probs()

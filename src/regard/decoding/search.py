@@ -1,35 +1,39 @@
-"""The one door: settings in, hypotheses out."""
+"""Run the search that the settings name."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import LoopGuard, NoRepeat, Rules
-from regard.decoding.greedy import greedy_search
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, sample
 from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import S, Stepper, Symbols
+from regard.decoding.stepper import S, Source, Stepper, Symbols
 from regard.errors import UserError
 
-WORD_BY_WORD_ONLY = (
-    'search = "mask_predict" fills masks, which models of kind masked have; this model writes word by word',
-    'write search = "beam", "greedy" or "sample"',
-)
-"""Problem and remedy."""
+
+def check_autoregressive(settings: DecodingSettings) -> None:
+    """Raise an error for mask-predict, which a model that generates token by token cannot run."""
+    if settings.search == "mask_predict":
+        raise UserError(
+            'search = "mask_predict" needs a model of kind masked; this model generates token by token',
+            'write search = "beam", "greedy" or "sample"',
+            code="unsupported",
+            where="decoding.search",
+        )
 
 
 def build_rules(settings: DecodingSettings, symbols: Symbols) -> Rules:
-    """The parts that the settings ask for."""
+    """The rules that the settings describe."""
     constraints = (NoRepeat(settings.no_repeat_ngram),) if settings.no_repeat_ngram else ()
     return Rules(symbols, settings.alpha, constraints, LoopGuard() if settings.loop_guard else None)
 
 
 def decode(
-    stepper: Stepper[S],
-    source: Any,
+    stepper: Stepper[Source, S],
+    source: Source,
     max_new_tokens: Tensor,
     symbols: Symbols,
     settings: DecodingSettings,
@@ -37,28 +41,25 @@ def decode(
     prefixes: Sequence[Sequence[int]] | None = None,
     sentence_ids: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search the output of every sentence of `source`: up to `settings.nbest` hypotheses each, best first.
+    """Up to `settings.nbest` hypotheses for every sentence of `source`, best first.
 
     `max_new_tokens` (B,) counts the end symbol and not the forced `prefixes`. The search runs on the device of
     `max_new_tokens`. `sentence_ids` are the indices of the sentences in the whole corpus. With them, samples do not
     depend on how the corpus is split into batches.
     """
-    if settings.search == "mask_predict":
-        raise UserError(*WORD_BY_WORD_ONLY)
+    check_autoregressive(settings)
     rules = build_rules(settings, symbols)
     if settings.search == "greedy":
         return greedy_search(stepper, source, max_new_tokens, rules, prefixes=prefixes)
     if settings.search == "beam":
-        return beam_search(
-            stepper, source, max_new_tokens, rules, width=settings.beam, nbest=settings.nbest, prefixes=prefixes
-        )
-    sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, settings.seed)
+        width, nbest = settings.beam, settings.nbest
+        return beam_search(stepper, source, max_new_tokens, rules, width=width, nbest=nbest, prefixes=prefixes)
     return sample(
         stepper,
         source,
         max_new_tokens,
         rules,
-        sampler=sampler,
+        sampler=Sampler(settings.temperature, settings.top_k, settings.top_p, settings.seed),
         samples=settings.nbest,
         prefixes=prefixes,
         sentence_ids=sentence_ids,

@@ -1,4 +1,4 @@
-"""How to search for the best output: which search, how wide, how long, and what it may not write."""
+"""Settings of decoding: which search, how wide, how long, and its constraints."""
 
 from collections.abc import Iterator
 from typing import Literal, Self
@@ -22,34 +22,34 @@ class DecodingSettings(Settings):
 
     search: Literal["greedy", "beam", "sample", "mask_predict"] = Field(
         "beam",
-        description="greedy takes the likeliest token, beam keeps several texts in view, sample draws at random; "
-        "mask_predict fills in all words at once and mends the doubtful ones, for models of kind masked",
+        description="greedy: the most likely token; beam: beam search; sample: random sampling; mask_predict: all "
+        "tokens in parallel, then refinement, for models of kind masked",
     )
-    beam: int = Field(4, ge=1, description="texts kept in view for each sentence (beam)")
+    beam: int = Field(4, ge=1, description="beam size: hypotheses kept for each sentence (beam)")
     alpha: float = Field(
-        0.6, ge=0, description="length penalty of Wu et al. 2016; 0 is none, more favours longer texts"
+        0.6, ge=0, description="length penalty of Wu et al. 2016; 0 is none, larger values favour longer outputs"
     )
-    nbest: int = Field(1, ge=1, description="texts returned for each sentence, best first")
-    extra_length: int = Field(50, ge=0, description="the output may have this many tokens more than the source")
-    max_length: int | None = Field(None, ge=1, description="the output may never have more tokens than this")
+    nbest: int = Field(1, ge=1, description="number of outputs for each sentence, best first")
+    extra_length: int = Field(50, ge=0, description="maximum output length: source length plus this many tokens")
+    max_length: int | None = Field(None, ge=1, description="maximum output length in tokens")
     temperature: float = Field(
         1.0, ge=1e-6, description="below 1 sharpens the distribution, above 1 flattens it (sample)"
     )
-    top_k: int = Field(0, ge=0, description="draw from the k likeliest tokens only; 0 is off (sample)")
+    top_k: int = Field(0, ge=0, description="sample from the k most likely tokens only; 0 is off (sample)")
     top_p: float = Field(
-        1.0, gt=0, le=1, description="draw from the likeliest tokens that hold this mass; 1 is off (sample)"
+        1.0, gt=0, le=1, description="sample from the most likely tokens with this total probability; 1 is off (sample)"
     )
-    iterations: int = Field(10, ge=1, description="passes over a translation, the first included (mask_predict)")
+    iterations: int = Field(10, ge=1, description="number of passes, the first included (mask_predict)")
     length_candidates: int = Field(
-        5, ge=1, description="lengths tried for each sentence, likeliest first (mask_predict)"
+        5, ge=1, description="output lengths tried for each sentence, most likely first (mask_predict)"
     )
-    no_repeat_ngram: int = Field(0, ge=0, description="never write the same n-gram of this size twice; 0 is off")
-    loop_guard: bool = Field(True, description="end a text that goes on repeating itself, and mark it")
-    batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
-    seed: int = Field(1, ge=0, description="the draws depend on this and the sentence's number alone (sample)")
+    no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0 is off")
+    loop_guard: bool = Field(True, description="stop an output that repeats itself endlessly, and mark it")
+    batch_tokens: int = Field(4096, ge=1, description="source tokens in a batch")
+    seed: int = Field(1, ge=0, description="random seed; samples depend on it and the sentence's index only (sample)")
 
     @model_validator(mode="after")
-    def _agree(self) -> Self:
+    def _check_search(self) -> Self:
         if self.search == "beam" and self.nbest > self.beam:
             raise SettingError(
                 "nbest", f"{self.nbest} hypotheses need beam = {self.nbest} or more, not beam = {self.beam}"
@@ -73,6 +73,6 @@ class DecodingSettings(Settings):
         yield from unless(self.search != "mask_predict", "searches other than mask_predict", "alpha", "no_repeat_ngram")
 
     def max_new_tokens(self, source_lengths: Tensor) -> Tensor:
-        """(B,) source lengths -> (B,) how many tokens each output may have (at least one), on the same device."""
+        """(B,) source lengths -> (B,) maximum number of generated tokens (at least one), on the same device."""
         max_new_tokens = (source_lengths + self.extra_length).clamp(min=1)
         return max_new_tokens if self.max_length is None else max_new_tokens.clamp(max=self.max_length)

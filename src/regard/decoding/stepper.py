@@ -1,23 +1,23 @@
-"""What a model must offer to be searched: a beginning, a step, and a state whose rows can be rearranged.
+"""The interface of a model that a search can drive: start, step, and a state whose rows can be rearranged.
 
-A search walks two axes, sentences B and hypotheses W of each. It never looks inside a state: a Transformer's key/value
-cache and an LSTM's hidden vector are the same to it. All it asks is that hypotheses can be copied from their parents
-(`reorder`) and that sentences which are finished can leave the batch (`keep`).
+A search has two axes: B sentences and W hypotheses for each of them. It never looks inside a state, so the KV cache of
+a Transformer and the hidden vector of an LSTM look the same to it. It only copies hypotheses from their parents
+(`reorder`) and removes sentences that are done (`keep`).
 
 Shapes: B sentences in the batch, W hypotheses a sentence, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
 
 class State(Protocol):
-    """What a model remembers of B x W hypotheses; rearranging returns a new state and leaves this one as it was."""
+    """The state of a model for B x W hypotheses. Both methods return a new state and do not change this one."""
 
     def reorder(self, parents: Tensor) -> Self:
-        """`parents` (B, W') long: hypothesis w of sentence b continues parents[b, w] of it; W' may differ from W."""
+        """`parents` (B, W') long: hypothesis w of sentence b continues parents[b, w]; W' may differ from W."""
         ...
 
     def keep(self, sentences: Tensor) -> Self:
@@ -25,24 +25,25 @@ class State(Protocol):
         ...
 
 
+Source = TypeVar("Source", contravariant=True)
 S = TypeVar("S", bound=State)
 
 
-class Stepper(Protocol[S]):
-    """A model that writes one token at a time."""
+class Stepper(Protocol[Source, S]):
+    """A model that generates one token at a time."""
 
-    def start(self, source: Any) -> S:
-        """Read the source; one hypothesis a sentence (W = 1), nothing written yet."""
+    def start(self, source: Source) -> S:
+        """Encode the source. The state has one empty hypothesis for each sentence (W = 1)."""
         ...
 
     def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
-        """Append `tokens` (B, W) to every hypothesis; return the next token's logits (B, W, V) and the state after."""
+        """Append `tokens` (B, W) to the hypotheses; return logits (B, W, V) of the next token and the new state."""
         ...
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """Ids of the tokens a search must know: the one to begin with, the one that ends a text, and padding."""
+    """Ids of the special tokens that a search uses: beginning, end and padding."""
 
     bos: int
     eos: int
@@ -50,5 +51,5 @@ class Symbols:
 
     @property
     def never_produced(self) -> list[int]:
-        """Padding and the beginning are not text; where a vocabulary shares one of them with the end, the end wins."""
+        """Ids that no search may generate: beginning and padding, except one that is also the end."""
         return sorted({self.bos, self.pad} - {self.eos})

@@ -1,1 +1,1 @@
-"""Other ways to execute a trained model, each with the same answers as the readable one."""
+"""Ways to execute a trained model: the reference engine, fused engines for CPU and GPU, mask-predict, CTranslate2."""

@@ -1,9 +1,10 @@
-"""Which engine executes a model: the choice is made here, once, and nowhere else."""
+"""The choice of the engine that executes a model. It is made here and nowhere else."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.decoding.engine import Engine
 from regard.decoding.ensemble import Ensemble
@@ -17,28 +18,28 @@ from regard.models.settings import ModelSettings
 from regard.models.transformer_settings import TransformerSettings
 
 ENGINES = {
-    "torch": "the fastest way that torch has on the device",
-    "readable": "the model itself, as it is written and trained",
-    "ctranslate2": "the library CTranslate2, in 8 bits",
+    "torch": "the fastest engine that torch has on the device",
+    "readable": "the reference: the model exactly as it is trained",
+    "ctranslate2": "the library CTranslate2, with 8-bit weights",
 }
 
 
 def is_standard_transformer(settings: ModelSettings) -> bool:
-    """Whether a model is the Transformer that the faster engines are written for."""
+    """True if the model is the Transformer that the faster engines implement."""
     return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.is_standard
 
 
-def readable_engine(steppers: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
-    """Our searches over a model, or over several that vote; a model that fills in masked words has its own."""
-    if any(isinstance(stepper, MaskedTransformer) for stepper in steppers):
-        if len(steppers) > 1:
-            raise UserError("masked models write all words at once and cannot vote", "give one run")
-        return MaskPredict(steppers[0], symbols, device)
-    return StepperEngine(steppers[0] if len(steppers) == 1 else Ensemble(steppers), symbols, device)
+def readable_engine(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
+    """The reference engine: mask-predict for a masked model, else a search over the model or the ensemble."""
+    if any(isinstance(model, MaskedTransformer) for model in models):
+        if len(models) > 1:
+            raise UserError("mask-predict models cannot be ensembled", "give one run", code="unsupported", where="run")
+        return MaskPredict(models[0], symbols, device)
+    return StepperEngine(models[0] if len(models) == 1 else Ensemble(models), symbols, device)
 
 
 def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
-    """The same answers, sooner: recorded steps on a GPU, products laid out beforehand on a CPU."""
+    """The fastest engine with the same results: CUDA graphs on a GPU, fused weights on a CPU."""
     if not all(is_standard_transformer(model.settings) for model in models):
         return readable_engine(models, symbols, device)
     if device.type == "cuda" and len(models) == 1 and kernels_available():
@@ -50,3 +51,11 @@ def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device
 
         return readable_engine([FusedTransformer(model) for model in models], symbols, device)
     return readable_engine(models, symbols, device)
+
+
+def as_engine(model: nn.Module | Engine, symbols: Symbols) -> Engine:
+    """An engine unchanged; for a model the reference engine, on the device of its weights."""
+    if not isinstance(model, nn.Module):
+        return model
+    tensor = next(model.parameters(), None)  # an n-gram model has buffers and no parameters
+    return readable_engine([model], symbols, (next(model.buffers()) if tensor is None else tensor).device)

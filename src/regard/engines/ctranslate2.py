@@ -1,15 +1,17 @@
-"""CTranslate2 (Klein et al. 2020) as an engine: the same model and the same questions, searched by a library in C++.
+"""The engine CTranslate2 (Klein et al. 2020): the same model, searched by a library in C++.
 
-Its searches are not ours to the letter, and this is all that differs:
+Its searches differ from those of `decoding` in these points:
 
-- Its beam search ends a sentence once as many texts have ended as the beam is wide; ours goes on while one could still
-  win. It divides log P by |Y|^alpha, ours by ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). That only ranks what has
-  ended, so all of it is asked for and ranked here by ours: alpha means what it always means. Only of a sentence that
-  reaches its limit may it return texts that were cut where ours returns one that ended.
-- It knows no loop guard: a text that loops goes on to its limit, and is marked there.
-- It draws with generators of its own: the same lines with the same seed give the same draws, another input others.
+- Its beam search stops a sentence when as many hypotheses have ended as the beam is wide; ours continues while a better
+  one is possible. Its score is log P / |Y|^alpha, ours is log P / ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). The
+  score only ranks ended hypotheses, so this engine requests all of them and ranks them by our score: alpha has its
+  usual meaning. Only for a sentence that reaches its maximum length it may return truncated hypotheses where ours
+  returns an ended one.
+- It has no loop guard: a hypothesis that loops continues to its maximum length and is marked afterwards.
+- It samples with its own random generators: the same lines with the same seed give the same samples, but the samples
+  of a line depend on the other lines.
 
-Its workers, each on one thread, share the work: on few cores that is faster than several threads on one batch.
+Its workers run in parallel with one thread each. With few cores that is faster than several threads for one batch.
 """
 
 import math
@@ -23,36 +25,36 @@ import torch
 
 from regard.data.planning import groups_by_length
 from regard.decoding.constraints import LoopGuard
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import WORD_BY_WORD_ONLY
+from regard.decoding.search import check_autoregressive
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.engines.ctranslate2_model import import_ctranslate2
 from regard.errors import UserError
-from regard.files import read_json
+from regard.exchange.ctranslate2 import import_ctranslate2, read_model_info
 
 BATCH_TOKENS = 1536
-"""Source tokens to a batch, times texts kept in view: what the caches of a CPU hold best."""
+"""Source tokens in a batch, times beam size: fits the caches of a CPU best."""
 IMPOSSIBLE = -1e9
-"""Below this is what it fills a beam with where a prefix leaves no choice: no text of the model's."""
+"""Log probabilities below this fill a beam if a prefix allows fewer hypotheses; they are not outputs of the model."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked about one sentence; words are called by their numbers."""
+    """One sentence of a request; tokens are named by their ids."""
 
     source: list[str]
     prefix: list[str]
-    limit: int
-    """Tokens in all, prefix and end symbol among them."""
+    max_length: int
+    """Maximum number of tokens with prefix and end symbol."""
 
 
-Answer = list[tuple[list[str], float]]
-"""The texts found, each with its end symbol if it has ended, and their log P(Y|X)."""
+Result = list[tuple[list[str], float]]
+"""The hypotheses of one sentence: tokens, with the end symbol if it ended, and log P(Y|X)."""
 
 
 class CTranslate2Engine:
-    """A folder that `write_ctranslate2` wrote, ready to answer."""
+    """Decodes with a model that `write_ctranslate2` wrote to `folder`."""
 
     def __init__(
         self,
@@ -62,125 +64,124 @@ class CTranslate2Engine:
         device: torch.device | None = None,
         workers: int | None = None,
     ) -> None:
-        """`workers` share the work, one thread each: where not given, as many as torch has threads; one on a GPU."""
+        """`workers` run in parallel with one thread each; default: the number of torch's threads, one on a GPU."""
         self.folder, self.quantization, self.device = folder, quantization, device or torch.device("cpu")
-        self.end, self.never = str(symbols.eos), {str(number) for number in symbols.never_produced}
+        self.end, self.forbidden = str(symbols.eos), {str(token) for token in symbols.never_produced}
         self.workers = 1 if self.device.type == "cuda" else workers or torch.get_num_threads()
-        known = read_json(folder / "config.json")["regard"]
-        self.positions: int | None = known["positions"]
-        self.vocabulary: int = known["vocabulary"]
-        self.pool = self._pool(self.workers, threads=1)
+        self.info = read_model_info(folder)
+        self.pool = self._load(self.workers, threads=1)
 
-    def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_new_tokens: Sequence[int],
-        settings: DecodingSettings,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        sentence_ids: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """See `Engine.decode`."""
-        pool = self.pool
-        if settings.search == "sample":  # a worker seeds its generator when it first draws, and never again
-            import_ctranslate2().set_random_seed(
-                (settings.seed * 1_000_003 + (sentence_ids[0] if sentence_ids else 0)) % 2**31
-            )
-            pool = self._pool(1, threads=self.workers)
-            if settings.top_k >= self.vocabulary:  # it refuses more than there are
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        """Translate all sentences, and those again whose hypotheses are too long or contain forbidden symbols."""
+        settings, pool = request.settings, self.pool
+        check_autoregressive(settings)
+        if settings.search == "sample":  # a worker seeds its generator at its first sample and never again
+            first = request.sentence_ids[0] if request.sentence_ids else 0
+            import_ctranslate2().set_random_seed((settings.seed * 1_000_003 + first) % 2**31)
+            pool = self._load(1, threads=self.workers)
+            if settings.top_k >= self.info.vocabulary:  # CTranslate2 refuses more than there are
                 settings = settings.model_copy(update={"top_k": 0})
-        given = zip(sources, prefixes or [()] * len(sources), max_new_tokens, strict=True)
-        queries = [self._query(*each) for each in given]
-        answers = self._translate(pool, queries, settings)
-        for group in self._to_retry(queries, answers):
-            again = self._translate(pool, [queries[i] for i in group], settings, forbidden=sorted(self.never))
-            for index, answer in zip(group, again, strict=True):
-                answers[index] = answer
-        return [self._hypotheses(answer, settings) for answer in answers]
+        columns = zip(request.sources, request.prefixes, request.max_new_tokens, strict=True)
+        queries = [self._query(source, prefix, max_new_tokens) for source, prefix, max_new_tokens in columns]
+        results = self._translate(pool, queries, settings)
+        for group in self._to_retry(queries, results):
+            retried = self._translate(pool, [queries[i] for i in group], settings, forbidden=sorted(self.forbidden))
+            for index, result in zip(group, retried, strict=True):
+                results[index] = result
+        return [self._hypotheses(result, settings) for result in results]
 
-    def _query(self, source: Sequence[int], prefix: Sequence[int], limit: int) -> Query:
-        if self.positions is not None and len(source) > self.positions:
+    def _query(self, source: Sequence[int], prefix: Sequence[int], max_new_tokens: int) -> Query:
+        positions = self.info.positions
+        if positions is not None and len(source) > positions:
             raise UserError(
-                f"a source of {len(source)} tokens does not fit into the {self.positions} positions of {self.folder}",
+                f"a source has {len(source)} tokens, and {self.folder} has {positions} positions",
                 "give shorter lines, or choose the engine torch",
+                code="too-long",
+                where=self.folder,
             )
-        limit = min(limit + len(prefix), self.positions or limit + len(prefix))
-        return Query([str(number) for number in source], [str(number) for number in prefix], limit)
+        max_length = max_new_tokens + len(prefix)
+        return Query(
+            [str(token) for token in source],
+            [str(token) for token in prefix],
+            max_length if positions is None else min(max_length, positions),
+        )
 
     def _translate(
         self, pool: Any, queries: Sequence[Query], settings: DecodingSettings, forbidden: Sequence[str] = ()
-    ) -> list[Answer]:
-        """The texts it finds. A batch has one limit, the greatest in it: some may go beyond their own."""
-        options, answers = translate_options(settings), [Answer() for _ in queries]
+    ) -> list[Result]:
+        """The hypotheses of CTranslate2. A batch has one maximum length, the largest in it, so some may be too long."""
+        options, results = translate_options(settings), [Result() for _ in queries]
         lengths = [len(query.source) for query in queries]
         pending: list[tuple[int, Any]] = []
         width = {"greedy": 1, "beam": settings.beam, "sample": settings.nbest}[settings.search]
-        for share in split_batches(lengths, max(1, BATCH_TOKENS // width), settings.batch_tokens, self.workers):
-            batch = [queries[i] for i in share]
-            results = pool.translate_batch(
+        for group in split_batches(lengths, max(1, BATCH_TOKENS // width), settings.batch_tokens, self.workers):
+            batch = [queries[i] for i in group]
+            translations = pool.translate_batch(
                 [query.source for query in batch],
                 [query.prefix for query in batch] if any(query.prefix for query in batch) else None,
-                max_decoding_length=max(query.limit for query in batch),
-                suppress_sequences=[[name] for name in forbidden] or None,
+                max_decoding_length=max(query.max_length for query in batch),
+                suppress_sequences=[[token] for token in forbidden] or None,
                 asynchronous=True,
                 **options,
             )
-            pending += zip(share, results, strict=True)
-        for index, result in pending:
-            found = result.result()
-            pairs = zip(found.hypotheses, found.scores, strict=True)
-            texts = [(text, score * len(text) ** options["length_penalty"]) for text, score in pairs]
-            answers[index] = [pair for pair in texts if not pair[1] < IMPOSSIBLE] or texts[:1]
-        # Its own sums leave out what was forced, and share out among the rest what was forbidden: score these anew.
-        unlike = [i for i, each in enumerate(queries) if each.prefix or forbidden or settings.no_repeat_ngram]
-        return self._scored(pool, queries, answers, unlike) if unlike else answers
+            pending += zip(group, translations, strict=True)
+        for index, future in pending:
+            translation = future.result()
+            pairs = zip(translation.hypotheses, translation.scores, strict=True)
+            result = [(tokens, score * len(tokens) ** options["length_penalty"]) for tokens, score in pairs]
+            results[index] = [pair for pair in result if not pair[1] < IMPOSSIBLE] or result[:1]
+        # Its scores omit forced tokens and renormalise over forbidden ones: score these hypotheses again.
+        rescored = [i for i, query in enumerate(queries) if query.prefix or forbidden or settings.no_repeat_ngram]
+        return self._rescore(pool, queries, results, rescored) if rescored else results
 
-    def _scored(
-        self, pool: Any, queries: Sequence[Query], answers: list[Answer], chosen: Sequence[int]
-    ) -> list[Answer]:
-        """The answers with log P(Y|X) as the model has it for the `chosen` ones."""
-        texts = [(i, text) for i in chosen for text, _ in answers[i]]
+    def _rescore(
+        self, pool: Any, queries: Sequence[Query], results: list[Result], indices: Sequence[int]
+    ) -> list[Result]:
+        """The results, with the model's log P(Y|X) for the sentences at `indices`."""
+        pairs = [(i, tokens) for i in indices for tokens, _ in results[i]]
         scored = pool.score_batch(
-            [queries[i].source for i, _ in texts],
-            [[name for name in text if name != self.end] for _, text in texts],
+            [queries[i].source for i, _ in pairs],
+            [[token for token in tokens if token != self.end] for _, tokens in pairs],
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
             max_input_length=0,
         )
-        anew: dict[int, Answer] = {i: [] for i in chosen}
-        for (i, text), result in zip(texts, scored, strict=True):  # what was cut has no end symbol to count
-            anew[i].append((text, math.fsum(result.log_probs[: len(text)])))
-        return [anew.get(i, answer) for i, answer in enumerate(answers)]
+        rescored: dict[int, Result] = {i: [] for i in indices}
+        for (i, tokens), score in zip(pairs, scored, strict=True):  # a truncated hypothesis has no end symbol to count
+            rescored[i].append((tokens, math.fsum(score.log_probs[: len(tokens)])))
+        return [rescored.get(i, result) for i, result in enumerate(results)]
 
-    def _to_retry(self, queries: Sequence[Query], answers: Sequence[Answer]) -> list[list[int]]:
-        """Which to ask again, those of one limit together: a text went beyond its limit or holds what is no text.
+    def _to_retry(self, queries: Sequence[Query], results: Sequence[Result]) -> list[list[int]]:
+        """Indices to translate again, grouped by maximum length: too long, or with a forbidden symbol.
 
-        Both are rare, and both could be prevented, at a price for everybody: batches of one limit are small ones, and
-        where symbols are forbidden it shares out their probability among the others.
+        Both are rare. Preventing them would slow down all sentences: batches of one maximum length are small, and
+        CTranslate2 renormalises if symbols are forbidden.
         """
         groups: dict[int, list[int]] = defaultdict(list)
-        for i, (query, answer) in enumerate(zip(queries, answers, strict=True)):
-            given = len(query.prefix)
-            if any(len(text) > query.limit or not self.never.isdisjoint(text[given:]) for text, _ in answer):
-                groups[query.limit].append(i)
+        for i, (query, result) in enumerate(zip(queries, results, strict=True)):
+            start = len(query.prefix)
+            if any(
+                len(tokens) > query.max_length or not self.forbidden.isdisjoint(tokens[start:]) for tokens, _ in result
+            ):
+                groups[query.max_length].append(i)
         return list(groups.values())
 
-    def _hypotheses(self, answer: Answer, settings: DecodingSettings) -> list[Hypothesis]:
-        """Best first by our score; of a beam search, those that were cut only where none has ended."""
-        found = [self._hypothesis(text, log_prob, settings) for text, log_prob in answer]
+    def _hypotheses(self, result: Result, settings: DecodingSettings) -> list[Hypothesis]:
+        """Best first by our score; for beam search, truncated ones only if none has ended."""
+        hypotheses = [self._hypothesis(tokens, log_prob, settings) for tokens, log_prob in result]
         if settings.search == "beam":
-            found = [each for each in found if each.finished] or found
-        return sorted(found, key=lambda each: -each.score)[: settings.nbest]
+            hypotheses = [hypothesis for hypothesis in hypotheses if hypothesis.finished] or hypotheses
+        return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: settings.nbest]
 
-    def _hypothesis(self, text: list[str], log_prob: float, settings: DecodingSettings) -> Hypothesis:
-        finished = text[-1:] == [self.end]
-        tokens = [int(name) for name in (text[:-1] if finished else text)]
+    def _hypothesis(self, names: list[str], log_prob: float, settings: DecodingSettings) -> Hypothesis:
+        finished = names[-1:] == [self.end]
+        tokens = [int(name) for name in (names[:-1] if finished else names)]
         looped = settings.loop_guard and not finished and bool(LoopGuard()(torch.tensor([[tokens]])))
-        penalty = ((5.0 + len(text)) / 6.0) ** settings.alpha  # Wu et al. 2016, eq. 14
+        penalty = ((5.0 + len(names)) / 6.0) ** settings.alpha  # Wu et al. 2016, eq. 14
         return Hypothesis(tokens, log_prob / penalty, log_prob, finished, looped)
 
-    def _pool(self, workers: int, threads: int) -> Any:
-        """The model, loaded by CTranslate2; it refuses what a device cannot compute in, and nothing is put in place."""
+    def _load(self, workers: int, threads: int) -> Any:
+        """Load the model. CTranslate2 refuses a compute type that the device does not have."""
         try:
             return import_ctranslate2().Translator(
                 str(self.folder),
@@ -191,48 +192,46 @@ class CTranslate2Engine:
                 intra_threads=threads,
             )
         except (ValueError, RuntimeError) as error:
-            known = sorted(import_ctranslate2().get_supported_compute_types(self.device.type))
+            types = sorted(import_ctranslate2().get_supported_compute_types(self.device.type))
             raise UserError(
-                f"CTranslate2 cannot use {self.folder} as {self.quantization} on {self.device}: {error}",
-                f"on {self.device.type} it computes in {', '.join(known)}",
+                f"CTranslate2 cannot load {self.folder} as {self.quantization} on {self.device}: {error}",
+                f"{self.device.type} supports {', '.join(types)}",
+                code="unsupported",
+                where="quantization",
             ) from error
 
 
 def translate_options(settings: DecodingSettings) -> dict[str, Any]:
-    """Our settings in its words."""
+    """The settings as arguments of `translate_batch`."""
     options: dict[str, Any] = dict(
         no_repeat_ngram_size=settings.no_repeat_ngram,
         min_decoding_length=0,
-        max_input_length=0,  # no limit: lines are cut before they come here
+        max_input_length=0,  # no limit: lines are split before
         return_scores=True,
         return_end_token=True,
     )
-    match settings.search:
-        case "greedy":
-            return options | dict(beam_size=1, length_penalty=0.0)
-        case "beam":  # all that has ended, for us to rank
-            return options | dict(beam_size=settings.beam, num_hypotheses=settings.beam, length_penalty=settings.alpha)
-        case "sample":
-            return options | dict(
-                beam_size=1,
-                num_hypotheses=settings.nbest if settings.top_k != 1 else 1,  # draws from one are all the same
-                length_penalty=0.0,
-                sampling_topk=settings.top_k,
-                sampling_topp=settings.top_p,
-                sampling_temperature=settings.temperature,
-            )
-        case "mask_predict":
-            raise UserError(*WORD_BY_WORD_ONLY)
+    if settings.search == "beam":  # all ended hypotheses, which are ranked here
+        return options | dict(beam_size=settings.beam, num_hypotheses=settings.beam, length_penalty=settings.alpha)
+    options |= dict(beam_size=1, length_penalty=0.0)
+    if settings.search == "sample":
+        options |= dict(
+            num_hypotheses=settings.nbest if settings.top_k != 1 else 1,  # with one candidate all samples are equal
+            sampling_topk=settings.top_k,
+            sampling_topp=settings.top_p,
+            sampling_temperature=settings.temperature,
+        )
+    return options
 
 
-def split_batches(lengths: Sequence[int], wanted: int, most: int, workers: int) -> list[list[int]]:
-    """Groups of about the `wanted` number of tokens, and never more than `most`, for the workers to take in turn.
+def split_batches(lengths: Sequence[int], target: int, maximum: int, workers: int) -> list[list[int]]:
+    """Batches of about `target` and at most `maximum` tokens, for the workers to process in turn.
 
-    Many groups are of like length each. Few are dealt out evenly, as many to every worker, long and short ones to each.
+    Many batches have sentences of similar length each. If there are few, every worker gets equally many, and each batch
+    has long and short sentences.
     """
-    count = workers * max(1, round(sum(lengths) / (wanted * workers)))
-    groups = groups_by_length(lengths, min(wanted, most))
-    if count >= 4 * workers or max(lengths, default=0) * math.ceil(len(lengths) / count) > most:
+    count = workers * max(1, round(sum(lengths) / (target * workers)))
+    groups = groups_by_length(lengths, min(target, maximum))
+    if count >= 4 * workers or max(lengths, default=0) * math.ceil(len(lengths) / count) > maximum:
         return groups
     longest_first = [index for group in groups for index in group]
     return [longest_first[first::count] for first in range(min(count, len(lengths)))]

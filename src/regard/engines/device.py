@@ -1,18 +1,18 @@
-"""Decoding on a GPU without waiting: a step is recorded once and replayed, and sentences flow through its slots.
+"""Decoding on a GPU: CUDA graphs and continuous batching.
 
-Launched one by one from Python, the kernels of a decoding step take longer to launch than to run, and every look at a
-result ("is it done?") makes one side wait for the other. So a whole step, from the embedding to the choice of the next
-tokens, is recorded as a CUDA graph over buffers of fixed shape and replayed as one launch:
+Launching the kernels of a decoding step one by one from Python takes longer than running them, and each time the host
+asks for a result ("is it done?"), one side waits for the other. So a whole step, from the embedding to the selection of
+the next tokens, is captured as a CUDA graph over buffers of fixed shape, and replayed with one launch:
 
-    waiting sentences -> encode -> [ slot | slot | ... | slot ] -> harvest finished slots -> hypotheses
-                                     ^  step, step, step ...  |
-                                     +--- `done`, one step late --- the host
+    waiting sentences -> prefill -> [ slot | slot | ... | slot ] -> collect finished slots -> hypotheses
+                                      ^  step, step, step ...  |
+                                      +--- `done`, one step late --- the host
 
-The host runs one step ahead of what it has seen. A sentence that is done leaves its slot to the next one waiting
-("continuous batching", Yu et al. 2022); slots that are done or empty only idle. On a CPU the same step runs as it
-stands, which is how it is tested everywhere.
+The host runs one step ahead of what it has read. A finished sentence gives its slot to the next waiting one
+("continuous batching", Yu et al. 2022). Slots that are done or empty are idle. On a CPU the same step runs eagerly, so
+it is tested everywhere.
 
-B slots, W hypotheses, S source, T target, D model.
+Shapes: B slots, W hypotheses, S source, T target, D model.
 """
 
 from collections import OrderedDict, deque
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.layouts import Padded, Tokens
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis, HypothesisBatch
 from regard.decoding.search import build_rules
 from regard.decoding.settings import DecodingSettings
@@ -36,89 +37,90 @@ from regard.engines.stepper_engine import StepperEngine
 from regard.models.transformer import Transformer
 
 LOOKAHEAD = 1
-"""Steps the host launches before it looks at what the one before them did."""
+"""Steps that the host launches before it reads the result of an earlier step."""
 REFILL = 8
-"""New sentences are read when one in so many slots is free: reading a few at a time wastes the encoder."""
+"""New sentences are encoded when one slot in eight is free: encoding a few at a time is inefficient."""
 MIN_TARGET, MIN_SOURCE = 64, 32
-"""The smallest rooms; each next is twice as large, so that few have to be recorded."""
-
-
-class EagerStep:
-    """A step that runs as it stands."""
-
-    def __init__(self, step: Callable[[], None], done: Tensor) -> None:
-        self.step, self.done = step, done
-
-    def launch(self) -> "DoneFlags":
-        """One step; what is done after it can be seen later."""
-        self.step()
-        return DoneFlags(self.done.clone())
+"""The smallest lengths of a slot. Larger ones are powers of two times these, so that few graphs are captured."""
 
 
 class DoneFlags:
-    """What was done after a step."""
+    """The `done` flags after one step, possibly still on their way to the host."""
 
-    def __init__(self, done: Tensor, arrived: torch.cuda.Event | None = None) -> None:
-        self.done, self.arrived = done, arrived
+    def __init__(self, done: Tensor, copied: torch.cuda.Event | None = None) -> None:
+        self.done, self.copied = done, copied
 
-    def look(self) -> list[bool]:
-        if self.arrived is not None:
-            self.arrived.synchronize()
+    def read(self) -> list[bool]:
+        """Wait for the copy and return the flags (B,)."""
+        if self.copied is not None:
+            self.copied.synchronize()
         flags: list[bool] = self.done.tolist()
         return flags
 
 
+class EagerStep:
+    """A step that runs directly, without a graph."""
+
+    def __init__(self, step: Callable[[], None], done: Tensor) -> None:
+        self.step, self.done = step, done
+
+    def launch(self) -> DoneFlags:
+        """Run one step."""
+        self.step()
+        return DoneFlags(self.done.clone())
+
+
 class GraphStep:
-    """A step recorded as a CUDA graph; `done` travels to the host behind it while the next is under way."""
+    """A step captured as a CUDA graph; `done` is copied to the host while the next step runs."""
 
     def __init__(self, step: Callable[[], None], done: Tensor) -> None:
         self.done = done
-        aside = torch.cuda.Stream(done.device)
-        aside.wait_stream(torch.cuda.current_stream(done.device))
-        with torch.cuda.stream(aside):
-            for _ in range(3):  # compiles kernels and sets up libraries, neither of which can be recorded
+        warmup = torch.cuda.Stream(done.device)
+        warmup.wait_stream(torch.cuda.current_stream(done.device))
+        with torch.cuda.stream(warmup):
+            for _ in range(3):  # compiles kernels and initialises libraries, which a capture cannot contain
                 step()
-        torch.cuda.current_stream(done.device).wait_stream(aside)
+        torch.cuda.current_stream(done.device).wait_stream(warmup)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may use the GPU
             step()
         copies = [torch.empty(done.shape, dtype=done.dtype, pin_memory=True) for _ in range(LOOKAHEAD + 2)]
         self.copies = deque((copy, torch.cuda.Event()) for copy in copies)
 
     def launch(self) -> DoneFlags:
-        """See `EagerStep.launch`."""
+        """Replay the graph and start the copy of `done`."""
         self.graph.replay()
-        copy, arrived = self.copies[0]
+        copy, copied = self.copies[0]
         self.copies.rotate(-1)
         copy.copy_(self.done, non_blocking=True)
-        arrived.record()
-        return DoneFlags(copy, arrived)
+        copied.record()
+        return DoneFlags(copy, copied)
 
 
 class SlotBatch:
-    """Slots of one shape for one kind of search, and the step that moves all of them."""
+    """Slots of one shape for one search, and the step that advances all of them."""
 
     def __init__(self, decoder: SlotDecoder, search: SlotSearch) -> None:
         self.decoder, self.search, self.shape = decoder, search, decoder.shape
         self.device = search.done.device
-        self.play = (GraphStep if self.device.type == "cuda" else EagerStep)(self._step, search.done)
+        self.step = (GraphStep if self.device.type == "cuda" else EagerStep)(self._step, search.done)
 
     def _step(self) -> None:
-        """Everything between two tokens; nothing here depends on what the tensors hold."""
+        """Everything between two tokens. The operations do not depend on the values of the tensors."""
         position = self.search.position.clone()
         parents = self.search.advance(self.decoder.step(self.search.tokens, position))
         if parents is not None:
-            self.decoder.follow(parents, position)
+            self.decoder.reorder(parents, position)
 
-    def prefill(self, slots: Sequence[int], sources: Sequence[Sequence[int]], max_new_tokens: Sequence[int]) -> None:
-        """Read these sources and let their sentences begin in these slots."""
-        where = self._send(np.array(slots))
-        self.decoder.prefill(where, self._padded(sources))
-        self.search.prefill(where, self._send(np.array(max_new_tokens)))
+    def prefill(self, slots: Sequence[int], request: DecodingRequest) -> None:
+        """Encode the sources and start their sentences in these slots."""
+        indices = self._send(np.array(slots))
+        self.decoder.prefill(indices, self._padded(request.sources))
+        self.search.prefill(indices, self._send(np.array(request.max_new_tokens)))
 
     def collect(self, slots: Sequence[int]) -> HypothesisBatch:
-        """What was found in these slots, still on the device."""
-        return self.search.texts(self._send(np.array(slots)))
+        """The hypotheses of these slots, still on the device."""
+        return self.search.hypotheses(self._send(np.array(slots)))
 
     def _padded(self, sources: Sequence[Sequence[int]]) -> Tokens:
         lengths = np.array([len(source) for source in sources])
@@ -127,14 +129,14 @@ class SlotBatch:
         return Padded.of(self._send(ids), self._send(lengths))
 
     def _send(self, array: np.ndarray) -> Tensor:
-        """To the device, without waiting for it."""
+        """Copy to the device without waiting for the copy."""
         tensor = torch.from_numpy(array.astype(np.int64))
         return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What a step is made of: arithmetic, and the two searches."""
+    """The implementation of a step: kernels and the two searches."""
 
     kernels: Kernels
     greedy: type[GreedySlots]
@@ -142,7 +144,7 @@ class Backend:
 
 
 def backend_for(device: torch.device) -> Backend:
-    """Triton's on a GPU (triton comes with torch there), torch's elsewhere."""
+    """Triton on a GPU (torch for GPUs contains it), torch elsewhere."""
     if device.type != "cuda":
         return Backend(TorchKernels(), GreedySlots, BeamSlots)
     from regard.engines.device_kernels_triton import TritonKernels
@@ -152,10 +154,10 @@ def backend_for(device: torch.device) -> Backend:
 
 
 class DeviceEngine:
-    """Greedy and beam search for one Transformer, as its weights are now; everything else searches as usual.
+    """Greedy and beam search for one Transformer with its current weights. Other searches use `StepperEngine`.
 
-    `slots` sentences are decoded at once, fewer where their caches would take more than `memory` bytes. The first use
-    of a shape records its step, which takes a moment; the next use finds it there.
+    Up to `slots` sentences are decoded at once; fewer if their KV caches need more than `memory` bytes. The first use
+    of a shape captures its graph, which takes a few seconds. Later uses reuse it.
     """
 
     def __init__(
@@ -165,107 +167,83 @@ class DeviceEngine:
         *,
         slots: int = 512,
         memory: int = 16 * 2**30,
-        parts: Backend | None = None,
+        backend: Backend | None = None,
     ) -> None:
         if model.training:
             raise ValueError("the model is in training mode; call model.eval() first")
         if slots < 1:
-            raise ValueError(f"slots = {slots}, and a sentence needs one")
+            raise ValueError(f"slots = {slots}; at least one is needed")
         self.model, self.symbols, self.slots, self.memory = model, symbols, slots, memory
         self.device = model.tgt_embedding.weight.device
-        self.parts = parts or backend_for(self.device)
+        self.backend = backend or backend_for(self.device)
         with torch.inference_mode():
-            self.stacked = FusedDecoder(model)
+            self.decoder = FusedDecoder(model)
         self.slot_batches: OrderedDict[tuple[object, ...], SlotBatch] = OrderedDict()
 
     def reload_weights(self) -> None:
-        """The model's weights have been written over: take them anew. What was recorded stays."""
+        """Read the weights of the model again after they have changed. Captured graphs stay valid."""
         with torch.inference_mode():
-            for layer in self.stacked.layers:
+            for layer in self.decoder.layers:
                 layer.reload_weights()
-            for slot_batch in self.slot_batches.values():
-                slot_batch.decoder.reload_weights()
+            for batch in self.slot_batches.values():
+                batch.decoder.reload_weights()
 
-    def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_new_tokens: Sequence[int],
-        settings: DecodingSettings,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        sentence_ids: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """See `Engine.decode`."""
-        if len(max_new_tokens) != len(sources):
-            raise ValueError(f"{len(max_new_tokens)} limits for {len(sources)} sources")
-        if min(max_new_tokens, default=1) < 1:
-            raise ValueError("every sentence needs a limit of one token or more")
-        answers: list[list[Hypothesis]] = [[] for _ in sources]
-        plain = torch.autocast(self.device.type, enabled=False)
-        with torch.inference_mode(), plain, torch.cuda.device_of(self.model.tgt_embedding.weight):
-            if not self.supports(max_new_tokens, settings, prefixes):
-                readable = StepperEngine(self.model, self.symbols, self.device)
-                return readable.decode(sources, max_new_tokens, settings, prefixes=prefixes, sentence_ids=sentence_ids)
-            for group in _group_by_shape(sources, max_new_tokens):
-                slot_batch = self._slot_batch([sources[i] for i in group], [max_new_tokens[i] for i in group], settings)
-                for members, texts in self._flow(slot_batch, group, sources, max_new_tokens):
-                    for sentence, found in zip(members, texts.hypotheses(), strict=True):
-                        ended = [hypothesis for hypothesis in found if hypothesis.finished]
-                        answers[sentence] = ended or found
-        return answers
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        """Decode with slots where `supports` allows it, otherwise with the reference engine."""
+        results: list[list[Hypothesis]] = [[] for _ in request.sources]
+        no_autocast = torch.autocast(self.device.type, enabled=False)
+        with torch.inference_mode(), no_autocast, torch.cuda.device_of(self.model.tgt_embedding.weight):
+            if not self.supports(request):
+                return StepperEngine(self.model, self.symbols, self.device).decode(request)
+            for group in _group_by_shape(request):
+                part = request.select(group)
+                for indices, batch in self._run(self._slot_batch(part), part):
+                    for index, hypotheses in zip(indices, batch.hypotheses(), strict=True):
+                        finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+                        results[group[index]] = finished or hypotheses
+        return results
 
-    def supports(
-        self, max_new_tokens: Sequence[int], settings: DecodingSettings, prefixes: Sequence[Sequence[int]] | None = None
-    ) -> bool:
-        """Whether slots can do this: no sampling, no forced beginnings, no constraints, no positions not learned."""
-        known = (
-            self.model.settings.positions != "learned"
-            or max(max_new_tokens, default=0) <= self.model.settings.max_positions
-        )
-        return (
-            settings.search in ("greedy", "beam") and not settings.no_repeat_ngram and not any(prefixes or ()) and known
-        )
+    def supports(self, request: DecodingRequest) -> bool:
+        """True if slots can decode this: no sampling, prefixes or constraints, no more positions than were learned."""
+        model, settings = self.model.settings, request.settings
+        fits = model.positions != "learned" or max(request.max_new_tokens, default=0) <= model.max_positions
+        searches = settings.search in ("greedy", "beam") and not settings.no_repeat_ngram
+        return fits and searches and not any(request.prefixes)
 
-    def _flow(
-        self,
-        slot_batch: SlotBatch,
-        group: Sequence[int],
-        sources: Sequence[Sequence[int]],
-        max_new_tokens: Sequence[int],
-    ) -> list[tuple[list[int], HypothesisBatch]]:
-        """Let these sentences, longest first, flow through the slots; what is found stays on the device till then."""
-        waiting = deque(sorted(group, key=lambda i: (-max_new_tokens[i], -len(sources[i]))))
-        running: dict[int, tuple[int, int]] = {}  # slot -> its sentence, and the step it began at
-        free = deque(range(slot_batch.shape.slots))
+    def _run(self, batch: SlotBatch, request: DecodingRequest) -> list[tuple[list[int], HypothesisBatch]]:
+        """Continuous batching: indices of sentences and their hypotheses, which stay on the device until the end."""
+        sources, max_new_tokens = request.sources, request.max_new_tokens
+        waiting = deque(sorted(range(len(request)), key=lambda i: (-max_new_tokens[i], -len(sources[i]))))
+        running: dict[int, tuple[int, int]] = {}  # slot -> its sentence, and the step at which it started
+        free = deque(range(batch.shape.slots))
         in_flight: deque[tuple[int, DoneFlags]] = deque()
-        found: list[tuple[list[int], HypothesisBatch]] = []
+        collected: list[tuple[list[int], HypothesisBatch]] = []
         step = 0
         while waiting or running:
-            if waiting and len(free) * REFILL >= slot_batch.shape.slots:
-                entering = {free.popleft(): waiting.popleft() for _ in range(min(len(free), len(waiting)))}
-                members = list(entering.values())
-                slot_batch.prefill(list(entering), [sources[i] for i in members], [max_new_tokens[i] for i in members])
-                running |= {slot: (sentence, step) for slot, sentence in entering.items()}
-            in_flight.append((step, slot_batch.play.launch()))
+            if waiting and len(free) * REFILL >= batch.shape.slots:
+                new = {free.popleft(): waiting.popleft() for _ in range(min(len(free), len(waiting)))}
+                batch.prefill(list(new), request.select(list(new.values())))
+                running |= {slot: (sentence, step) for slot, sentence in new.items()}
+            in_flight.append((step, batch.step.launch()))
             step += 1
-            # By then every sentence has reached its limit: there is nothing to run ahead of.
-            last = max(begun + max_new_tokens[sentence] for sentence, begun in running.values())
+            # At `last` every sentence has reached its maximum length, so no further step is launched ahead.
+            last = max(start + max_new_tokens[sentence] for sentence, start in running.values())
             while len(in_flight) > (LOOKAHEAD if step < last else 0):
-                at, seen = in_flight.popleft()
-                flags = seen.look()
-                ended = [slot for slot, (_, begun) in running.items() if flags[slot] and at >= begun]
+                launched, done = in_flight.popleft()
+                flags = done.read()
+                ended = [slot for slot, (_, start) in running.items() if flags[slot] and launched >= start]
                 if ended:
-                    found.append(([running.pop(slot)[0] for slot in ended], slot_batch.collect(ended)))
+                    collected.append(([running.pop(slot)[0] for slot in ended], batch.collect(ended)))
                     free.extend(ended)
-        return found
+        return collected
 
-    def _slot_batch(
-        self, sources: list[Sequence[int]], max_new_tokens: list[int], settings: DecodingSettings
-    ) -> SlotBatch:
-        """The bench these sentences fit on, made now or found among those made before."""
+    def _slot_batch(self, request: DecodingRequest) -> SlotBatch:
+        """Slots of the shape that these sentences need, reused or new."""
+        settings = request.settings
         width = settings.beam if settings.search == "beam" else 1
-        positions, source = _round_up(max(max_new_tokens), MIN_TARGET), _round_up(max(map(len, sources)), MIN_SOURCE)
-        slots = min(_round_up(len(sources), 1), self.slots)
+        positions = _round_up(max(request.max_new_tokens), MIN_TARGET)
+        source = _round_up(max(map(len, request.sources)), MIN_SOURCE)
+        slots = min(_round_up(len(request), 1), self.slots)
         while slots > 1 and SlotShape(slots, width, positions, source).bytes(self.model) > self.memory:
             slots //= 2
         shape = SlotShape(slots, width, positions, source)
@@ -277,33 +255,61 @@ class DeviceEngine:
         return self.slot_batches[key]
 
     def _evict(self, shape: SlotShape) -> None:
-        """Forget the benches used longest ago, until this room fits into the memory beside the others."""
+        """Delete the least recently used slots until this shape fits into the memory."""
         while self.slot_batches:
-            taken = sum(slot_batch.shape.bytes(self.model) for slot_batch in self.slot_batches.values())
-            if taken + shape.bytes(self.model) <= self.memory:
+            used = sum(batch.shape.bytes(self.model) for batch in self.slot_batches.values())
+            if used + shape.bytes(self.model) <= self.memory:
                 break
             self.slot_batches.popitem(last=False)
 
     def _build(self, shape: SlotShape, settings: DecodingSettings) -> SlotBatch:
-        rules, parts = build_rules(settings, self.symbols), self.parts
+        rules, backend = build_rules(settings, self.symbols), self.backend
         search: SlotSearch
         if settings.search == "beam":
-            search = parts.beam(shape, rules, parts.kernels, self.device, settings.nbest)
+            search = backend.beam(shape, rules, backend.kernels, self.device, settings.nbest)
         else:
-            search = parts.greedy(shape, rules, parts.kernels, self.device)
-        return SlotBatch(SlotDecoder(self.stacked, shape, parts.kernels), search)
+            search = backend.greedy(shape, rules, backend.kernels, self.device)
+        return SlotBatch(SlotDecoder(self.decoder, shape, backend.kernels), search)
 
 
-def _round_up(size: int, least: int) -> int:
-    """The smallest of least, 2 least, 4 least ... that holds `size`."""
-    return least << max(0, (size - 1).bit_length() - (least - 1).bit_length())
+class ValidationEngine:
+    """An engine for a model in training: call it with the model to decode with its current weights.
+
+    Capturing a graph takes seconds, copying weights takes no time. So a copy of the model keeps its captured graphs,
+    and each validation copies the new weights into it.
+    """
+
+    def __init__(self, symbols: Symbols, dtype: torch.dtype) -> None:
+        self.symbols, self.dtype = symbols, dtype
+        self.engine: DeviceEngine | None = None
+
+    def __call__(self, model: Transformer) -> DeviceEngine:
+        with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():
+            if self.engine is None:
+                self.engine = DeviceEngine(self._copy(model), self.symbols)
+            else:
+                self.engine.model.load_state_dict(model.state_dict())
+                self.engine.reload_weights()
+        return self.engine
+
+    def _copy(self, model: Transformer) -> Transformer:
+        sizes = (len(embedding.weight) for embedding in (model.src_embedding, model.tgt_embedding))
+        weight = model.tgt_embedding.weight
+        copy = Transformer(model.settings, *sizes).to(weight.device, self.dtype).eval()
+        copy.load_state_dict(model.state_dict())
+        return copy
 
 
-def _group_by_shape(sources: Sequence[Sequence[int]], max_new_tokens: Sequence[int]) -> Iterator[list[int]]:
-    """Sentences in groups that want a room of the same length, so that one long text does not make all slots long."""
+def _round_up(size: int, minimum: int) -> int:
+    """The smallest of minimum, 2 minimum, 4 minimum ... that is at least `size`."""
+    return minimum << max(0, (size - 1).bit_length() - (minimum - 1).bit_length())
 
-    def shape(i: int) -> int:
-        return max(_round_up(max_new_tokens[i], MIN_TARGET), _round_up(len(sources[i]), MIN_SOURCE))
 
-    for _, members in groupby(sorted(range(len(sources)), key=shape), key=shape):
-        yield list(members)
+def _group_by_shape(request: DecodingRequest) -> Iterator[list[int]]:
+    """Indices of sentences grouped by the slot length they need, so that one long sentence does not lengthen all."""
+
+    def length(i: int) -> int:
+        return max(_round_up(request.max_new_tokens[i], MIN_TARGET), _round_up(len(request.sources[i]), MIN_SOURCE))
+
+    for _, group in groupby(sorted(range(len(request)), key=length), key=length):
+        yield list(group)

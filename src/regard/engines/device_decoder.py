@@ -1,14 +1,14 @@
-"""The decoder of a Transformer in slots of fixed shape: the same step, whatever stands in them.
+"""The decoder of a Transformer over slots of fixed shape.
 
-A step that is to be recorded once and replayed (device.py) may not change its shapes. So there are B slots with room
-for T target and S source positions; sentences enter and leave them, and every slot has its own position. This is the
-readable `Transformer.step` again in fewer kernels, with equal results:
+A step that is captured once and replayed (device.py) may not change its shapes. So there are B slots for T target and
+S source positions. Sentences enter and leave the slots, and every slot has its own position. The step computes the same
+as `Transformer.step` with fewer kernels:
 
-- query, key and value of self-attention are one matrix product;
-- a residual connection and its norm are one kernel, as is each attention;
-- keys and values are written once and stay; reordering hypotheses changes the family tree alone (`kernels.SelfKV`).
+- one matrix product computes query, key and value of self-attention;
+- a residual connection and its norm are one kernel, and each attention is one kernel;
+- keys and values are written once and never move; reordering hypotheses changes their ancestry only (`SelfKV`).
 
-B slots, W hypotheses a slot, N = B W rows, S source, T target, D model, H heads, K head size, V vocabulary.
+Shapes: B slots, W hypotheses a slot, N = B W rows, S source, T target, D model, H heads, K head size, V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from regard.models.transformer import Transformer
 
 @dataclass(frozen=True)
 class SlotShape:
-    """How much fits: a step recorded for it can serve whatever fits."""
+    """The shape of the buffers: number of slots, hypotheses a slot, target and source positions."""
 
     slots: int
     width: int
@@ -34,40 +34,40 @@ class SlotShape:
     source: int
 
     def bytes(self, model: Transformer) -> int:
-        """What the caches take for this model."""
+        """Size of the KV caches of this model."""
         s, size = model.settings, model.tgt_embedding.weight.element_size()
         return 2 * s.decoder_layers * s.d_model * size * self.slots * (self.width * self.positions + self.source)
 
 
 class FusedLayer:
-    """A decoder layer as it is, with the matrices of query, key and value one above the other."""
+    """A decoder layer with one matrix for query, key and value."""
 
     def __init__(self, layer: DecoderLayer, norms: tuple[nn.LayerNorm, ...]) -> None:
         attention = layer.attention
-        parts = (attention.query, attention.key, attention.value)
-        self.layer, self.norms, self.parts = layer, norms, parts
-        self.weight = torch.cat([part.weight for part in parts])
-        self.bias = torch.cat([part.bias for part in parts])
+        self.layer, self.norms = layer, norms
+        self.projections = (attention.query, attention.key, attention.value)
+        self.weight = torch.cat([linear.weight for linear in self.projections])
+        self.bias = torch.cat([linear.bias for linear in self.projections])
 
     def reload_weights(self) -> None:
-        """Take the layer's weights anew, into the same tensors: a recorded step reads them there."""
-        torch.cat([part.weight for part in self.parts], out=self.weight)
-        torch.cat([part.bias for part in self.parts], out=self.bias)
+        """Copy the layer's weights into the same tensors, which the captured graphs read."""
+        torch.cat([linear.weight for linear in self.projections], out=self.weight)
+        torch.cat([linear.bias for linear in self.projections], out=self.bias)
 
 
 class FusedDecoder:
-    """All layers of a decoder; shared by the slots of every room."""
+    """All layers of a decoder, shared by the slots of every shape."""
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
-        around = [
+        residuals = [
             residual
             for layer in model.decoder
             for residual in (layer.attention_residual, layer.cross_attention_residual, layer.feedforward_residual)
         ]
-        self.pre = isinstance(around[0], PreNorm)
-        norms = [residual.norm for residual in around]
-        # After a sublayer comes its own norm, or, where norms come first, that of the next sublayer.
+        self.pre = isinstance(residuals[0], PreNorm)
+        norms = [residual.norm for residual in residuals]
+        # A sublayer is followed by its own norm, or with pre-norm by the norm of the next sublayer.
         self.first = norms[0] if self.pre else nn.Identity()
         if self.pre:
             assert isinstance(model.decoder_norm, nn.LayerNorm)
@@ -76,7 +76,7 @@ class FusedDecoder:
 
 
 class SlotDecoder:
-    """The decoder over the slots of one room: buffers that live as long as it does, and a step that changes them."""
+    """The decoder over the slots of one shape: KV caches, and a step that updates them."""
 
     def __init__(self, decoder: FusedDecoder, shape: SlotShape, kernels: Kernels) -> None:
         self.decoder, self.model, self.shape, self.kernels = decoder, decoder.model, shape, kernels
@@ -87,64 +87,59 @@ class SlotDecoder:
         def cache(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=weight.dtype, device=device)
 
-        past_shape = (shape.slots, heads, shape.positions, shape.width, size)
-        self.past = [(cache(*past_shape), cache(*past_shape)) for _ in decoder.layers]
-        self.memory = [
-            (cache(shape.slots, shape.source, heads, size), cache(shape.slots, shape.source, heads, size))
-            for _ in decoder.layers
-        ]
+        target = (shape.slots, heads, shape.positions, shape.width, size)
+        source = (shape.slots, shape.source, heads, size)
+        self.self_kv = [(cache(*target), cache(*target)) for _ in decoder.layers]
+        self.source_kv = [(cache(*source), cache(*source)) for _ in decoder.layers]
         self.lengths = torch.ones(shape.slots, dtype=torch.int64, device=device)
-        self.own = torch.arange(shape.width, dtype=torch.int32, device=device)
-        self.beam_ancestry = self.own.expand(shape.slots, shape.positions, -1).clone()
+        self.no_ancestry = torch.arange(shape.width, dtype=torch.int32, device=device)
+        self.beam_ancestry = self.no_ancestry.expand(shape.slots, shape.positions, -1).clone()
         self.positions = self._positions()
 
     def reload_weights(self) -> None:
-        """Take learned positions anew, into the same tensor."""
+        """Copy learned positions into the same tensor."""
         self.positions.copy_(self._positions())
 
     def _positions(self) -> Tensor:
-        """What is added to the embeddings at each place, (T, D)."""
+        """The position vectors that are added to the embeddings, (T, D)."""
         weight, s = self.model.tgt_embedding.weight, self.model.settings
-        known = torch.arange(self.shape.positions, device=weight.device)
+        positions = torch.arange(self.shape.positions, device=weight.device)
         if s.positions == "learned":
-            known = known.clamp(max=s.max_positions - 1)
-        return self.model.positions(known).to(weight.dtype).expand(len(known), s.d_model).contiguous()
+            positions = positions.clamp(max=s.max_positions - 1)
+        return self.model.positions(positions).to(weight.dtype).expand(len(positions), s.d_model).contiguous()
 
     def prefill(self, slots: Tensor, src: Tokens) -> None:
-        """New sentences (n,) take these slots: read their sources, padded (n, S')."""
+        """Encode sources (n, S'), padded, and store their keys and values in these slots (n,)."""
         assert isinstance(src.layout, Padded)
         memory = self.model.encode(src, src.layout.pattern(src.layout))
-        for stacked, (keys, values) in zip(self.decoder.layers, self.memory, strict=True):
-            k, v = stacked.layer.cross_attention.project_keys_values(memory, src.layout.positions)
+        for fused, (keys, values) in zip(self.decoder.layers, self.source_kv, strict=True):
+            k, v = fused.layer.cross_attention.project_keys_values(memory, src.layout.positions)
             keys[slots, : src.layout.size] = k
             values[slots, : src.layout.size] = v
         self.lengths.index_copy_(0, slots, src.layout.lengths)
-        self.beam_ancestry[slots] = self.own
+        self.beam_ancestry[slots] = self.no_ancestry
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
-        """The newest tokens (B, W), which stand at `position` (B,) of their slots -> logits (N, V) of the next."""
-        embedded = self.model.tgt_embedding(tokens) + self.positions[position][:, None]
-        x = embedded.flatten(0, 1)
+        """Newest tokens (B, W) at `position` (B,) of their slots -> logits (N, V) of the next tokens."""
+        x = (self.model.tgt_embedding(tokens) + self.positions[position][:, None]).flatten(0, 1)  # (N, D)
         z = self.decoder.first(x)
-        for index, stacked in enumerate(self.decoder.layers):
-            past = SelfKV(*self.past[index], self.beam_ancestry, position)
-            x, z = self._layer(stacked, x, z, past, SourceKV(*self.memory[index], self.lengths))
+        for fused, self_kv, source_kv in zip(self.decoder.layers, self.self_kv, self.source_kv, strict=True):
+            past = SelfKV(*self_kv, self.beam_ancestry, position)
+            x, z = self._layer(fused, x, z, past, SourceKV(*source_kv, self.lengths))
         return self.model.output.scores(z)
 
-    def _layer(
-        self, stacked: FusedLayer, x: Tensor, z: Tensor, past: SelfKV, memory: SourceKV
-    ) -> tuple[Tensor, Tensor]:
-        """x (N, D) is what residual connections carry, z (N, D) what the next sublayer reads."""
-        layer, (after_attention, after_cross_attention, after_feedforward) = stacked.layer, stacked.norms
-        q, k, v = (self._heads(part) for part in F.linear(z, stacked.weight, stacked.bias).chunk(3, dim=-1))
-        q, k = (layer.attention.rotate(part, past.position[:, None]) for part in (q, k))
+    def _layer(self, fused: FusedLayer, x: Tensor, z: Tensor, past: SelfKV, source: SourceKV) -> tuple[Tensor, Tensor]:
+        """x (N, D) is the residual stream, z (N, D) the input of the next sublayer."""
+        layer, (after_attention, after_cross_attention, after_feedforward) = fused.layer, fused.norms
+        q, k, v = (self._heads(y) for y in F.linear(z, fused.weight, fused.bias).chunk(3, dim=-1))
+        q, k = (layer.attention.rotate(y, past.position[:, None]) for y in (q, k))
         y = layer.attention.output(self.kernels.self_attention(q, k, v, past).reshape(x.shape))
-        x, z = self._join(x, y, after_attention)
-        y = self.kernels.cross_attention(self._heads(layer.cross_attention.query(z)), memory).reshape(x.shape)
-        x, z = self._join(x, layer.cross_attention.output(y), after_cross_attention)
-        return self._join(x, layer.feedforward(z), after_feedforward)
+        x, z = self._add_norm(x, y, after_attention)
+        y = self.kernels.cross_attention(self._heads(layer.cross_attention.query(z)), source).reshape(x.shape)
+        x, z = self._add_norm(x, layer.cross_attention.output(y), after_cross_attention)
+        return self._add_norm(x, layer.feedforward(z), after_feedforward)
 
-    def _join(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+    def _add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         total, normed = self.kernels.add_norm(x, y, norm)
         return (total if self.decoder.pre else normed), normed
 
@@ -152,6 +147,6 @@ class SlotDecoder:
         """(N, D) -> (B, W, H, K)."""
         return x.unflatten(0, (self.shape.slots, self.shape.width)).unflatten(-1, (self.model.settings.num_heads, -1))
 
-    def follow(self, parents: Tensor, position: Tensor) -> None:
-        """Hypothesis w goes on from parents[b, w] (B, W); `position` (B,) is where the step before this wrote."""
+    def reorder(self, parents: Tensor, position: Tensor) -> None:
+        """Hypothesis w continues parents[b, w] (B, W); `position` (B,) is the position of the newest tokens."""
         self.kernels.copy_parents(self.beam_ancestry, parents, position)

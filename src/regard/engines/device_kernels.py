@@ -1,10 +1,10 @@
-"""The pieces of arithmetic a decoding step spends its time on, as a part that is handed in.
+"""The kernels of a decoding step: attention, residual with norm, top-k, and the reordering of beams.
 
-`TorchKernels` says in plain torch what each of them computes: it is the reference, and the way on a CPU.
-`kernels_triton.TritonKernels` computes the same on a GPU in one kernel each; a test holds the two equal.
+`TorchKernels` is the reference in plain torch, and the implementation for a CPU. `TritonKernels` in
+device_kernels_triton.py computes the same on a GPU with one kernel each; a test compares the two.
 
-B slots, one sentence in each, W hypotheses a slot, N = B W rows, T positions, S source, H heads, K head size, D model,
-V vocabulary.
+Shapes: B slots, one sentence in each, W hypotheses a slot, N = B W rows, T positions, S source, H heads, K head size,
+D model, V vocabulary.
 """
 
 from typing import NamedTuple, Protocol
@@ -15,18 +15,18 @@ from torch import Tensor, nn
 
 
 class TopK(NamedTuple):
-    """The likeliest tokens of every row, best first, and what turns their logits into log probabilities."""
+    """The most likely tokens of every row, best first, and the normalisation of their logits."""
 
-    logits: Tensor  # (N, count) float32, minus infinity where a row has no more tokens
+    logits: Tensor  # (N, count) float32, minus infinity if a row has fewer tokens
     tokens: Tensor  # (N, count) int64
-    log_z: Tensor  # (N,) float32: log sum exp of the whole row, so that log P = logit - mass
+    log_z: Tensor  # (N,) float32: log sum exp of the whole row: log P = logit - log_z
 
 
 class SelfKV(NamedTuple):
-    """The keys and values of one layer, (B, H, T, W, K) each: written once, never moved.
+    """The self-attention KV cache of one layer, (B, H, T, W, K) each. Entries are written once and never move.
 
     Reordering hypotheses changes `beam_ancestry` (B, T, W) only: the index among the W hypotheses under which the key
-    of hypothesis w at position t is stored. `position` (B,) is where each slot's newest token stands.
+    of hypothesis w at position t is stored. `position` (B,) is the position of each slot's newest token.
     """
 
     keys: Tensor
@@ -36,7 +36,7 @@ class SelfKV(NamedTuple):
 
 
 class SourceKV(NamedTuple):
-    """The source's keys and values of one layer, (B, S, H, K) each, of which the first `lengths` (B,) are real."""
+    """Keys and values of the source in one layer, (B, S, H, K) each; the first `lengths` (B,) are not padding."""
 
     keys: Tensor
     values: Tensor
@@ -44,18 +44,18 @@ class SourceKV(NamedTuple):
 
 
 class Kernels(Protocol):
-    """What a step is made of besides matrix products."""
+    """The operations of a step besides matrix products."""
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
-        """The `count` greatest of each row (N, V), the lowest index first among equals; `forbidden` are passed over."""
+        """The `count` largest of each row (N, V) except `forbidden`; the lowest index first among equals."""
         ...
 
-    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
-        """Append k, v (B, W, H, K) to the past; q (B, W, H, K) looks at its own ancestors -> (B, W, H, K)."""
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, cache: SelfKV) -> Tensor:
+        """Append k, v (B, W, H, K) to the cache; q (B, W, H, K) attends to its own history -> (B, W, H, K)."""
         ...
 
-    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
-        """q (B, W, H, K): all hypotheses of a slot look at its source -> (B, W, H, K)."""
+    def cross_attention(self, q: Tensor, source: SourceKV) -> Tensor:
+        """q (B, W, H, K): all hypotheses of a slot attend to its source -> (B, W, H, K)."""
         ...
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
@@ -63,58 +63,54 @@ class Kernels(Protocol):
         ...
 
     def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
-        """In table (B, T, W), hypothesis w takes over what parents[b, w] (B, W) has, up to `position` (B,)."""
+        """In table (B, T, W), hypothesis w gets the column of parents[b, w] (B, W), up to `position` (B,)."""
         ...
 
 
 class TorchKernels:
-    """What the kernels compute, in plain torch."""
+    """The reference kernels, in plain torch. `Kernels` describes the methods."""
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
-        """See `Kernels.top_k`."""
         logits = logits.float()
         log_z = logits.logsumexp(dim=-1)
         vocabulary = logits.size(1)
         logits = logits + 0.0  # a copy, in which minus zero is zero
         logits[:, [token for token in forbidden if token < vocabulary]] = -torch.inf
-        found = min(count, vocabulary)
-        # torch.topk promises no order among equals. The bits of a float, read as an integer, are in its order (those
-        # of negative ones reversed), and there is room behind them for the index.
+        size = min(count, vocabulary)
+        # torch.topk defines no order among equals. The bits of a float, read as an integer, have the order of the float
+        # (reversed for negative numbers). A 64-bit key holds them above and the index below.
         bits = logits.view(torch.int32)
         ordered = torch.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).long()
-        behind = 0x7FFFFFFF - torch.arange(vocabulary, device=logits.device)
-        tokens = 0x7FFFFFFF - ((ordered << 32) | behind).topk(found, dim=1).values % 2**32
-        padding = (0, count - found)
+        low_bits = 0x7FFFFFFF - torch.arange(vocabulary, device=logits.device)
+        tokens = 0x7FFFFFFF - ((ordered << 32) | low_bits).topk(size, dim=1).values % 2**32
+        padding = (0, count - size)
         return TopK(F.pad(logits.gather(1, tokens), padding, value=-torch.inf), F.pad(tokens, padding), log_z)
 
-    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
-        """See `Kernels.self_attention`. All W x T places are looked at, and a mask says which of them are ancestors."""
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, cache: SelfKV) -> Tensor:
+        """All W x T entries are scored, and a mask selects the history of each hypothesis."""
         slots, width = q.shape[:2]
         rows = torch.arange(slots, device=q.device)
-        past.keys[rows, :, past.position] = k.transpose(1, 2)
-        past.values[rows, :, past.position] = v.transpose(1, 2)
-        places = torch.arange(width, device=q.device)
-        steps = torch.arange(past.keys.size(2), device=q.device)
-        mine = past.beam_ancestry.transpose(1, 2)[..., None] == places  # (B, W, T, W)
-        mine = mine & (steps <= past.position[:, None])[:, None, :, None]
+        cache.keys[rows, :, cache.position] = k.transpose(1, 2)
+        cache.values[rows, :, cache.position] = v.transpose(1, 2)
+        columns = torch.arange(width, device=q.device)
+        steps = torch.arange(cache.keys.size(2), device=q.device)
+        own = cache.beam_ancestry.transpose(1, 2)[..., None] == columns  # (B, W, T, W)
+        own = own & (steps <= cache.position[:, None])[:, None, :, None]
         out = F.scaled_dot_product_attention(
-            q.transpose(1, 2), past.keys.flatten(2, 3), past.values.flatten(2, 3), attn_mask=mine.flatten(2)[:, None]
+            q.transpose(1, 2), cache.keys.flatten(2, 3), cache.values.flatten(2, 3), attn_mask=own.flatten(2)[:, None]
         )
         return out.transpose(1, 2)
 
-    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
-        """See `Kernels.cross_attention`."""
-        real = torch.arange(memory.keys.size(1), device=q.device) < memory.lengths[:, None]
-        q, k, v = (x.transpose(1, 2) for x in (q, memory.keys, memory.values))
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=real[:, None, None, :]).transpose(1, 2)
+    def cross_attention(self, q: Tensor, source: SourceKV) -> Tensor:
+        not_padding = torch.arange(source.keys.size(1), device=q.device) < source.lengths[:, None]
+        q, k, v = (x.transpose(1, 2) for x in (q, source.keys, source.values))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=not_padding[:, None, None, :]).transpose(1, 2)
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-        """See `Kernels.add_norm`."""
         total = x + y
         return total, norm(total)
 
     def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
-        """See `Kernels.copy_parents`."""
-        written = torch.arange(table.size(1), device=table.device) <= position[:, None]
-        inherited = table.gather(2, parents[:, None].expand_as(table))
-        table.copy_(torch.where(written[:, :, None], inherited, table))
+        filled = torch.arange(table.size(1), device=table.device) <= position[:, None]
+        copied = table.gather(2, parents[:, None].expand_as(table))
+        table.copy_(torch.where(filled[:, :, None], copied, table))

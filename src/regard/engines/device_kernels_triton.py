@@ -1,10 +1,17 @@
-"""The pieces of `kernels.py` for a GPU, each in one kernel; imported only where there is one.
+"""The kernels of device_kernels.py for a GPU, in Triton. Imported only if there is a GPU.
 
-Attention of a decoding step is bound by memory: every key and value is read once and used for W queries. So a program
-takes all W hypotheses of one slot and one head, reads only the positions that slot has and only the places some
-hypothesis descends from, and keeps softmax and sum running (Milakov & Gimelshein 2018; Dao et al. 2022).
+Attention. A decoding step is bound by memory: every key and value is read once and used for W queries. So one program
+handles all W hypotheses of one slot and one head. It reads only the positions that the slot has and only the entries
+that some hypothesis descends from, with an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
 
-B slots, W hypotheses, T positions, S source, H heads, K head size, D model, N = B W rows.
+Top-k. Sorting 32,000 numbers to find eight is wasteful, and so is reading them more than once. One program reads a row
+with L lanes; lane l reads tokens l, l + L, l + 2L ... Each lane keeps its best token and, for the normalisation, a
+running maximum and sum. The best of the lanes is the best of the row. Then its lane is read again for its next best
+token, and so on. The comparison uses a key of 64 bits: the logit above, the token below. So all keys differ, and among
+equal logits the lowest token wins.
+
+Shapes: B slots, W hypotheses, T positions, S source, H heads, K head size, D model, N = B W rows, V vocabulary,
+L lanes.
 """
 
 # mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
@@ -14,24 +21,25 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from regard.engines.device_kernels import SelfKV, SourceKV, TopK
-from regard.engines.topk import top_k_kernel
 
-# How large the programs are.
+# Launch parameters.
 SELF_ATTENTION = dict(BLOCK=64, num_warps=4)
 CROSS_ATTENTION = dict(BLOCK=32, num_warps=2)
-TOP_OF_MANY, TOP_OF_FEW = (1024, 4), (8192, 16)  # lanes and warps: few rows must be quick, many only busy
+MANY_ROWS_LAUNCH, FEW_ROWS_LAUNCH = (1024, 4), (8192, 16)  # lanes and warps: latency for few rows, throughput for many
 MANY_ROWS = 256
+NO_CANDIDATE = tl.constexpr(-(2**63))
+INT32_MAX = tl.constexpr(0x7FFFFFFF)
 
 
 @triton.jit
-def update_softmax(score, values, best, total, context):
-    """One block of scores (W, BLOCK) and values (BLOCK, K) into the running maximum, sum and weighted mean."""
-    higher = tl.maximum(best, tl.max(score, axis=1))
-    decay = tl.exp(best - higher)
-    weights = tl.exp(score - higher[:, None])
-    total = total * decay + tl.sum(weights, axis=1)
+def update_softmax(score, values, maximum, exp_sum, context):
+    """Add one block of scores (W, BLOCK) and values (BLOCK, K) to the running maximum, sum and weighted sum."""
+    new_maximum = tl.maximum(maximum, tl.max(score, axis=1))
+    decay = tl.exp(maximum - new_maximum)
+    weights = tl.exp(score - new_maximum[:, None])
+    exp_sum = exp_sum * decay + tl.sum(weights, axis=1)
     context = context * decay[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
-    return higher, total, context
+    return new_maximum, exp_sum, context
 
 
 @triton.jit
@@ -40,36 +48,36 @@ def self_attention_kernel(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot and head: store the newest keys and values, then attend to them and to all ancestors."""
+    """One program a slot and head: store the newest keys and values, then attend to them and to the history."""
     slot, head = tl.program_id(0), tl.program_id(1)
     w, d = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    here = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
+    valid = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
     row, column = (slot * WIDTH + w)[:, None], head * SIZE + d[None, :]
-    query = tl.load(q + row * q_row + column, mask=here, other=0.0)
-    key = tl.load(k + row * k_row + column, mask=here, other=0.0)
-    value = tl.load(v + row * v_row + column, mask=here, other=0.0)
-    before = tl.load(position + slot).to(tl.int32) * WIDTH  # places written before this step
-    cache = (slot * HEADS + head).to(tl.int64) * positions * WIDTH * SIZE
-    newest = cache + (before + w)[:, None] * SIZE + d[None, :]
-    tl.store(keys + newest, key, mask=here)
-    tl.store(values + newest, value, mask=here)
-    # The newest token sees itself; so every row has a finite maximum from the start.
-    best = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1) * scale
-    total = tl.full([ROWS], 1.0, tl.float32)
+    query = tl.load(q + row * q_row + column, mask=valid, other=0.0)
+    key = tl.load(k + row * k_row + column, mask=valid, other=0.0)
+    value = tl.load(v + row * v_row + column, mask=valid, other=0.0)
+    before = tl.load(position + slot).to(tl.int32) * WIDTH  # entries written before this step
+    offset = (slot * HEADS + head).to(tl.int64) * positions * WIDTH * SIZE
+    newest = offset + (before + w)[:, None] * SIZE + d[None, :]
+    tl.store(keys + newest, key, mask=valid)
+    tl.store(values + newest, value, mask=valid)
+    # The newest token attends to itself, so every row has a finite maximum from the start.
+    maximum = tl.sum(query.to(tl.float32) * key.to(tl.float32), axis=1) * scale
+    exp_sum = tl.full([ROWS], 1.0, tl.float32)
     context = value.to(tl.float32)
     for begin in range(0, before, BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        tree = beam_ancestry + slot * positions * WIDTH + (place // WIDTH * WIDTH)[None, :] + w[:, None]
-        known = (place < before)[None, :] & (w < WIDTH)[:, None]
-        mine = tl.load(tree, mask=known, other=-1) == (place % WIDTH)[None, :]
-        read = (tl.max(mine.to(tl.int32), axis=0) > 0)[:, None] & (d < SIZE)[None, :]
-        block = cache + place[:, None] * SIZE + d[None, :]
-        old_keys = tl.load(keys + block, mask=read, other=0.0)
-        old_values = tl.load(values + block, mask=read, other=0.0)
+        index = begin + tl.arange(0, BLOCK)
+        ancestors = beam_ancestry + slot * positions * WIDTH + (index // WIDTH * WIDTH)[None, :] + w[:, None]
+        filled = (index < before)[None, :] & (w < WIDTH)[:, None]
+        own = tl.load(ancestors, mask=filled, other=-1) == (index % WIDTH)[None, :]
+        needed = (tl.max(own.to(tl.int32), axis=0) > 0)[:, None] & (d < SIZE)[None, :]
+        block = offset + index[:, None] * SIZE + d[None, :]
+        old_keys = tl.load(keys + block, mask=needed, other=0.0)
+        old_values = tl.load(values + block, mask=needed, other=0.0)
         score = tl.dot(query, tl.trans(old_keys), input_precision="ieee") * scale
-        score = tl.where(mine, score, -float("inf"))
-        best, total, context = update_softmax(score, old_values, best, total, context)
-    tl.store(out + row * (HEADS * SIZE) + column, (context / total[:, None]).to(out.dtype.element_ty), mask=here)
+        score = tl.where(own, score, -float("inf"))
+        maximum, exp_sum, context = update_softmax(score, old_values, maximum, exp_sum, context)
+    tl.store(out + row * (HEADS * SIZE) + column, (context / exp_sum[:, None]).to(out.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -78,29 +86,29 @@ def cross_attention_kernel(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot and head: W hypotheses look at the words of their source."""
+    """One program a slot and head: W hypotheses attend to their source."""
     slot, head = tl.program_id(0), tl.program_id(1)
     w, d = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    here = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
+    valid = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
     row, column = (slot * WIDTH + w)[:, None], head * SIZE + d[None, :]
-    query = tl.load(q + row * q_row + column, mask=here, other=0.0)
+    query = tl.load(q + row * q_row + column, mask=valid, other=0.0)
     length = tl.load(lengths + slot).to(tl.int32)
-    memory = slot.to(tl.int64) * source * HEADS * SIZE + head * SIZE
-    best = tl.full([ROWS], -3e38, tl.float32)
-    total = tl.zeros([ROWS], tl.float32)
+    offset = slot.to(tl.int64) * source * HEADS * SIZE + head * SIZE
+    maximum = tl.full([ROWS], -3e38, tl.float32)
+    exp_sum = tl.zeros([ROWS], tl.float32)
     context = tl.zeros([ROWS, COLUMNS], tl.float32)
     for begin in range(0, length, BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        real = place < length
-        block = memory + place[:, None] * (HEADS * SIZE) + d[None, :]
-        read = real[:, None] & (d < SIZE)[None, :]
-        score = tl.dot(query, tl.trans(tl.load(keys + block, mask=read, other=0.0)), input_precision="ieee") * scale
-        score = tl.where(real[None, :], score, -float("inf"))
-        best, total, context = update_softmax(
-            score, tl.load(values + block, mask=read, other=0.0), best, total, context
+        index = begin + tl.arange(0, BLOCK)
+        not_padding = index < length
+        block = offset + index[:, None] * (HEADS * SIZE) + d[None, :]
+        needed = not_padding[:, None] & (d < SIZE)[None, :]
+        score = tl.dot(query, tl.trans(tl.load(keys + block, mask=needed, other=0.0)), input_precision="ieee") * scale
+        score = tl.where(not_padding[None, :], score, -float("inf"))
+        maximum, exp_sum, context = update_softmax(
+            score, tl.load(values + block, mask=needed, other=0.0), maximum, exp_sum, context
         )
-    context = context / tl.maximum(total, 1e-30)[:, None]  # an empty source gives zeros
-    tl.store(out + row * (HEADS * SIZE) + column, context.to(out.dtype.element_ty), mask=here)
+    context = context / tl.maximum(exp_sum, 1e-30)[:, None]  # an empty source gives zeros
+    tl.store(out + row * (HEADS * SIZE) + column, context.to(out.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -108,46 +116,94 @@ def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.c
     """One program a row: LayerNorm(x + y), in float32 inside."""
     row = tl.program_id(0).to(tl.int64) * size
     d = tl.arange(0, BLOCK)
-    here = d < size
-    total = tl.load(x + row + d, mask=here, other=0.0) + tl.load(y + row + d, mask=here, other=0.0)
-    tl.store(sums + row + d, total, mask=here)
+    valid = d < size
+    total = tl.load(x + row + d, mask=valid, other=0.0) + tl.load(y + row + d, mask=valid, other=0.0)
+    tl.store(sums + row + d, total, mask=valid)
     total = total.to(tl.float32)
     mean = tl.sum(total, axis=0) / size
-    centred = tl.where(here, total - mean, 0.0)
-    spread = tl.rsqrt(tl.sum(centred * centred, axis=0) / size + epsilon)
-    gain = tl.load(weight + d, mask=here, other=0.0).to(tl.float32)
-    shift = tl.load(bias + d, mask=here, other=0.0).to(tl.float32)
-    tl.store(normed + row + d, (centred * spread * gain + shift).to(normed.dtype.element_ty), mask=here)
+    centered = tl.where(valid, total - mean, 0.0)
+    inverse_std = tl.rsqrt(tl.sum(centered * centered, axis=0) / size + epsilon)
+    gain = tl.load(weight + d, mask=valid, other=0.0).to(tl.float32)
+    shift = tl.load(bias + d, mask=valid, other=0.0).to(tl.float32)
+    tl.store(normed + row + d, (centered * inverse_std * gain + shift).to(normed.dtype.element_ty), mask=valid)
 
 
 @triton.jit
 def copy_parents_kernel(
     table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """One program a slot: columns of table (B, T, W) move, each row being read whole before it is written."""
+    """One program a slot: permute columns of table (B, T, W). A row is read completely before it is written."""
     slot, w = tl.program_id(0).to(tl.int64), tl.arange(0, ROWS)
-    next_parents = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
-    until = tl.load(position + slot).to(tl.int32) + 1
-    for begin in range(0, until, BLOCK):
+    sources = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
+    end = tl.load(position + slot).to(tl.int32) + 1
+    for begin in range(0, end, BLOCK):
         t = begin + tl.arange(0, BLOCK)
-        here = (t < until)[:, None] & (w < WIDTH)[None, :]
+        valid = (t < end)[:, None] & (w < WIDTH)[None, :]
         row = table + (slot * positions + t)[:, None] * WIDTH
-        inherited = tl.load(row + next_parents[None, :], mask=here, other=0)
+        copied = tl.load(row + sources[None, :], mask=valid, other=0)
         tl.debug_barrier()
-        tl.store(row + w[None, :], inherited, mask=here)
+        tl.store(row + w[None, :], copied, mask=valid)
+
+
+@triton.jit
+def sort_key(logit, token, vocabulary, first_forbidden, second_forbidden):
+    """An integer that sorts by logit, then by descending token; `NO_CANDIDATE` for a forbidden token."""
+    logit = tl.where(logit == 0, 0.0, logit)  # minus zero equals zero, but its bits differ
+    bits = logit.to(tl.int32, bitcast=True)
+    ordered = tl.where(bits >= 0, bits, bits ^ INT32_MAX).to(tl.int64)
+    candidate = (token < vocabulary) & (token != first_forbidden) & (token != second_forbidden)
+    return tl.where(candidate, (ordered << 32) | (token ^ INT32_MAX).to(tl.int64), NO_CANDIDATE)
+
+
+@triton.jit
+def top_k_kernel(
+    logits, top_logits, top_tokens, log_z, vocabulary, first_forbidden, second_forbidden,
+    COUNT: tl.constexpr, LANES: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """One program a row: the `COUNT` largest logits with their tokens, and log sum exp."""
+    row = tl.program_id(0).to(tl.int64)
+    start = logits + row * vocabulary
+    lane = tl.arange(0, LANES)
+    maximum = tl.full([LANES], -3e38, tl.float32)
+    exp_sum = tl.zeros([LANES], tl.float32)
+    best = tl.full([LANES], NO_CANDIDATE, tl.int64)
+    for begin in range(0, vocabulary, LANES):
+        token = begin + lane
+        x = tl.load(start + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
+        # sum of exp(x - maximum), with one exponential in either case
+        decay = tl.exp(-tl.abs(x - maximum))
+        exp_sum = tl.where(x > maximum, exp_sum * decay + 1.0, exp_sum + decay)
+        maximum = tl.maximum(maximum, x)
+        best = tl.maximum(best, sort_key(x, token, vocabulary, first_forbidden, second_forbidden))
+    row_maximum = tl.max(maximum, axis=0)
+    tl.store(log_z + row, row_maximum + tl.log(tl.sum(exp_sum * tl.exp(maximum - row_maximum), axis=0)))
+    for rank in range(COUNT):
+        key = tl.max(best, axis=0)
+        token = (key & INT32_MAX).to(tl.int32) ^ INT32_MAX
+        ordered = (key >> 32).to(tl.int32)
+        logit = tl.where(ordered >= 0, ordered, ordered ^ INT32_MAX).to(tl.float32, bitcast=True)
+        is_empty = key == NO_CANDIDATE
+        tl.store(top_logits + row * COUNT + rank, tl.where(is_empty, -float("inf"), logit))
+        tl.store(top_tokens + row * COUNT + rank, tl.where(is_empty, 0, token).to(tl.int64))
+        lane_tokens = token % LANES + tl.arange(0, ROUNDS) * LANES
+        lane_tokens = tl.where(is_empty, vocabulary, lane_tokens)
+        x = tl.load(start + lane_tokens, mask=lane_tokens < vocabulary, other=-float("inf")).to(tl.float32)
+        keys = sort_key(x, lane_tokens, vocabulary, first_forbidden, second_forbidden)
+        next_key = tl.max(tl.where(keys < key, keys, NO_CANDIDATE), axis=0)
+        best = tl.where(lane == token % LANES, next_key, best)
 
 
 class TritonKernels:
-    """See `kernels.Kernels`; every method launches one kernel and waits for nothing."""
+    """`Kernels` in Triton. Every method launches one kernel and does not wait for it."""
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
-        """See `Kernels.top_k`; at most two tokens can be forbidden."""
+        """At most two tokens can be forbidden."""
         rows, vocabulary = logits.shape
         first, second = (*forbidden, -1, -1)[:2]
         values = torch.empty(rows, count, dtype=torch.float32, device=logits.device)
         tokens = torch.empty(rows, count, dtype=torch.int64, device=logits.device)
         log_z = torch.empty(rows, dtype=torch.float32, device=logits.device)
-        lanes, warps = TOP_OF_MANY if rows >= MANY_ROWS else TOP_OF_FEW
+        lanes, warps = MANY_ROWS_LAUNCH if rows >= MANY_ROWS else FEW_ROWS_LAUNCH
         lanes = min(lanes, triton.next_power_of_2(vocabulary))
         rounds = triton.next_power_of_2(triton.cdiv(vocabulary, lanes))
         top_k_kernel[(rows,)](
@@ -156,28 +212,25 @@ class TritonKernels:
         )  # fmt: skip
         return TopK(values, tokens, log_z)
 
-    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, past: SelfKV) -> Tensor:
-        """See `Kernels.self_attention`."""
+    def self_attention(self, q: Tensor, k: Tensor, v: Tensor, cache: SelfKV) -> Tensor:
         slots, width, heads, size = q.shape
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
         self_attention_kernel[(slots, heads)](
-            q, k, v, _row(q), _row(k), _row(v), past.keys, past.values, past.beam_ancestry, past.position, out,
-            past.keys.size(2), size**-0.5, **_shape(heads, width, size), **SELF_ATTENTION,
+            q, k, v, _row(q), _row(k), _row(v), cache.keys, cache.values, cache.beam_ancestry, cache.position, out,
+            cache.keys.size(2), size**-0.5, **_shape(heads, width, size), **SELF_ATTENTION,
         )  # fmt: skip
         return out
 
-    def cross_attention(self, q: Tensor, memory: SourceKV) -> Tensor:
-        """See `Kernels.cross_attention`."""
+    def cross_attention(self, q: Tensor, source_kv: SourceKV) -> Tensor:
         slots, width, heads, size = q.shape
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
         cross_attention_kernel[(slots, heads)](
-            q, _row(q), memory.keys, memory.values, memory.lengths, out,
-            memory.keys.size(1), size**-0.5, **_shape(heads, width, size), **CROSS_ATTENTION,
+            q, _row(q), source_kv.keys, source_kv.values, source_kv.lengths, out,
+            source_kv.keys.size(1), size**-0.5, **_shape(heads, width, size), **CROSS_ATTENTION,
         )  # fmt: skip
         return out
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-        """See `Kernels.add_norm`."""
         rows, size = x.shape
         sums, normed = torch.empty_like(x), torch.empty_like(x)
         add_norm_kernel[(rows,)](
@@ -187,7 +240,6 @@ class TritonKernels:
         return sums, normed
 
     def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
-        """See `Kernels.copy_parents`."""
         slots, positions, width = table.shape
         copy_parents_kernel[(slots,)](
             table, parents, position, positions,
@@ -196,11 +248,11 @@ class TritonKernels:
 
 
 def _row(x: Tensor) -> int:
-    """From one hypothesis (B, W, H, K) to the next; the stride of an axis that has one place only says nothing."""
+    """Stride from one hypothesis of (B, W, H, K) to the next. The stride of an axis of size 1 is meaningless."""
     return x.stride(1) if x.size(1) > 1 else x.stride(0)
 
 
 def _shape(heads: int, width: int, size: int) -> dict[str, int]:
-    """What a kernel is compiled for; matrix products want at least 16 rows and columns, filled up with zeros."""
+    """Compile-time sizes. Matrix products need at least 16 rows and columns, so smaller ones are padded."""
     pad = triton.next_power_of_2
     return dict(HEADS=heads, WIDTH=width, SIZE=size, ROWS=max(16, pad(width)), COLUMNS=max(16, pad(size)))

@@ -1,59 +1,51 @@
-"""The readable engine: our own searches over anything that steps, in groups of sentences of like length.
+"""The reference engine: the searches of `decoding` over any stepper, in batches of sentences of similar length.
 
-B sentences of a group, S source.
+Shapes: B sentences in a batch, S source.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Generic
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention.layouts import Padded
+from regard.attention.layouts import Padded, Tokens
 from regard.data.planning import groups_by_length
+from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
-from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import Stepper, Symbols
+from regard.decoding.stepper import S, Stepper, Symbols
 
 
-class StepperEngine:
-    """A model (or an ensemble, or anything else that steps) on its `device`, searched as `decoding` knows how to."""
+class StepperEngine(Generic[S]):
+    """A model, an ensemble or any other stepper on its `device`, searched by `decoding.search.decode`."""
 
-    def __init__(self, stepper: Stepper[Any], symbols: Symbols, device: torch.device) -> None:
+    def __init__(self, stepper: Stepper[Tokens, S], symbols: Symbols, device: torch.device) -> None:
         self.stepper, self.symbols, self.device = stepper, symbols, device
 
-    def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_new_tokens: Sequence[int],
-        settings: DecodingSettings,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        sentence_ids: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """See `Engine.decode`; `settings.batch_tokens` bounds what is decoded together."""
-        sentence_ids = range(len(sources)) if sentence_ids is None else sentence_ids
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for group in groups_by_length([len(source) for source in sources], settings.batch_tokens):
-            forced = None if prefixes is None else [prefixes[i] for i in group]
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        """Decode in batches of at most `settings.batch_tokens` source tokens."""
+        results: list[list[Hypothesis]] = [[] for _ in request.sources]
+        lengths = [len(source) for source in request.sources]
+        for group in groups_by_length(lengths, request.settings.batch_tokens):
+            batch = request.select(group)
             with torch.inference_mode():
-                answers = decode(
+                hypotheses = decode(
                     self.stepper,
-                    Padded.of(*pad_rows([sources[i] for i in group], self.symbols.pad, self.device)),
-                    torch.tensor([max_new_tokens[i] for i in group], device=self.device),
+                    Padded.of(*pad_rows(batch.sources, self.symbols.pad, self.device)),
+                    torch.tensor(batch.max_new_tokens, device=self.device),
                     self.symbols,
-                    settings,
-                    prefixes=forced if forced and any(forced) else None,
-                    sentence_ids=[sentence_ids[i] for i in group],
+                    batch.settings,
+                    prefixes=batch.prefixes,
+                    sentence_ids=batch.sentence_ids,
                 )
-            for index, hypotheses in zip(group, answers, strict=True):
-                found[index] = hypotheses
-        return found
+            for index, sentence in zip(group, hypotheses, strict=True):
+                results[index] = sentence
+        return results
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one rectangle (B, S), filled up with padding, and their lengths (B,)."""
+    """Token ids padded to a rectangle (B, S), and their lengths (B,)."""
     ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=pad)
     return ids.to(device), torch.tensor([len(row) for row in rows], device=device)

@@ -42,7 +42,7 @@ class ParserDecodingSettings(DecodingSettings):
     Of the texts in view the likeliest that is a tree is taken. A row of words and short phrases is no loop.
     """
 
-    beam: int = Field(10, ge=1, description="texts kept in view for each sentence (beam)")
+    beam: int = Field(10, ge=1, description="beam size: hypotheses kept for each sentence (beam)")
     alpha: float = Field(
         0.3, ge=0, description="length penalty of Wu et al. 2016; 0 is none, more favours longer texts"
     )

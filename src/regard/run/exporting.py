@@ -20,7 +20,6 @@ from torch import Tensor
 from regard.attention.layouts import Padded, Tokens
 from regard.engines.choose import is_standard_transformer
 from regard.engines.ctranslate2 import CTranslate2Engine
-from regard.engines.ctranslate2_model import write_ctranslate2
 from regard.errors import UserError
 from regard.exchange.bert import (
     FineTunedBert,
@@ -30,6 +29,7 @@ from regard.exchange.bert import (
     write_bert,
     write_finetuned,
 )
+from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.exchange.marian import read_marian, write_marian
 from regard.files import require_writable
 from regard.models.bert import Bert, BertPretraining

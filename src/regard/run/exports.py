@@ -13,8 +13,8 @@ import torch
 from regard.decoding.stepper import Symbols
 from regard.engines.choose import is_standard_transformer
 from regard.engines.ctranslate2 import CTranslate2Engine
-from regard.engines.ctranslate2_model import check_quantization, import_ctranslate2, write_ctranslate2
 from regard.errors import UserError
+from regard.exchange.ctranslate2 import check_quantization, import_ctranslate2, write_ctranslate2
 from regard.files import Manifest, require_writable
 from regard.run.translation import TranslationRun
 from regard.training.checkpoint import weights_sum

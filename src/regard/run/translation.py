@@ -14,7 +14,8 @@ from regard.data.filters import KEEP_ALL, Filters
 from regard.data.planning import Batches, Budget
 from regard.data.store import Store, open_or_build
 from regard.decoding.settings import DecodingSettings
-from regard.engines.validation import ValidationEngine
+from regard.engines.choose import is_standard_transformer
+from regard.engines.device import ValidationEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.models.masked import MaskedSettings
@@ -146,7 +147,7 @@ class TranslationRun(Run, task="translation"):
 
     def follower(self, world: World) -> ValidationEngine | None:
         """On a GPU validation translates with recorded steps, many times faster than step by step."""
-        recorded = world.device.type == "cuda" and kernels_available() and ValidationEngine.suits(self.recipe.model)
+        recorded = world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model)
         return (
             ValidationEngine(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
             if recorded

@@ -23,11 +23,11 @@ from regard.data.batch import Batch
 from regard.data.bptt import contiguous_segments, sliding_windows
 from regard.data.streams import Stream
 from regard.data.texts import UNKNOWN, Reading
-from regard.decoding.engine import Engine
+from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.engines.stepper_engine import StepperEngine
+from regard.engines.choose import as_engine
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
@@ -139,7 +139,7 @@ class LanguageModelling:
         number = 0
         for some in stretches(prompts, PROMPTS):
             ids = [self.vocabulary.encode(self.reading(prompt)) for prompt in some]
-            found = self._continue(engine_of(model), ids, decoding or self.decoding, number)
+            found = self._continue(as_engine(model, SYMBOLS), ids, decoding or self.decoding, number)
             for prompt, hypotheses in zip(some, found, strict=True):
                 texts = [one_line(self.vocabulary.decode(hypothesis.tokens)) for hypothesis in hypotheses]
                 yield Generation(prompt, texts, hypotheses)
@@ -159,13 +159,8 @@ class LanguageModelling:
             max_new_tokens = [
                 min(limit, self.longest - len(ids)) for limit, ids in zip(max_new_tokens, prompts, strict=True)
             ]
-        return engine.decode(
-            [[EOS]] * len(prompts),
-            max_new_tokens,
-            decoding,
-            prefixes=prompts,
-            sentence_ids=range(first, first + len(prompts)),
-        )
+        sentence_ids = range(first, first + len(prompts))
+        return engine.decode(DecodingRequest([[EOS]] * len(prompts), max_new_tokens, decoding, prompts, sentence_ids))
 
     def _samples(self, model: nn.Module) -> list[Sample]:
         """The beginnings of some validation lines, how they go on, and how the model goes on."""
@@ -178,17 +173,12 @@ class LanguageModelling:
         room = QUICK if self.longest is None else min(QUICK, self.longest // 2)
         prompts = [row[: min(room, len(row) // 4)] for row in rows]
         settings = DecodingSettings(search="sample", extra_length=QUICK, seed=self.decoding.seed)
-        found = self._continue(engine_of(model), prompts, settings)
+        found = self._continue(as_engine(model, SYMBOLS), prompts, settings)
         decode = self.vocabulary.decode
         return [
             Sample(decode(prompt), decode(row[: len(prompt) + QUICK]), one_line(decode(hypotheses[0].tokens)))
             for prompt, row, hypotheses in zip(prompts, rows, found, strict=True)
         ]
-
-
-def engine_of(model: Any) -> Engine:
-    """An engine as it is; a model, which steps, with our own search before it, where its weights are."""
-    return StepperEngine(model, SYMBOLS, device_of(model)) if hasattr(model, "start") else model
 
 
 def device_of(model: nn.Module) -> torch.device:

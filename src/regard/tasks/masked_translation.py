@@ -14,7 +14,7 @@ The mask is the beginning symbol: it stands before targets and never in them, so
 B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or (N,) packed, with room for B sentences.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -28,14 +28,11 @@ from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.batch import Batch
 from regard.data.planning import groups_by_length
 from regard.data.store import Store
-from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
-from regard.engines.mask_predict import MaskPredict
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.models.attentions import Attentions
-from regard.models.masked import MaskedTransformer
-from regard.tasks.translation import SYMBOLS, Prediction, Translation
+from regard.tasks.translation import Translation
 from regard.text import BOS, EOS, PAD
 
 MASK = BOS
@@ -129,18 +126,6 @@ class MaskedTranslation(Translation):
             extra_length=self.decoding.extra_length,
             max_length=self.decoding.max_length,
         )
-
-    def predict(
-        self,
-        model: Any,
-        lines: Iterable[str],
-        decoding: DecodingSettings | None = None,
-        prefixes: Iterable[str] | None = None,
-    ) -> Iterator[Prediction]:
-        """See `Translation.predict`; a model is asked by mask-predict, where its weights are."""
-        asked = isinstance(model, MaskedTransformer)
-        engine: Engine = MaskPredict(model, SYMBOLS, next(model.parameters()).device) if asked else model
-        return super().predict(engine, lines, decoding, prefixes)
 
     def attentions(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Attentions]:
         """Source pieces behind the LENGTH token, target pieces, and all weights where every word can be seen."""

@@ -13,11 +13,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from torch import nn
+
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.metrics.brackets import bracket_scores
-from regard.tasks.translation import Prediction, Translation, TranslationModel
+from regard.tasks.translation import Prediction, Translation
 from regard.trees import ROOT, Tree, built, spoken, untagged, words, written
 
 
@@ -54,7 +56,7 @@ class Parsing(Translation):
 
     def parse(
         self,
-        model: TranslationModel | Engine,
+        model: nn.Module | Engine,
         sentences: Iterable[Sequence[str]],
         decoding: DecodingSettings | None = None,
     ) -> Iterator[Parse]:

@@ -19,11 +19,11 @@ from regard.attention.layouts import Padded
 from regard.data.batch import Batch
 from regard.data.planning import groups_by_length
 from regard.data.store import Store
-from regard.decoding.engine import Engine
+from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper, Symbols
-from regard.engines.stepper_engine import StepperEngine
+from regard.engines.choose import as_engine
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
@@ -43,7 +43,7 @@ SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
 }
 
 
-class TranslationModel(Stepper[Any], Protocol):
+class TranslationModel(Stepper[Any, Any], Protocol):
     """What this task asks of a model, beside being a module whose forward takes source and target tokens."""
 
     def attentions(self, src: Any, tgt: Any) -> Attentions: ...
@@ -142,7 +142,7 @@ class Translation:
 
     def predict(
         self,
-        model: TranslationModel | Engine,
+        model: nn.Module | Engine,
         lines: Iterable[str],
         decoding: DecodingSettings | None = None,
         prefixes: Iterable[str] | None = None,
@@ -151,7 +151,7 @@ class Translation:
 
         A model is searched as `decoding` says; an engine is asked.
         """
-        settings, engine = decoding or self.decoding, engine_of(model)
+        settings, engine = decoding or self.decoding, as_engine(model, SYMBOLS)
         number, beginnings = 0, iter(prefixes or ())
         for stretch in stretches(lines):
             forced = [text for text, _ in zip_longest(_take(beginnings, len(stretch)), stretch, fillvalue="")]
@@ -178,14 +178,9 @@ class Translation:
             max_new_tokens = [
                 min(limit, self.max_target - len(ids)) for limit, ids in zip(max_new_tokens, forced_ids, strict=True)
             ]
-        found = engine.decode(
-            sources,
-            max_new_tokens,
-            settings,
-            prefixes=forced_ids if any(forced_ids) else None,
-            sentence_ids=[first + owner for owner, _ in parts],
-        )
-        remaining = iter(found)
+        sentence_ids = [first + owner for owner, _ in parts]
+        request = DecodingRequest(sources, max_new_tokens, settings, forced_ids, sentence_ids)
+        remaining = iter(engine.decode(request))
         for line, line_parts in zip(lines, cuts, strict=True):
             yield self._join(line, [next(remaining) for _ in line_parts])
 
@@ -229,13 +224,6 @@ class Translation:
         src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
         return self.src_vocabulary.pieces([*ids, EOS]), self.tgt_vocabulary.pieces([*target, EOS]), weights
-
-
-def engine_of(model: Any) -> Engine:
-    """An engine as it is; a model, which steps, with our own search before it, where its weights are."""
-    if not hasattr(model, "start"):
-        return model
-    return StepperEngine(model, SYMBOLS, next(model.parameters()).device)
 
 
 def one_line(text: str) -> str:

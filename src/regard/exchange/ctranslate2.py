@@ -1,0 +1,175 @@
+"""A Transformer as a model of CTranslate2 (Klein et al. 2020), an inference library in C++.
+
+Every standard Transformer can be written: pre- or post-norm, every activation, all ties and positions. Only the layout
+of the weights differs: CTranslate2 has one matrix for queries, keys and values, and a table of positions. Tokens are
+named by their ids, "0", "1", ..., so that no token can be confused with a special symbol of CTranslate2.
+
+Shapes: V vocabulary, D model, P positions.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.decoding.stepper import Symbols
+from regard.errors import UserError
+from regard.files import read_json, replacing
+from regard.layers.blocks import DecoderLayer, EncoderLayer
+from regard.layers.feedforward import FeedForward
+from regard.layers.positions import Learned
+from regard.layers.residual import EPSILON
+from regard.models.transformer import Transformer
+
+QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+MAX_POSITIONS = 4096
+"""Number of positions in the table if the model has no limit. Longer sources are refused, longer outputs truncated."""
+
+
+class ModelInfo(NamedTuple):
+    """The facts about a model that the engine needs, saved in its config.json."""
+
+    positions: int | None
+    """Number of positions, None without a limit."""
+    vocabulary: int
+    """Size of the target vocabulary."""
+
+
+def import_ctranslate2() -> Any:
+    """The package ctranslate2, or an error that says how to install it."""
+    try:
+        import ctranslate2
+    except (ImportError, OSError) as error:
+        raise UserError(
+            f"the engine ctranslate2 needs the package ctranslate2, which cannot be imported ({error})",
+            "pip install 'regard[ctranslate2]', or choose the engine torch",
+            code="missing-package",
+            where="ctranslate2",
+        ) from error
+    return ctranslate2
+
+
+def check_quantization(quantization: str) -> None:
+    """Raise an error for a quantization that CTranslate2 does not have."""
+    if quantization not in QUANTIZATIONS:
+        raise UserError(
+            f"the quantization is {quantization!r}",
+            f"write one of {', '.join(QUANTIZATIONS)}",
+            code="invalid-setting",
+            where="quantization",
+        )
+
+
+def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
+    """Write `model` as a folder that CTranslate2 loads, completely or not at all, with quantized weights."""
+    check_quantization(quantization)
+    if not all(bool(weights.isfinite().all()) for weights in model.parameters()):  # CTranslate2's ReLU would hide NaN
+        raise UserError(
+            "the model's weights are not all numbers (NaN)",
+            "use an earlier checkpoint",
+            code="not-finite",
+            where="model",
+        )
+    spec = build_spec(model)
+    for side, embedding in (("source", model.src_embedding), ("target", model.tgt_embedding)):
+        getattr(spec, f"register_{side}_vocabulary")([str(token) for token in range(len(embedding.weight))])
+    config = spec.config
+    config.bos_token = config.decoder_start_token = str(symbols.bos)
+    config.eos_token, config.unk_token = str(symbols.eos), str(symbols.pad)
+    config.layer_norm_epsilon = EPSILON
+    positions = None if model.settings.positions == "rotary" else len(position_table(model))
+    config.add_attribute("regard", ModelInfo(positions, len(model.tgt_embedding.weight))._asdict())
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    with replacing(folder, folder=True) as path:
+        spec.save(str(path))
+
+
+def read_model_info(folder: Path) -> ModelInfo:
+    """The facts that `write_ctranslate2` saved about a model."""
+    return ModelInfo(**read_json(folder / "config.json")["regard"])
+
+
+def build_spec(model: Transformer) -> Any:
+    """CTranslate2's specification of the model, with all weights."""
+    specs, s = import_ctranslate2().specs, model.settings
+    options = dict(
+        num_heads=s.num_heads,
+        pre_norm=s.norm == "pre",
+        activation=specs.Activation[ACTIVATIONS[s.activation]],
+        rotary_dim=0 if s.positions == "rotary" else None,  # 0: all components, in neighbouring pairs
+        rotary_interleave=True,
+    )
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(s.encoder_layers, **options),
+        specs.TransformerDecoderSpec(s.decoder_layers, **options),
+    )
+    spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)
+    spec.decoder.embeddings.weight = _array(model.tgt_embedding.weight)
+    spec.decoder.projection.weight = _array(model.output.weight)
+    if model.output.bias is not None:
+        spec.decoder.projection.bias = _array(model.output.bias)
+    if s.positions != "rotary":
+        table = _array(position_table(model))
+        spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = table
+    if s.norm == "pre":
+        _set_norm(spec.encoder.layer_norm, model.encoder_norm)
+        _set_norm(spec.decoder.layer_norm, model.decoder_norm)
+    for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        _set_encoder_layer(layer_spec, encoder_layer)
+    for layer_spec, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        _set_decoder_layer(layer_spec, decoder_layer)
+    return spec
+
+
+@torch.no_grad()
+def position_table(model: Transformer) -> Tensor:
+    """(P, D): the vectors that are added to the embeddings; zeros for a model without position vectors."""
+    count = model.positions.table.num_embeddings if isinstance(model.positions, Learned) else MAX_POSITIONS
+    device = model.output.weight.device
+    return model.positions(torch.arange(count, device=device)).expand(count, model.settings.d_model)
+
+
+def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
+    attention = layer.attention
+    _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+    _set_linear(spec.self_attention.linear[1], attention.output)
+    _set_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
+    _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
+
+
+def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
+    attention, cross = layer.attention, layer.cross_attention
+    _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+    _set_linear(spec.self_attention.linear[1], attention.output)
+    _set_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
+    _set_linear(spec.attention.linear[0], cross.query)
+    _set_linear(spec.attention.linear[1], cross.key, cross.value)
+    _set_linear(spec.attention.linear[2], cross.output)
+    _set_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
+    _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
+
+
+def _set_feedforward(spec: Any, feedforward: FeedForward, norm: nn.LayerNorm) -> None:
+    _set_linear(spec.linear_0, feedforward.fc1)
+    _set_linear(spec.linear_1, feedforward.fc2)
+    _set_norm(spec.layer_norm, norm)
+
+
+def _set_linear(spec: Any, *layers: nn.Linear) -> None:
+    """Set one linear layer to several, concatenated along their outputs."""
+    spec.weight = _array(torch.cat([layer.weight for layer in layers]))
+    spec.bias = _array(torch.cat([layer.bias for layer in layers]))
+
+
+def _set_norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """A copy, because CTranslate2 quantizes in place."""
+    return np.array(tensor.detach().float().cpu().numpy(), order="C")
