@@ -84,7 +84,7 @@ def learn_dates(device: torch.device, steps: int) -> tuple[Transformer, list[lis
         src, src_lengths = padded([examples[i][0] for i in chosen], device)
         tgt_in, tgt_lengths = padded([[BOS, *examples[i][1][:-1]] for i in chosen], device)
         labels, _ = padded([examples[i][1] for i in chosen], device)
-        logits = model(Padded.of(src, src_lengths), Padded.of(tgt_in, tgt_lengths))
+        logits = model(Padded.of(src, src_lengths), Padded.of(tgt_in, tgt_lengths)).logits()
         F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD).backward()
         optimizer.step()
         schedule.step()

@@ -17,7 +17,7 @@ ROOMS: dict[str, set[str]] = {
     "config": set(),
     "runtime": {"config"},
     "attention": set(),
-    "losses": set(),
+    "losses": {"attention", "layers"},
     "trees": set(),
     "metrics": {"trees"},
     "viz": {"trees"},
@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 3
     "engines": {"config", "attention", "layers", "models", "data", "decoding", "exchange"},
     "tasks": {
-        "config", "attention", "text", "trees", "data", "models", "losses", "decoding", "metrics", "training",
+        "config", "attention", "layers", "text", "trees", "data", "models", "losses", "decoding", "metrics", "training",
         "engines",
     },
     "exchange": {"text", "layers", "models", "decoding"},
@@ -40,8 +40,8 @@ ROOMS: dict[str, set[str]] = {
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 5
     "run": {
-        "config", "runtime", "attention", "losses", "metrics", "viz", "text", "decoding", "training", "models", "data",
-        "engines", "tasks", "recipe", "exchange", "trees",
+        "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "text", "decoding", "training",
+        "models", "data", "engines", "tasks", "recipe", "exchange", "trees",
     },
     # floor 7
     "cli": {"config", "run", "recipe", "viz", "data", "decoding", "metrics", "training", "runtime", "tasks", "text"},

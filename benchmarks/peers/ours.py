@@ -1,7 +1,6 @@
 """regard three times: the model as it is read, and the two engines that execute it otherwise."""
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,7 @@ class Readable:
 
     def train(self, batch: Batch) -> None:
         self.model.train()
-        read_out = partial(projected_cross_entropy, labels=batch.labels, smoothing=SMOOTHING)
-        loss = self.model(batch.source, batch.target, read_out)
+        loss = projected_cross_entropy(self.model(batch.source, batch.target), batch.labels, SMOOTHING)
         (loss.sum / loss.count).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()

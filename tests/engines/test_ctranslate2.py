@@ -70,7 +70,7 @@ class Dates:
                     ),
                 )
             )
-            logits = self.model(batch.source, batch.target)
+            logits = self.model(batch.source, batch.target).logits()
             optimizer.zero_grad()
             F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
             optimizer.step()
@@ -104,7 +104,7 @@ def likelihood(model: Transformer, source: list[int], target: list[int]) -> list
     """log P of every token of the target and of its end, by the training path."""
     src = Padded.of(torch.tensor([source]), torch.tensor([len(source)]))
     tgt = Padded.of(torch.tensor([[BOS, *target]]), torch.tensor([len(target) + 1]))
-    log_probs = model(src, tgt).log_softmax(dim=-1)[0]
+    log_probs = model(src, tgt).logits().log_softmax(dim=-1)[0]
     return [float(log_probs[place, token]) for place, token in enumerate([*target, EOS])]
 
 

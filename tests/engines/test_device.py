@@ -129,7 +129,7 @@ def learn_to_copy() -> Transformer:
         src = src.scatter(1, lengths[:, None], SYMBOLS.eos)
         real = torch.arange(8) <= lengths[:, None]
         tgt_in = torch.cat([torch.full((32, 1), SYMBOLS.bos), src[:, :-1]], dim=1)
-        logits = model(Padded.of(src, lengths + 1), Padded.of(tgt_in, lengths + 1))
+        logits = model(Padded.of(src, lengths + 1), Padded.of(tgt_in, lengths + 1)).logits()
         torch.nn.functional.cross_entropy(logits[real], src[real]).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -220,7 +220,9 @@ def test_a_trained_model_translates_as_before() -> None:
         backwards = src.ids.flip(1)
         tgt = torch.cat([torch.full((24, 1), SYMBOLS.bos), backwards], dim=1)
         labels = torch.cat([backwards, torch.full((24, 1), SYMBOLS.eos)], dim=1)
-        loss = cross_entropy(trained(src, Padded.of(tgt, torch.full((24,), 6))), labels, 0.0, ignore=SYMBOLS.pad)
+        loss = cross_entropy(
+            trained(src, Padded.of(tgt, torch.full((24,), 6))).logits(), labels, 0.0, ignore=SYMBOLS.pad
+        )
         optimizer.zero_grad()
         (loss.sum / loss.count).backward()
         optimizer.step()

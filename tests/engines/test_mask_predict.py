@@ -62,7 +62,7 @@ def slowly(
 @torch.no_grad()
 def predicted(model: MaskedTransformer, source: list[int], target: list[int]) -> Tensor:
     src, tgt = (Padded.of(torch.tensor([row]), torch.tensor([len(row)])) for row in (source, target))
-    logits: Tensor = model(src, tgt)[0][0]
+    logits: Tensor = model(src, tgt)[0].logits()[0]
     return logits
 
 

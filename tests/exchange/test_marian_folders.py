@@ -80,7 +80,7 @@ def test_logits_and_ids_there_are_those_here(variant: dict[str, Any], tmp_path: 
         assert row[:length] == [*pair[0].encode(text), EOS]
     tgt = torch.randint(3, len(pair[1]), (len(SENTENCES), 6), generator=torch.Generator().manual_seed(1))
     expected = theirs(**given, decoder_input_ids=tgt).logits
-    actual = ours(Padded.of(given.input_ids, lengths), Padded.of(tgt, torch.full((len(SENTENCES),), 6)))
+    actual = ours(Padded.of(given.input_ids, lengths), Padded.of(tgt, torch.full((len(SENTENCES),), 6))).logits()
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -219,7 +219,7 @@ def compare(theirs: Any, ours: Transformer) -> None:
     lengths = torch.tensor([7, 2, 4])
     mask = (torch.arange(7) < lengths[:, None]).long()
     expected = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
-    actual = ours(Padded.of(src, lengths), Padded.of(tgt, torch.tensor([5, 5, 5])))
+    actual = ours(Padded.of(src, lengths), Padded.of(tgt, torch.tensor([5, 5, 5]))).logits()
     torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-5)
 
 

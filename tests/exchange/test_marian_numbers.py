@@ -101,7 +101,7 @@ def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -
             decoder_input_ids=torch.tensor([[token_ids["<pad>"], *their_tgt]]),
         ).logits[0]
         tokens = (torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]]))
-        actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens))[0]
+        actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens)).logits()[0]
     read = task.tgt_vocabulary
     rows = {n: token_ids.get(read.pieces([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
     rows |= {BOS: token_ids["<pad>"], EOS: 0}

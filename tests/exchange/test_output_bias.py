@@ -31,7 +31,7 @@ def model(**changes: Any) -> Transformer:
 
 def at_once(built: Transformer, layout: type[Padded] | type[Packed] = Padded) -> Tensor:
     src, tgt = (layout.of(torch.tensor([ids]), torch.tensor([len(ids)])) for ids in (SOURCE, TARGET))
-    return built(src, tgt).reshape(len(TARGET), V)
+    return built(src, tgt).logits().reshape(len(TARGET), V)
 
 
 def step_by_step(stepper: Any) -> Tensor:

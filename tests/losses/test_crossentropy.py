@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import cross_entropy, r_drop
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 
@@ -70,7 +71,7 @@ def test_projected_and_in_parts_it_is_the_same_loss_with_the_same_gradients(
     hidden = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(16, 4, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([[3, 1, 0, 0, 0], [15, 2, 7, 1, 0]])
-    loss = projected_cross_entropy(hidden, weight, labels, smoothing)
+    loss = projected_cross_entropy(OutputProjection(hidden, weight), labels, smoothing)
     expected = cross_entropy(hidden @ weight.T, labels, smoothing)
     assert int(loss.count) == int(expected.count) == 6
     torch.testing.assert_close((loss.sum, loss.nll), (expected.sum, expected.nll))
@@ -80,7 +81,7 @@ def test_projected_and_in_parts_it_is_the_same_loss_with_the_same_gradients(
 
 def test_projected_without_gradients_and_without_a_single_word() -> None:
     hidden, weight = torch.randn(3, 4), torch.randn(8, 4)
-    loss = projected_cross_entropy(hidden, weight, torch.zeros(3, dtype=torch.long))
+    loss = projected_cross_entropy(OutputProjection(hidden, weight), torch.zeros(3, dtype=torch.long))
     assert (float(loss.sum), int(loss.count)) == (0.0, 0)
 
 
@@ -95,7 +96,7 @@ def test_projected_r_drop_is_both_losses_and_their_divergence(
     hidden = torch.randn(4, 5, 4, dtype=dtype, device=device, requires_grad=True)
     weight = torch.randn(16, 4, dtype=dtype, device=device, requires_grad=True)
     labels = torch.tensor([[3, 1, 0, 0, 0], [15, 2, 7, 1, 0]], device=device)
-    loss = projected_r_drop(hidden, weight, labels, 5.0, smoothing)
+    loss = projected_r_drop(OutputProjection(hidden, weight), labels, 5.0, smoothing)
     first, second = (hidden @ weight.T).chunk(2)
     one, two = cross_entropy(first, labels, smoothing), cross_entropy(second, labels, smoothing)
     expected = (one.sum + two.sum + 5.0 * r_drop(first, second, labels)) / 2

@@ -1,7 +1,6 @@
 """REINFORCE against all places enumerated, in float64: its mean is the gradient of what is expected."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,9 +11,10 @@ from torch import Tensor, nn
 
 from regard.attention.recurrent_attention import AttentionOutput, SampledAlignments, build_source_attention
 from regard.data.pairs import collate_pairs
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import cross_entropy
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
-from regard.losses.reinforce import log_likelihoods, reinforced, returns
+from regard.losses.reinforce import log_likelihoods, reinforce, returns
 from regard.models.recurrent import RecurrentModel
 from regard.models.recurrent_settings import RecurrentSettings
 from regard.tasks import Objective, Translation
@@ -61,8 +61,9 @@ class Tiny(nn.Module):
 
 
 def objective(hidden: Tensor, weight: Tensor, samples: SampledAlignments) -> Tensor:
-    loss = partial(projected_cross_entropy, labels=LABELS)
-    return reinforced(hidden, weight, samples, loss=loss, labels=LABELS, strength=1.0, entropy=0.0, discount=1.0).sum
+    projection = OutputProjection(hidden, weight, samples=samples)
+    loss = projected_cross_entropy(projection, LABELS)
+    return reinforce(loss, projection, LABELS, strength=1.0, entropy=0.0, discount=1.0).sum
 
 
 def flat(gradients: tuple[Tensor, ...]) -> Tensor:
@@ -126,8 +127,9 @@ def test_the_sum_is_what_it_says_and_the_likelihood_stays_plain() -> None:
     torch.manual_seed(0)
     labels = torch.tensor([[3, 1, 5, 2], [4, 2, 0, 0]])
     hidden, weight, samples = torch.randn(2, 4, D).double(), torch.randn(V, D).double(), choices_of((2, 4))
-    smoothed = partial(projected_cross_entropy, labels=labels, smoothing=0.1)
-    loss = reinforced(hidden, weight, samples, loss=smoothed, labels=labels, strength=0.3, entropy=0.7, discount=0.5)
+    projection = OutputProjection(hidden, weight, samples=samples)
+    smoothed = projected_cross_entropy(projection, labels, smoothing=0.1)
+    loss = reinforce(smoothed, projection, labels, strength=0.3, entropy=0.7, discount=0.5)
     plain = cross_entropy(hidden @ weight.T, labels, 0.1)
     expected, log_p = plain.sum.item(), F.log_softmax(hidden @ weight.T, dim=-1)
     for b, length in enumerate((4, 2)):
@@ -142,20 +144,15 @@ def test_the_sum_is_what_it_says_and_the_likelihood_stays_plain() -> None:
     assert all((gradient[1, 2:] == 0).all() for gradient in gradients)  # padding teaches nothing
 
 
-def test_without_choices_the_loss_is_as_it_was() -> None:
-    torch.manual_seed(0)
-    hidden, weight = torch.randn(1, T, D), torch.randn(V, D)
-    loss = partial(projected_cross_entropy, labels=LABELS, smoothing=0.1)
-    torch.testing.assert_close(reinforced(hidden, weight, loss=loss, labels=LABELS).sum, loss(hidden, weight).sum)
-
-
 def test_two_passes_teach_as_their_mean() -> None:
     torch.manual_seed(0)
     one, weight, samples = torch.randn(1, T, D).double(), torch.randn(V, D).double(), choices_of((1, T))
-    once = reinforced(one, weight, samples, loss=partial(projected_cross_entropy, labels=LABELS), labels=LABELS)
+    single = OutputProjection(one, weight, samples=samples)
+    once = reinforce(projected_cross_entropy(single, LABELS), single, LABELS)
     both = SampledAlignments(*(torch.cat([x, x]) for x in (samples.log_p, samples.entropy, samples.baseline)))
-    paired = partial(projected_r_drop, labels=LABELS, strength=5.0)  # equal passes do not disagree
-    twice = reinforced(torch.cat([one, one]), weight, both, loss=paired, labels=LABELS)
+    double = OutputProjection(torch.cat([one, one]), weight, samples=both)
+    paired = projected_r_drop(double, LABELS, strength=5.0)  # equal passes have no divergence
+    twice = reinforce(paired, double, LABELS)
     torch.testing.assert_close(twice.sum, once.sum)
 
 
@@ -196,9 +193,9 @@ def test_places_are_learned_from_how_well_it_went() -> None:
     for _ in range(150):
         src = torch.randint(1, 9, (32, 5))
         found, labels = attend(src), src.flip(1)
-        loss = partial(projected_cross_entropy, labels=labels)
+        projection = OutputProjection(found.context, output.weight, samples=found.samples)
         optimizer.zero_grad()
-        learned = reinforced(found.context, output.weight, found.samples, loss=loss, labels=labels)
+        learned = reinforce(projected_cross_entropy(projection, labels), projection, labels)
         (learned.sum / learned.count).backward()
         optimizer.step()
     parts.eval()

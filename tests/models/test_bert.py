@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
+from tests.models.outputs import with_logits
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
@@ -61,9 +62,9 @@ def test_a_stream_gives_the_same_as_rows_with_padding(sentences: int, size: int)
     model, (ids, segments) = build().double(), batch()
     real = torch.arange(T) < LENGTHS[:, None]
     places = real.flatten().nonzero()[:, 0]
-    words, following = model(Padded.of(ids, LENGTHS), segments, places)
+    words, following = with_logits(model(Padded.of(ids, LENGTHS), segments, places))
     stream, stream_segments = with_room(ids, segments, sentences, size)
-    packed_words, packed_following = model(stream, stream_segments, torch.arange(18))
+    packed_words, packed_following = with_logits(model(stream, stream_segments, torch.arange(18)))
     torch.testing.assert_close(packed_words, words)
     assert packed_following.shape == (sentences, 2)
     torch.testing.assert_close(packed_following[:4], following)
@@ -92,14 +93,10 @@ def test_attentions_are_distributions_over_real_tokens() -> None:
 def test_only_the_places_asked_for_are_scored() -> None:
     model, (ids, segments) = build(), batch()
     tokens, places = Padded.of(ids, LENGTHS), torch.tensor([2, 8, 7, 26])
-    seen: list[tuple[torch.Size, ...]] = []
-
-    def read_out(hidden: Tensor, weight: Tensor) -> Tensor:
-        seen.append((hidden.shape, weight.shape))
-        return F.linear(hidden, weight)
-
-    logits, _ = model(tokens, segments, places, read_out)
-    assert seen == [(torch.Size([4, 40]), torch.Size([V, 40]))]
+    projection, _ = model(tokens, segments, places)
+    hidden, weight = projection.without_bias()
+    assert (hidden.shape, weight.shape) == (torch.Size([4, 40]), torch.Size([V, 40]))
+    logits = projection.logits()
     h = model.bert(tokens, segments)[places // T, places % T]
     head = model.masked
     x = F.gelu(F.linear(h, head.dense.weight, head.dense.bias))
@@ -116,10 +113,9 @@ def test_a_loss_that_never_holds_the_scores_has_the_same_gradient() -> None:
         model.zero_grad()
         return found
 
-    F.cross_entropy(model(tokens, segments, places)[0], labels, ignore_index=0, reduction="sum").backward()
+    F.cross_entropy(model(tokens, segments, places)[0].logits(), labels, ignore_index=0, reduction="sum").backward()
     expected = gradients()
-    loss, _ = model(tokens, segments, places, lambda x, weight: projected_cross_entropy(x, weight, labels))
-    loss.sum.backward()
+    projected_cross_entropy(model(tokens, segments, places)[0], labels).sum.backward()
     actual = gradients()
     assert actual.keys() == expected.keys() and actual["masked.bias"].abs().sum() > 0
     for name, gradient in expected.items():
@@ -129,9 +125,9 @@ def test_a_loss_that_never_holds_the_scores_has_the_same_gradient() -> None:
 def test_half_precision_is_near() -> None:
     model, (ids, segments) = build(), batch()
     tokens, places = Padded.of(ids, LENGTHS), torch.tensor([2, 8, 7])
-    words, _ = model(tokens, segments, places)
+    words, _ = with_logits(model(tokens, segments, places))
     with torch.autocast("cpu", torch.float16):  # as bf16, which some CPUs cannot compute in
-        half_words, half_following = model(tokens, segments, places)
+        half_words, half_following = with_logits(model(tokens, segments, places))
     assert half_words.dtype == half_following.dtype == torch.float16
     assert F.cosine_similarity(half_words.float(), words).min() > 0.99
     (half_words.float().sum() + half_following.float().sum()).backward()
@@ -202,7 +198,7 @@ def test_it_learns_both_questions() -> None:
 
     for _ in range(300):
         ids, places, labels, jumps = example()
-        words, following = model(Tokens(ids, layout), segments, places)
+        words, following = with_logits(model(Tokens(ids, layout), segments, places))
         loss = F.cross_entropy(words, labels) + F.cross_entropy(following, jumps)
         optimizer.zero_grad()
         loss.backward()
@@ -212,6 +208,6 @@ def test_it_learns_both_questions() -> None:
     right = torch.zeros(2)
     for _ in range(4):
         ids, places, labels, jumps = example()
-        words, following = model(Tokens(ids, layout), segments, places)
+        words, following = with_logits(model(Tokens(ids, layout), segments, places))
         right += torch.stack([(words.argmax(-1) == labels).sum(), (following.argmax(-1) == jumps).sum()])
     assert (right / 128).min() > 0.95, right

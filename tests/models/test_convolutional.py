@@ -46,12 +46,14 @@ def alone(ids: Tensor, length: int) -> Tokens:
 def test_padding_changes_nothing(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, tgt_lengths = batch()
-    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     for b, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
-        torch.testing.assert_close(together[b, :t], model(alone(src[b], s), alone(tgt[b], t))[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            together[b, :t], model(alone(src[b], s), alone(tgt[b], t)).logits()[0], atol=1e-5, rtol=1e-5
+        )
     other = torch.where(torch.arange(9) < src_lengths[:, None], src, (src + 20) % V)
     real = torch.arange(7) < tgt_lengths[:, None]
-    changed = model(Padded.of(other, src_lengths), Padded.of(tgt, tgt_lengths))
+    changed = model(Padded.of(other, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     torch.testing.assert_close(changed[real], together[real], atol=0, rtol=0)
 
 
@@ -60,11 +62,11 @@ def test_no_word_sees_a_later_one(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, _ = batch()
     source, lengths = Padded.of(src, src_lengths), torch.full((4,), 7)
-    before = model(source, Padded.of(tgt, lengths))
+    before = model(source, Padded.of(tgt, lengths)).logits()
     for position in range(1, 7):
         changed = tgt.clone()
         changed[:, position:] = (tgt[:, position:] + 20) % V
-        after = model(source, Padded.of(changed, lengths))
+        after = model(source, Padded.of(changed, lengths)).logits()
         torch.testing.assert_close(after[:, :position], before[:, :position], atol=0, rtol=0)
         assert (after[:, position] != before[:, position]).any(dim=-1).all(), "a word is seen from its own place"
 
@@ -76,7 +78,9 @@ def test_a_decoder_sees_as_far_back_as_its_windows_reach() -> None:
     source, lengths = Padded.of(src, src_lengths), torch.full((4,), 7)
     changed = tgt.clone()
     changed[:, 1] = (tgt[:, 1] + 20) % V
-    same = (model(source, Padded.of(tgt, lengths)) == model(source, Padded.of(changed, lengths))).all(dim=-1)
+    same = (model(source, Padded.of(tgt, lengths)).logits() == model(source, Padded.of(changed, lengths)).logits()).all(
+        dim=-1
+    )
     assert same.tolist() == [[True, False, False, False, False, False, True]] * 4
 
 
@@ -84,7 +88,7 @@ def test_a_decoder_sees_as_far_back_as_its_windows_reach() -> None:
 def test_steps_equal_the_whole(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, _ = batch()
-    expected = model(Padded.of(src, src_lengths), Padded.of(tgt, torch.full((4,), 7)))
+    expected = model(Padded.of(src, src_lengths), Padded.of(tgt, torch.full((4,), 7))).logits()
     state = model.start(Padded.of(src, src_lengths))
     for position in range(7):
         logits, state = model.step(tgt[:, position : position + 1], state)
@@ -112,7 +116,7 @@ def test_a_state_can_be_widened_reordered_and_thinned(kernel: int) -> None:
         for row, b in enumerate(alive.tolist()):
             for column in range(width):
                 target = history[row, column]
-                expected = model(alone(src[b], int(src_lengths[b])), alone(target, len(target)))[0, -1]
+                expected = model(alone(src[b], int(src_lengths[b])), alone(target, len(target))).logits()[0, -1]
                 torch.testing.assert_close(logits[row, column], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -165,9 +169,9 @@ def test_a_model_is_copied_and_stored_by_plain_names() -> None:
     twin = copy.deepcopy(model)
     other = Convolutional(model.settings, V, V).eval()
     other.load_state_dict(load(save(model.state_dict())))
-    expected = model(*arguments)
-    torch.testing.assert_close(twin(*arguments), expected, atol=0, rtol=0)
-    torch.testing.assert_close(other(*arguments), expected, atol=0, rtol=0)
+    expected = model(*arguments).logits()
+    torch.testing.assert_close(twin(*arguments).logits(), expected, atol=0, rtol=0)
+    torch.testing.assert_close(other(*arguments).logits(), expected, atol=0, rtol=0)
     assert "decoder.0.attention.query.direction" in model.state_dict()
 
 
@@ -175,9 +179,9 @@ def test_dropout_falls_in_training_only() -> None:
     model = build(dropout=0.5)
     src, src_lengths, tgt, tgt_lengths = batch()
     arguments = Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)
-    assert torch.equal(model(*arguments), model(*arguments))
+    assert torch.equal(model(*arguments).logits(), model(*arguments).logits())
     model.train()
-    assert not torch.allclose(model(*arguments), model(*arguments))
+    assert not torch.allclose(model(*arguments).logits(), model(*arguments).logits())
 
 
 def test_it_trains_and_steps_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +190,7 @@ def test_it_trains_and_steps_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)  # there are CPUs on which oneDNN dies of bf16
     with torch.autocast("cpu", torch.bfloat16):
-        logits = model(*arguments)
+        logits = model(*arguments).logits()
         logits.float().square().mean().backward()
         step, state = model.step(tgt[:, :1], model.start(arguments[0]))
         step, _ = model.step(tgt[:, 1:2], state)
@@ -214,10 +218,12 @@ def test_it_learns_to_reverse() -> None:
     for step in range(200):
         optimizer.param_groups[0]["lr"] = 5e-3 * min(1.0, step / 30, (200 - step) / 100)
         src, tgt, labels = sentences(64)
-        loss = torch.nn.functional.cross_entropy(model(src, tgt).flatten(0, 1), labels.flatten(), ignore_index=0)
+        loss = torch.nn.functional.cross_entropy(
+            model(src, tgt).logits().flatten(0, 1), labels.flatten(), ignore_index=0
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     src, tgt, labels = sentences(300)
-    right = (model.eval()(src, tgt).argmax(-1) == labels) | (labels == 0)
+    right = (model.eval()(src, tgt).logits().argmax(-1) == labels) | (labels == 0)
     assert float(right.all(dim=1).float().mean()) > 0.95

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
+from tests.models.outputs import with_logits
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
@@ -50,7 +51,7 @@ def source(sentences: int) -> Tokens:
 @pytest.mark.parametrize("values", ALL, ids=str)
 def test_word_by_word_is_the_text_at_once(values: dict[str, Any]) -> None:
     model, ids = build(values), stream()
-    expected, _ = model(ids)
+    expected, _ = with_logits(model(ids))
     assert expected.shape == (3, 9, V)
     state = model.start(source(3))
     for t in range(9):
@@ -73,7 +74,7 @@ def test_a_state_can_be_widened_reordered_and_thinned(values: dict[str, Any]) ->
         tokens = torch.randint(3, V, history.shape[:2], generator=generator)
         history = torch.cat([history, tokens[:, :, None]], dim=2)
         logits, state = model.step(tokens, state)
-        expected = model(history.flatten(0, 1))[0][:, -1].view_as(logits)
+        expected = model(history.flatten(0, 1))[0].logits()[:, -1].view_as(logits)
         torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -81,17 +82,17 @@ def test_a_state_can_be_widened_reordered_and_thinned(values: dict[str, Any]) ->
 def test_stretch_by_stretch_with_the_state_carried_is_the_stream_at_once(values: dict[str, Any]) -> None:
     model, ids = build(values), stream()
     assert model.is_stateful
-    expected, last = model(ids)
+    expected, last = with_logits(model(ids))
     state, found = model.initial_state(3), []
     for stretch in ids.split([2, 1, 5, 1], dim=1):
-        logits, state = model(stretch, state)
+        logits, state = with_logits(model(stretch, state))
         found.append(logits)
     torch.testing.assert_close(torch.cat(found, dim=1), expected, atol=1e-5, rtol=1e-5)
     assert state.keys() == last.keys() == model.initial_state(3).keys()
     for name, tensor in state.items():
         assert tensor.size(0) == 3 and not tensor.requires_grad
         torch.testing.assert_close(tensor, last[name])
-    elsewhere, _ = model(ids[:, 2:])
+    elsewhere, _ = with_logits(model(ids[:, 2:]))
     assert not torch.allclose(elsewhere[:, 0], expected[:, 2]) or values.get("history") == 1
 
 
@@ -103,10 +104,10 @@ def test_a_transformer_reads_stretches_apart() -> None:
 @pytest.mark.parametrize("values", ALL, ids=str)
 def test_no_word_sees_those_after_it(values: dict[str, Any]) -> None:
     model, ids = build(values), stream()
-    before, _ = model(ids)
+    before, _ = with_logits(model(ids))
     changed = ids.clone()
     changed[:, 5:] = 3 + (ids[:, 5:] + 4) % (V - 3)
-    after, _ = model(changed)
+    after, _ = with_logits(model(changed))
     torch.testing.assert_close(after[:, :5], before[:, :5])
     assert not torch.allclose(after[:, 5], before[:, 5])
 
@@ -114,8 +115,8 @@ def test_no_word_sees_those_after_it(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("values", ALL, ids=str)
 def test_gradients_reach_every_weight_and_stop_at_the_state(values: dict[str, Any]) -> None:
     model, ids = build(values).train(), stream()
-    _, state = model(ids)
-    logits, _ = model(ids, state)
+    _, state = with_logits(model(ids))
+    logits, _ = with_logits(model(ids, state))
     F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None and weight.grad.abs().sum() > 0, name
@@ -126,10 +127,10 @@ def test_the_output_can_be_read_by_a_loss_and_in_bf16(values: dict[str, Any], mo
     """A state keeps its type whatever the precision around it, so that every step is the same program."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)  # which may ask for instructions a machine has not
     model, ids = build(values).train(), stream()
-    shapes, _ = model(ids, None, lambda x, weight: (tuple(x.shape), tuple(weight.shape)))
-    assert shapes[0][:2] == (3, 9) and shapes[1] == (V, shapes[0][2])
+    projection, _ = model(ids)
+    assert projection.hidden.shape[:2] == (3, 9) and projection.weight.shape == (V, projection.hidden.shape[2])
     with torch.autocast("cpu", torch.bfloat16):
-        logits, state = model(ids, model.initial_state(3))
+        logits, state = with_logits(model(ids, model.initial_state(3)))
     assert logits.isfinite().all()
     assert {name: x.dtype for name, x in state.items()} == {name: x.dtype for name, x in model.initial_state(3).items()}
 
@@ -146,7 +147,7 @@ def test_every_search_generates(values: dict[str, Any], search: str) -> None:
     )
     assert first[0].tokens[:2] == [5, 6]
     written = torch.tensor([2, *second[0].tokens, 2])
-    log_p = model(written[None, :-1])[0][0].detach().log_softmax(dim=-1).gather(1, written[1:, None]).flatten()
+    log_p = model(written[None, :-1])[0].logits()[0].detach().log_softmax(dim=-1).gather(1, written[1:, None]).flatten()
     assert len(second[0].tokens) <= 6
     assert second[0].log_prob == pytest.approx(float(log_p[: len(log_p) - (not second[0].finished)].sum()), abs=1e-4)
 
@@ -210,9 +211,9 @@ def test_dropped_weights_are_missing_from_the_fused_kernel(kind: str) -> None:
 def test_evaluation_drops_nothing() -> None:
     for values in ALL:
         model, ids = build(values), stream()
-        torch.testing.assert_close(model(ids)[0], model(ids)[0], atol=0, rtol=0)
+        torch.testing.assert_close(model(ids)[0].logits(), model(ids)[0].logits(), atol=0, rtol=0)
         model.train()
-        assert not torch.allclose(model(ids)[0], model(ids)[0]), values
+        assert not torch.allclose(model(ids)[0].logits(), model(ids)[0].logits()), values
 
 
 def test_settings_are_told_apart_by_their_kind() -> None:
@@ -227,7 +228,7 @@ def test_settings_are_told_apart_by_their_kind() -> None:
 def test_learned_positions_say_when_they_run_out() -> None:
     model = build(dict(kind="transformer", d_model=8, num_heads=2, layers=1, positions="learned", max_positions=4))
     with pytest.raises(ValueError, match="beyond the 4 learned"):
-        model(stream(1, 5))
+        with_logits(model(stream(1, 5)))
 
 
 def perplexity_after(model: Any, batches: Any, steps: int, rate: float = 0.01) -> float:
@@ -236,13 +237,13 @@ def perplexity_after(model: Any, batches: Any, steps: int, rate: float = 0.01) -
     model.train()
     for _ in range(steps):
         ids = batches()
-        loss = F.cross_entropy(model(ids[:, :-1])[0].flatten(0, 1), ids[:, 1:].flatten())
+        loss = F.cross_entropy(model(ids[:, :-1])[0].logits().flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ids, half = batches(), 9
     with torch.no_grad():
-        logits = model.eval()(ids[:, :-1])[0][:, half:]
+        logits = model.eval()(ids[:, :-1])[0].logits()[:, half:]
     return float(F.cross_entropy(logits.flatten(0, 1), ids[:, 1 + half :].flatten()).exp())
 
 
@@ -280,5 +281,5 @@ def test_a_markov_model_knows_what_lies_within_its_history_and_nothing_before_it
     ids, changed = stream(1, 9), stream(1, 9)
     changed[0, 3] = 3
     model = build(dict(kind="markov", history=history, d_model=8, d_embedding=8))
-    moved = (model(ids)[0] != model(changed)[0]).any(dim=-1)[0]
+    moved = (model(ids)[0].logits() != model(changed)[0].logits()).any(dim=-1)[0]
     assert moved.nonzero().flatten().tolist() == list(range(3, 3 + history))

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
+from tests.models.outputs import with_logits
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
@@ -45,11 +46,11 @@ def alone(tokens: Tokens, row: int) -> Tokens:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sentence_is_the_same_in_any_company(variant: dict[str, Any]) -> None:
     model, (src, tgt) = build(**variant), batch()
-    words, lengths = model(src, tgt)
+    words, lengths = with_logits(model(src, tgt))
     assert words.shape == (4, 7, V) and lengths.shape == (4, L)
     for row in range(4):
         one_src, one_tgt = alone(src, row), alone(tgt, row)
-        one_words, one_lengths = model(one_src, one_tgt)
+        one_words, one_lengths = with_logits(model(one_src, one_tgt))
         torch.testing.assert_close(one_words[0], words[row, : one_tgt.ids.size(1)], atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(one_lengths[0], lengths[row], atol=1e-5, rtol=1e-4)
 
@@ -71,7 +72,7 @@ def with_room(tokens: Tokens, sentences: int, size: int) -> Tokens:
 )
 def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -> None:
     model, (src, tgt) = build(**variant).double(), batch()
-    words, lengths = model(src, tgt)
+    words, lengths = with_logits(model(src, tgt))
     real = tgt.layout.not_padding  # type: ignore[attr-defined]
     (words[real].square().sum() + lengths.square().sum()).backward()
     expected = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}  # type: ignore[union-attr]
@@ -81,7 +82,7 @@ def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -
         (with_room(src, 7, 30), with_room(tgt, 7, 24)),
     ):
         model.zero_grad()
-        stream, numbers = model(src_stream, tgt_stream)
+        stream, numbers = with_logits(model(src_stream, tgt_stream))
         used = int(real.sum())
         torch.testing.assert_close(stream[:used], words[real])
         torch.testing.assert_close(numbers[:4], lengths)
@@ -92,10 +93,10 @@ def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -
 
 def test_every_place_sees_all_others_and_lengths_see_the_source_alone() -> None:
     model, (src, tgt) = build(norm="pre"), batch()
-    words, lengths = model(src, tgt)
+    words, lengths = with_logits(model(src, tgt))
     changed = tgt.ids.clone()
     changed[1, 6] = changed[1, 6] % (V - 3) + 3
-    other_words, other_lengths = model(src, Tokens(changed, tgt.layout))
+    other_words, other_lengths = with_logits(model(src, Tokens(changed, tgt.layout)))
     assert bool((words[1] != other_words[1]).any(dim=-1).all()), "the last word is seen from the first place on"
     assert torch.equal(words[[0, 2, 3]], other_words[[0, 2, 3]])
     assert torch.equal(lengths, other_lengths)
@@ -103,7 +104,7 @@ def test_every_place_sees_all_others_and_lengths_see_the_source_alone() -> None:
 
 def test_forward_is_encode_and_predict() -> None:
     model, (src, tgt) = build(), batch()
-    words, lengths = model(src, tgt)
+    words, lengths = with_logits(model(src, tgt))
     memory, length = model.encode(src)
     assert memory.shape == (4, 9, 32)
     torch.testing.assert_close(model.predict(tgt, memory, src), words)
@@ -138,7 +139,7 @@ def test_weights_come_back_with_their_ties(tie: str) -> None:
         copy = MaskedTransformer(model.settings, V, V)
     copy = copy.to_empty(device="cpu").eval()
     load_weights(copy, weights_of(model), "test")
-    for mine, other in zip(model(src, tgt), copy(src, tgt), strict=True):
+    for mine, other in zip(with_logits(model(src, tgt)), with_logits(copy(src, tgt)), strict=True):
         assert torch.equal(mine, other)
     assert len(list(copy.parameters())) == len(list(model.parameters()))
 
@@ -155,7 +156,7 @@ def test_what_the_settings_answer() -> None:
 
 def test_gradients_reach_every_weight() -> None:
     model, (src, tgt) = build(tie="none").train(), batch()
-    words, lengths = model(src, tgt)
+    words, lengths = with_logits(model(src, tgt))
     (words.square().mean() + lengths.square().mean()).backward()
     for name, parameter in model.named_parameters():
         if name.endswith("key.bias"):

@@ -64,7 +64,7 @@ def test_steps_equal_the_whole(variant: dict[str, Any]) -> None:
     src, src_lengths, *_ = batch()
     tgt = torch.randint(3, V, (4, W, 7), generator=torch.Generator().manual_seed(3))
     rows = torch.arange(4).repeat_interleave(W)
-    expected = model(Padded.of(src[rows], src_lengths[rows]), whole(tgt.flatten(0, 1)))
+    expected = model(Padded.of(src[rows], src_lengths[rows]), whole(tgt.flatten(0, 1))).logits()
     state = model.start(Padded.of(src, src_lengths)).reorder(torch.zeros(4, W, dtype=torch.long))
     for position in range(7):
         logits, state = model.step(tgt[:, :, position], state)
@@ -75,11 +75,11 @@ def test_steps_equal_the_whole(variant: dict[str, Any]) -> None:
 def test_a_sentence_in_a_batch_is_the_sentence_alone(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, tgt_lengths = batch()
-    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     weights = model.attentions(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).cross
     for row, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
         one = whole(src[row : row + 1, :s]), whole(tgt[row : row + 1, :t])
-        torch.testing.assert_close(together[row, :t], model(*one)[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(together[row, :t], model(*one).logits()[0], atol=1e-5, rtol=1e-5)
         if weights is not None:
             alone = model.attentions(*one).cross
             assert alone is not None and (weights[row, ..., s:] == 0).all()
@@ -90,10 +90,10 @@ def test_a_sentence_in_a_batch_is_the_sentence_alone(variant: dict[str, Any]) ->
 def test_no_position_sees_the_future(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, _ = batch()
-    before = model(Padded.of(src, src_lengths), whole(tgt))
+    before = model(Padded.of(src, src_lengths), whole(tgt)).logits()
     changed = tgt.clone()
     changed[:, 4:] = (tgt[:, 4:] + 7) % (V - 3) + 3
-    after = model(Padded.of(src, src_lengths), whole(changed))
+    after = model(Padded.of(src, src_lengths), whole(changed)).logits()
     torch.testing.assert_close(after[:, :4], before[:, :4], atol=0, rtol=0)
     assert (after[:, 4] != before[:, 4]).any(dim=-1).all()
 
@@ -103,16 +103,14 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
     model = build(**variant).train()
     src, src_lengths, tgt, _ = batch()
 
-    def read_out(x: Tensor, weight: Tensor, samples: Any = None) -> Tensor:
-        assert (samples is not None) == (variant.get("attention") == "hard-reinforce")
-        drawn = 0.0
-        if samples is not None:
-            for name, value in vars(samples).items():
-                assert value.shape == tgt.shape, name
-                drawn = drawn + value.sum()
-        return F.linear(x, weight).cumsum(-1).square().mean() + drawn
-
-    model(Padded.of(src, src_lengths), whole(tgt), read_out).backward()
+    projection = model(Padded.of(src, src_lengths), whole(tgt))
+    assert (projection.samples is not None) == (variant.get("attention") == "hard-reinforce")
+    loss = projection.logits().cumsum(-1).square().mean()
+    if projection.samples is not None:
+        for name, value in vars(projection.samples).items():
+            assert value.shape == tgt.shape, name
+            loss = loss + value.sum()
+    loss.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
 
@@ -121,9 +119,9 @@ def test_gradients_reach_every_parameter(variant: dict[str, Any]) -> None:
 def test_half_precision_changes_little_and_trains(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, _ = batch()
-    exact = model(Padded.of(src, src_lengths), whole(tgt))
+    exact = model(Padded.of(src, src_lengths), whole(tgt)).logits()
     with torch.autocast("cpu", torch.float16):  # as bf16, which some CPUs cannot compute in
-        rough = model(Padded.of(src, src_lengths), whole(tgt))
+        rough = model(Padded.of(src, src_lengths), whole(tgt)).logits()
         logits, state = model.step(tgt[:, :1], model.start(Padded.of(src, src_lengths)))
         rough.float().square().mean().backward()
     if variant.get("cell") != "rnn":  # which keeps nothing but what it has just computed
@@ -154,7 +152,7 @@ def test_a_state_can_be_widened_reordered_and_thinned() -> None:
             logits, state = model.step(tokens, state)
             for row, sentence in enumerate(alive.tolist()):
                 source = Padded.of(src[[sentence] * width], src_lengths[[sentence] * width])
-                expected = model(source, whole(history[row]))[:, -1]
+                expected = model(source, whole(history[row])).logits()[:, -1]
                 torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -176,7 +174,7 @@ def test_the_score_of_a_hypothesis_is_the_models() -> None:
     with torch.inference_mode():
         (best,) = decode(model, src, torch.tensor([6]), SYMBOLS, DecodingSettings(beam=4))[0][:1]
     tokens = [*best.tokens, 2] if best.finished else best.tokens
-    log_p = model(src, whole(torch.tensor([[1, *tokens[:-1]]]))).detach().log_softmax(-1)[0]
+    log_p = model(src, whole(torch.tensor([[1, *tokens[:-1]]]))).logits().detach().log_softmax(-1)[0]
     assert best.log_prob == pytest.approx(sum(float(log_p[t, token]) for t, token in enumerate(tokens)), abs=1e-3)
 
 
@@ -247,7 +245,7 @@ def test_it_learns_to_write_backwards_and_looks_where_it_reads(style: dict[str, 
     for step in range(80):
         src, tgt, labels = reversals(64, generator)
         optimizer.param_groups[0]["lr"] = 5e-3 * (1 - step / 80)
-        loss = F.cross_entropy(model(src, tgt).flatten(0, 1), labels.flatten(), ignore_index=0)
+        loss = F.cross_entropy(model(src, tgt).logits().flatten(0, 1), labels.flatten(), ignore_index=0)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -68,8 +68,8 @@ def test_contradictory_shapes_are_refused(wrong: dict[str, Any], message: str) -
 def test_padded_equals_packed(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, tgt_lengths = batch()
-    padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
-    packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths))
+    padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
+    packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths)).logits()
     real = torch.arange(7) < tgt_lengths[:, None]
     torch.testing.assert_close(padded[real], packed, atol=1e-5, rtol=1e-5)
 
@@ -78,7 +78,7 @@ def test_padded_equals_packed(variant: dict[str, Any]) -> None:
 def test_cached_decoding_equals_uncached(variant: dict[str, Any]) -> None:
     model = build(**variant)
     src, src_lengths, tgt, _ = batch()
-    expected = model(Padded.of(src, src_lengths), Padded.of(tgt, torch.full((4,), 7)))
+    expected = model(Padded.of(src, src_lengths), Padded.of(tgt, torch.full((4,), 7))).logits()
     state = model.start(Padded.of(src, src_lengths))
     for position in range(7):
         logits, state = model.step(tgt[:, position : position + 1], state)
@@ -106,7 +106,7 @@ def test_a_state_can_be_widened_reordered_and_thinned() -> None:
             for column in range(width):
                 source = Padded.of(src[sentence : sentence + 1], src_lengths[sentence : sentence + 1])
                 target = history[row, column][None]
-                expected = model(source, Padded.of(target, torch.tensor([target.size(1)])))[0, -1]
+                expected = model(source, Padded.of(target, torch.tensor([target.size(1)]))).logits()[0, -1]
                 torch.testing.assert_close(logits[row, column], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -117,7 +117,7 @@ def test_no_position_sees_the_future_and_nobody_sees_padding(variant: dict[str, 
     src, src_lengths, tgt, tgt_lengths = batch()
 
     def logits(src: Tensor, tgt: Tensor) -> Tensor:
-        out: Tensor = model(layout.of(src, src_lengths), layout.of(tgt, tgt_lengths))
+        out: Tensor = model(layout.of(src, src_lengths), layout.of(tgt, tgt_lengths)).logits()
         if layout is Padded:
             return out
         rectangle = out.new_zeros(*tgt.shape, V)
@@ -170,7 +170,7 @@ def test_learned_positions_say_when_they_run_out() -> None:
     model = build(positions="learned", max_positions=4)
     ids = torch.full((1, 5), 7)
     with pytest.raises(ValueError, match="beyond the 4 learned"):
-        model(Padded.of(ids, torch.tensor([5])), Padded.of(ids, torch.tensor([5])))
+        model(Padded.of(ids, torch.tensor([5])), Padded.of(ids, torch.tensor([5]))).logits()
 
 
 def test_tokens_name_their_parts() -> None:

@@ -50,10 +50,10 @@ def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(variant: dict[str, Any]) -> None:
     model = build(variant)
     src, src_lengths, tgt, tgt_lengths = batch()
-    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    together = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     for b, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
         one = slice(b, b + 1)
-        alone = model(Padded.of(src[one, :s], src_lengths[one]), Padded.of(tgt[one, :t], tgt_lengths[one]))
+        alone = model(Padded.of(src[one, :s], src_lengths[one]), Padded.of(tgt[one, :t], tgt_lengths[one])).logits()
         torch.testing.assert_close(together[b, :t], alone[0], atol=1e-5, rtol=1e-5)
 
 
@@ -61,8 +61,8 @@ def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(variant: dict[str, A
 def test_packed_equals_padded(variant: dict[str, Any]) -> None:
     model = build(variant)
     src, src_lengths, tgt, tgt_lengths = batch()
-    padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
-    packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths))
+    padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
+    packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths)).logits()
     torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=1e-5, rtol=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_steps_of_several_hypotheses_are_the_forward_pass(variant: dict[str, Any
         for row, sentence in enumerate(alive.tolist()):
             source = Padded.of(src[sentence].expand(3, -1), src_lengths[sentence].expand(3))
             written = tgt[sentence, order[row], : position + 1]
-            expected = model(source, Padded.of(written, torch.full((3,), position + 1)))[:, -1]
+            expected = model(source, Padded.of(written, torch.full((3,), position + 1))).logits()[:, -1]
             torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
         parents = torch.rand(len(alive), 3, generator=generator).argsort(dim=1)
         state, order = state.reorder(parents), order.gather(1, parents)
@@ -124,7 +124,7 @@ def test_every_weight_is_trained_and_nothing_is_undefined(
     model = build(variant).train()
     src, src_lengths, tgt, tgt_lengths = batch()
     with torch.autocast("cpu", torch.bfloat16):
-        logits = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+        logits = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     logits.float()[Padded(tgt_lengths, 9).not_padding].square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
@@ -190,7 +190,7 @@ def test_a_summary_names_what_is_unusual() -> None:
 def test_a_width_that_heads_do_not_divide_is_fine_where_theirs_is_given() -> None:
     model = build(dict(d_model=30, num_heads=4, head_dim=5))
     src, src_lengths, tgt, tgt_lengths = batch()
-    assert model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).shape == (4, 9, V)
+    assert model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits().shape == (4, 9, V)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_it_learns_to_write_backwards(variant: dict[str, Any], steps: int) -> No
 
     for _ in range(steps):
         source, tgt = draw(64)
-        logits = model(source, Padded.of(F.pad(tgt[:, :-1], (1, 0), value=1), torch.full((64,), 3)))
+        logits = model(source, Padded.of(F.pad(tgt[:, :-1], (1, 0), value=1), torch.full((64,), 3))).logits()
         optimizer.zero_grad()
         F.cross_entropy(logits.flatten(0, 1), tgt.flatten()).backward()
         optimizer.step()

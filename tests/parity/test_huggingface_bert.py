@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.models.outputs import with_logits
 from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
@@ -82,7 +83,7 @@ def test_hidden_states_attentions_pooled_and_both_answers(tmp_path: Path) -> Non
     pooled = other.bert(input_ids=ids, token_type_ids=segments, attention_mask=mask).pooler_output
     close(model.bert.pool(states[-1], tokens.layout), pooled)
     places = real.flatten().nonzero()[:, 0]
-    words, following = model(tokens, segments, places)
+    words, following = with_logits(model(tokens, segments, places))
     close(words, expected.prediction_logits[real])
     close(following, expected.seq_relationship_logits)
 
@@ -104,7 +105,7 @@ def test_gradients(layout: type[Padded] | type[Packed], tmp_path: Path) -> None:
     numbers[real] = torch.arange(int(real.sum()))
     packed = layout is Packed
     places = numbers[asked[0], asked[1]] if packed else asked[0] * T + asked[1]
-    words, answer = model(tokens, segments[real] if packed else segments, places)
+    words, answer = with_logits(model(tokens, segments[real] if packed else segments, places))
     close(words, logits)
     close(answer, following)
     ((words * wanted).sum() + answer[:, 0].square().sum()).backward()
@@ -165,7 +166,7 @@ def test_what_was_trained_here_is_read_there(tmp_path: Path) -> None:
     read = vocabulary.input(vocabulary.cut("a B c"), vocabulary.cut("d é"))
     assert given.input_ids[0].tolist() == read.ids and given.token_type_ids[0].tolist() == read.segments
     tokens = Padded.of(torch.tensor([read.ids]), torch.tensor([len(read.ids)]))
-    words, following = model(tokens, torch.tensor([read.segments]), torch.arange(len(read.ids)))
+    words, following = with_logits(model(tokens, torch.tensor([read.segments]), torch.arange(len(read.ids))))
     expected = other(**given)
     close(words, expected.prediction_logits[0])
     close(following, expected.seq_relationship_logits)

@@ -63,7 +63,7 @@ def test_logits_and_gradients_equal_marian() -> None:
     tgt, tgt_lengths = torch.randint(3, V, (4, 7)), torch.tensor([7, 2, 5, 4])
     attention_mask = (torch.arange(9) < src_lengths[:, None]).long()
     expected = theirs(input_ids=src, attention_mask=attention_mask, decoder_input_ids=tgt).logits
-    actual = ours(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    actual = ours(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     real = torch.arange(7) < tgt_lengths[:, None]
     torch.testing.assert_close(actual[real], expected[real], atol=1e-5, rtol=1e-5)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.models.outputs import with_logits
 from torch import Tensor, nn
 
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
@@ -34,7 +35,7 @@ def test_a_recurrent_model_is_torchs_stack_between_two_uses_of_one_matrix(kind: 
     for number, layer in enumerate(layers):
         for part, weight in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), layer.parts(), strict=True):
             getattr(stack, f"{part}_l{number}").data.copy_(weight)
-    logits, state = model(ids)
+    logits, state = with_logits(model(ids))
     weight = model.embedding.weight.detach().clone().requires_grad_()
     hidden, last = stack(F.embedding(ids, weight) * D**0.5)
     expected = hidden @ weight.T
@@ -67,7 +68,7 @@ def test_a_markov_model_is_the_papers_equation(direct: bool) -> None:
             y = U @ torch.tanh(d + H @ x)
             rows.append(y + W @ x if direct else y)
     expected = torch.stack(rows).view(*ids.shape, V)
-    logits, _ = model(ids)
+    logits, _ = with_logits(model(ids))
     torch.testing.assert_close(logits, expected)
     found = gradients(model, logits, ids)
     F.cross_entropy(expected.flatten(0, 1), ids.flatten()).backward()
@@ -103,4 +104,4 @@ def test_a_transformer_is_torchs_encoder_under_a_causal_mask(norm: str) -> None:
     for layer in theirs:
         x = layer(x, src_mask=mask)
     x = F.layer_norm(x, (D,)) if norm == "pre" else x
-    torch.testing.assert_close(model(ids)[0], x @ model.embedding.weight.T)
+    torch.testing.assert_close(model(ids)[0].logits(), x @ model.embedding.weight.T)

@@ -104,7 +104,7 @@ def model_of(**settings: Any) -> RecurrentModel:
 def same_model(model: RecurrentModel, expected: Tensor) -> None:
     """Logits (T, V) of the one sentence, and the gradients of all parameters."""
     src, tgt = (Padded.of(ids[None], torch.tensor([len(ids)])) for ids in sentence())
-    actual = model(src, tgt)[0]
+    actual = model(src, tgt).logits()[0]
     torch.testing.assert_close(actual, expected)
     leaves = list(model.parameters())
     same_gradients([actual], [expected], leaves, leaves)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.models.outputs import with_logits
 from torch import nn
 
 from regard.config import build
@@ -55,7 +56,7 @@ def by_hand(model: Any, ids: list[int], window: int | None) -> float:
         stride = place if window is None else (window + 1) // 2
         first = 0 if window is None else min(max(0, place // stride * stride + stride - window), len(ids) - window)
         read = [EOS, *ids][first : place + 1]
-        logits, _ = model(torch.tensor([read]))
+        logits, _ = with_logits(model(torch.tensor([read])))
         total -= float(logits[0, -1].double().log_softmax(-1)[token])
     return total
 
@@ -90,7 +91,7 @@ def test_a_long_text_is_scored_in_columns(
     wanted, first = 0.0, EOS
     with torch.no_grad():
         for half in halves:
-            logits, _ = model(torch.tensor([[first, *half[:-1].tolist()]]))
+            logits, _ = with_logits(model(torch.tensor([[first, *half[:-1].tolist()]])))
             wanted -= float(logits[0].log_softmax(-1).gather(1, torch.tensor(half.astype(np.int64))[:, None]).sum())
             first = int(half[-1])
     assert task.likelihood(model, stream.ids) == pytest.approx(wanted, rel=1e-5)
@@ -124,9 +125,9 @@ def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
         whole = torch.cat([stretch["source"] for stretch in steps], dim=1)
         labels = torch.cat([stretch.labels for stretch in steps], dim=1)
         if model.is_stateful:
-            logits, _ = model(whole)
+            logits, _ = with_logits(model(whole))
         else:
-            logits = torch.cat([model(stretch["source"])[0] for stretch in steps], dim=1)
+            logits = torch.cat([model(stretch["source"])[0].logits() for stretch in steps], dim=1)
         wanted = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum")
         assert found == pytest.approx(wanted.item(), rel=1e-5)
     assert set(task.carried) == {f"0.{name}" for name in model.initial_state(1)}

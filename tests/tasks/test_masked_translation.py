@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.models.outputs import with_logits
 from torch import Tensor
 
 from regard.attention.layouts import Padded
@@ -19,6 +20,7 @@ from regard.data.pairs import collate_pairs, pack_pairs
 from regard.data.planning import Capacity
 from regard.data.store import open_or_build
 from regard.decoding.settings import DecodingSettings
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.tasks import Objective
@@ -62,7 +64,7 @@ def one_by_one(model: MaskedTransformer, batch: Batch, masked: Tensor, smoothing
         src = Padded.of(
             batch["source"][row : row + 1, : batch["source_lengths"][row]], batch["source_lengths"][row : row + 1]
         )
-        logits, length = model(src, Padded.of(torch.tensor([seen]), torch.tensor([size])))
+        logits, length = with_logits(model(src, Padded.of(torch.tensor([seen]), torch.tensor([size]))))
         for i in range(size - 1):
             if masked[row, i]:
                 words = words + F.cross_entropy(logits[0, i], torch.tensor(target[i]), label_smoothing=smoothing)
@@ -158,9 +160,12 @@ def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
     """A model that is equally unsure of everything: log V a word, so log V is what the loss must come to."""
 
     class Unsure(torch.nn.Module):
-        def forward(self, src: object, tgt: object, read_out: object, read_length: object) -> tuple[object, Tensor]:
-            hidden = torch.zeros(*batch.labels.shape, 4)
-            return read_out(hidden, torch.zeros(400, 4)), torch.zeros(())  # type: ignore[operator]
+        def forward(self, src: object, tgt: object) -> tuple[OutputProjection, OutputProjection]:
+            words = OutputProjection(torch.zeros(*batch.labels.shape, 4), torch.zeros(400, 4))
+            sure = (
+                1e4 * F.one_hot(batch["target_lengths"] - 1, 400).float()
+            )  # of the right length, which costs nothing then
+            return words, OutputProjection(sure, torch.eye(400))
 
     torch.manual_seed(0)
     found = [float(task.loss(Unsure(), batch).sum) / int(batch["target_lengths"].sum()) for _ in range(1000)]
@@ -175,7 +180,7 @@ def test_r_drop_compares_two_passes_with_the_same_masks(
     masked = drawn(batch, 1)
     twice = batch.repeated()
     target = Padded.of(twice.labels.masked_fill(torch.cat([masked, masked]), MASK), twice["target_lengths"])
-    logits, length = model(twice.source, target)
+    logits, length = with_logits(model(twice.source, target))
     labels = batch.labels.masked_fill(~masked, PAD)
     first, second = logits.chunk(2)
     words = F.cross_entropy(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.models.outputs import with_logits
 from torch import Tensor
 
 from regard.attention.layouts import Padded
@@ -60,7 +61,7 @@ def gradients(built: BertPretraining, loss: Tensor) -> dict[str, Tensor]:
 def two_means(built: BertPretraining, batch: Batch) -> Tensor:
     """The loss as the paper has it: all logits of all tokens, and two means."""
     every = torch.arange(batch["source"].numel())
-    words, follows = built(batch.source, batch["segments"], every)
+    words, follows = with_logits(built(batch.source, batch["segments"], every))
     labels = torch.full((batch["source"].numel(),), IGNORE)
     labels[batch["masked_positions"]] = batch.labels
     return F.cross_entropy(words, labels) + F.cross_entropy(follows, batch["next_labels"])
@@ -78,7 +79,7 @@ def test_the_loss_is_two_means_with_their_gradients() -> None:
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, atol=1e-9, rtol=1e-6, msg=name)
-    words, _ = built(batch.source, batch["segments"], batch["masked_positions"])
+    words, _ = with_logits(built(batch.source, batch["segments"], batch["masked_positions"]))
     torch.testing.assert_close(loss.nll, F.cross_entropy(words, batch.labels, reduction="sum").detach())
 
 
@@ -132,7 +133,7 @@ def test_scores_are_counted_by_hand() -> None:
     pairs: list[tuple[float, bool]] = []
     for batch in evaluation_batches(store, DATA, VOCABULARY, AT_ONCE, task.seed):
         answers = zip(
-            built(batch.source, batch["segments"], batch["masked_positions"]),
+            with_logits(built(batch.source, batch["segments"], batch["masked_positions"])),
             (batch.labels, batch["next_labels"]),
             strict=True,
         )
@@ -184,7 +185,7 @@ def test_masks_are_filled_with_the_likeliest_pieces() -> None:
     ids = VOCABULARY.input(VOCABULARY.cut("the [MASK] sat [MASK]")).ids
     assert ids.count(VOCABULARY.mask) == 2
     tokens = Padded.of(torch.tensor([ids]), torch.tensor([len(ids)]))
-    expected = built(tokens, None, torch.tensor([2, 4]))[0].softmax(-1)
+    expected = built(tokens, None, torch.tensor([2, 4]))[0].logits().softmax(-1)
     for row, found in zip(expected, one["masks"], strict=True):
         best = row.topk(5)
         assert [each["piece"] for each in found] == VOCABULARY.pieces(best.indices.tolist())

@@ -66,7 +66,7 @@ def test_the_objective_is_smoothed_cross_entropy_in_either_layout(task: Translat
             concatenate_rows, zip(*pairs(task, ("one two", "eins zwei"), ("three four five one", "drei")), strict=True)
         )
     )
-    logits = model(batch.source, batch.target)
+    logits = model(batch.source, batch.target).logits()
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
     )
@@ -94,7 +94,7 @@ def test_r_drop_is_added_in_training_alone(task: Translation, model: Transformer
         plain = replace(strict, objective=Objective(0.1, r_drop=1e-30)).loss(model, batch)
         torch.manual_seed(1)
         both = batch.repeated()
-        first, second = model(both.source, both.target).chunk(2)
+        first, second = model(both.source, both.target).logits().chunk(2)
         apart = r_drop(first, second, batch.labels)
         torch.testing.assert_close(loss.sum - plain.sum, 5.0 / 2 * apart, atol=1e-4, rtol=1e-4)
         assert loss.sum > plain.sum

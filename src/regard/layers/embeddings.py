@@ -6,10 +6,41 @@ with rows of length about one it stands on a par with the positions added to it.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from regard.attention.recurrent_attention import SampledAlignments
+
+
+@dataclass(frozen=True)
+class OutputProjection:
+    """Last hidden states (*, D), output matrix (V, D) and, optionally, output bias (V,): logits not yet computed.
+
+    A loss computes the logits of a few rows at a time (losses/projected.py). `samples` are those of a decoder with
+    hard-reinforce attention in training; its loss needs them (losses/reinforce.py).
+    """
+
+    hidden: Tensor
+    weight: Tensor
+    bias: Tensor | None = None
+    samples: SampledAlignments | None = None
+
+    def logits(self) -> Tensor:
+        """(*, V)."""
+        return F.linear(*self.without_bias())
+
+    def without_bias(self) -> tuple[Tensor, Tensor]:
+        """Hidden states and matrix whose product are the logits: x W^T + b = [x; 1] [W b]^T.
+
+        Seven zeros follow the one, so that rows stay a multiple of 8 numbers long, which fast matrix products need.
+        """
+        if self.bias is None:
+            return self.hidden, self.weight
+        hidden = F.pad(F.pad(self.hidden, (0, 1), value=1.0), (0, 7))
+        return hidden, F.pad(torch.cat([self.weight, self.bias[:, None]], dim=1), (0, 7))
 
 
 class TokenEmbedding(nn.Module):
@@ -30,15 +61,6 @@ class TokenEmbedding(nn.Module):
         """x (*, D) -> logits (*, V)."""
         return F.linear(x, self.weight, self.bias)
 
-    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (*, D) -> the two matrices whose product the logits are, for a read-out that multiplies them itself."""
-        return (x, self.weight) if self.bias is None else with_bias(x, self.weight, self.bias)
-
-
-def with_bias(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """x W^T + b as a product and nothing else, [x; 1] [W b]^T, since a read-out takes no third part.
-
-    Seven zeros follow the one, so that a row is still a multiple of 8 numbers long, which fast products ask for.
-    """
-    x = F.pad(F.pad(x, (0, 1), value=1.0), (0, 7))
-    return x, F.pad(torch.cat([weight, bias[:, None]], dim=1), (0, 7))
+    def project(self, x: Tensor) -> OutputProjection:
+        """x (*, D) -> its projection to the vocabulary."""
+        return OutputProjection(x, self.weight, self.bias)

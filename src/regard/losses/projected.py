@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.kernels import kernels_available
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 
 # Scores z (C, M, V) become dL/dz in place; the objective and the negative log-likelihood, summed, are returned (2,).
@@ -31,20 +32,22 @@ AT_ONCE = {"cuda": 2**28, "cpu": 2**21}
 
 
 def projected_cross_entropy(
-    hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float = 0.0, ignore: int = 0
+    projection: OutputProjection, labels: Tensor, smoothing: float = 0.0, ignore: int = 0
 ) -> Loss:
-    """hidden (*, D), scored by the rows of weight (V, D), against labels (*); `ignore` marks what does not count."""
+    """Cross-entropy of the logits (*, V) of a projection against labels (*); `ignore` marks padding."""
+    hidden, weight = projection.without_bias()
     visit = partial(smoothed, smoothing=smoothing, ignore=ignore)
     return _projected(hidden.flatten(0, -2)[None], weight, labels.flatten(), visit, ignore)
 
 
 def projected_r_drop(
-    hidden: Tensor, weight: Tensor, labels: Tensor, strength: float, smoothing: float = 0.0, ignore: int = 0
+    projection: OutputProjection, labels: Tensor, strength: float, smoothing: float = 0.0, ignore: int = 0
 ) -> Loss:
-    """The mean cross-entropy of two passes and how far they disagree (Liang et al. 2021, equation 4, halved).
+    """Mean cross-entropy of two passes plus their divergence (Liang et al. 2021, equation 4, halved).
 
-    hidden holds both passes one behind the other along its first dimension; labels those of one.
+    The hidden states hold both passes one after the other along the first dimension; labels are those of one pass.
     """
+    hidden, weight = projection.without_bias()
     visit = partial(paired, smoothing=smoothing, strength=strength, ignore=ignore)
     return _projected(hidden.reshape(2, -1, hidden.size(-1)), weight, labels.flatten(), visit, ignore)
 

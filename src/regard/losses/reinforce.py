@@ -24,57 +24,39 @@ log p(y | s); here it is a function of the decoder's state (b_t), a parameter th
 B sentences, T positions, D model, V vocabulary.
 """
 
-from collections.abc import Callable
-from typing import Protocol
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import AT_ONCE
 
 STRENGTH, ENTROPY, DISCOUNT = 0.1, 0.002, 0.5  # rho, eta, gamma
 
 
-class SampledAlignments(Protocol):
-    """What was drawn at each position, (B, T) each: log p(s_t), H(s_t) and b_t."""
-
-    @property
-    def log_p(self) -> Tensor: ...
-
-    @property
-    def entropy(self) -> Tensor: ...
-
-    @property
-    def baseline(self) -> Tensor: ...
-
-
-def reinforced(
-    hidden: Tensor,
-    weight: Tensor,
-    samples: SampledAlignments | None = None,
-    *,
-    loss: Callable[[Tensor, Tensor], Loss],
+def reinforce(
+    loss: Loss,
+    projection: OutputProjection,
     labels: Tensor,
     strength: float = STRENGTH,
     entropy: float = ENTROPY,
     discount: float = DISCOUNT,
     ignore: int = 0,
 ) -> Loss:
-    """`loss` of hidden (B, T, D) and weight (V, D), and where places were drawn, what teaches those who drew them.
+    """Add the REINFORCE terms of the samples of a projection to its loss.
 
     Where `loss` is the mean of several passes over the same sentences (R-Drop), labels (B, T) are those of one.
     """
-    found = loss(hidden, weight)
-    if samples is None:
-        return found
+    samples = projection.samples
+    assert samples is not None, "the decoder sampled no alignments"
+    hidden, weight = projection.without_bias()  # (B, T, D), (V, D)
     passes = len(hidden) // len(labels)
     labels = labels.repeat(passes, 1)
-    rewards = log_likelihoods(hidden, weight, labels, ignore)
-    surprise = returns(rewards, discount) - samples.baseline
-    each = surprise.square() / 2 - strength * surprise.detach() * samples.log_p - entropy * samples.entropy
-    return Loss(found.sum + (each * (labels != ignore)).sum() / passes, found.count, found.nll)
+    rewards = log_likelihoods(hidden, weight, labels, ignore)  # (B, T)
+    advantage = returns(rewards, discount) - samples.baseline
+    terms = advantage.square() / 2 - strength * advantage.detach() * samples.log_p - entropy * samples.entropy
+    return Loss(loss.sum + (terms * (labels != ignore)).sum() / passes, loss.count, loss.nll)
 
 
 @torch.no_grad()

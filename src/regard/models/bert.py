@@ -19,16 +19,14 @@ B inputs, T tokens, D model, V vocabulary, M masked words; `*` is (B, T) padded 
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import AttentionPattern, Layout, Packed, Padded, RecordingPattern, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.layers.blocks import EncoderLayer
-from regard.layers.embeddings import with_bias
+from regard.layers.embeddings import OutputProjection
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
@@ -107,22 +105,20 @@ class BertPretraining(nn.Module):
         self.next = nn.Linear(settings.d_model, 2)
         truncated_normal(self.next)
 
-    def forward(
-        self, tokens: Tokens, segments: Tensor | None, places: Tensor, read_out: Any = F.linear
-    ) -> tuple[Any, Tensor]:
-        """Partly masked tokens -> logits (M, V) of the words at `places` and (B, 2) of "B comes next", "B does not".
+    def forward(self, tokens: Tokens, segments: Tensor | None, positions: Tensor) -> tuple[OutputProjection, Tensor]:
+        """Partly masked tokens -> projection to (M, V) of the tokens at `positions`, and logits (B, 2) of next
+        sentence prediction: "B is the next sentence", "B is not".
 
-        places (M,) count through all tokens of the batch, b T + t where it is padded: only one word in seven is asked
-        for, and the others need no scores. `read_out` may make something else of (M, D'), (V, D').
+        positions (M,) are indices into all tokens of the batch, b T + t where it is padded. Only the masked tokens need
+        logits.
         """
         h = self.bert(tokens, segments)
-        asked = h.flatten(0, -2).index_select(0, places)
-        words = read_out(*self.masked(asked, self.bert.words.weight))
-        return words, self.next(self.bert.pool(h, tokens.layout))
+        masked = h.flatten(0, -2).index_select(0, positions)
+        return self.masked(masked, self.bert.words.weight), self.next(self.bert.pool(h, tokens.layout))
 
 
 class MaskedWords(nn.Module):
-    """Which word stood there? h (M, D) and the words' vectors E (V, D) -> two matrices whose product are the logits."""
+    """Prediction of masked tokens: h (M, D) and the word embeddings E (V, D) -> projection to (M, V)."""
 
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
         super().__init__()
@@ -132,8 +128,8 @@ class MaskedWords(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         truncated_normal(self.dense)
 
-    def forward(self, h: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        return with_bias(self.norm(self.activation(self.dense(h))), words, self.bias)
+    def forward(self, h: Tensor, words: Tensor) -> OutputProjection:
+        return OutputProjection(self.norm(self.activation(self.dense(h))), words, self.bias)
 
 
 def first_tokens(x: Tensor, layout: Layout) -> Tensor:

@@ -13,7 +13,7 @@ B sentences, W hypotheses, S source, T target, D model, E embedding, V vocabular
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from regard.layers.convolution import (
     SourceKeyValues,
     with_gradient_times,
 )
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.positions import Learned
 from regard.models.attentions import Attentions
 from regard.models.settings import ModelSettings
@@ -107,10 +107,10 @@ class Convolutional(nn.Module):
         )
         self.encoder_out, self.decoder_out = (NormalizedLinear(s.d_model, s.d_embedding) for _ in range(2))
 
-    def forward(self, src: Tokens, tgt: Tokens, read_out: Any = nn.functional.linear) -> Any:
-        """Padded source and shifted target -> logits (B, T, V), or what `read_out` makes of (B, T, E) and (V, E)."""
+    def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
+        """Padded source and shifted target -> projection of (B, T, E) to (B, T, V)."""
         x = self.decode(tgt, self.encode(src), tgt.layout.pattern(src.layout))
-        return read_out(x, self.output.weight)
+        return self.output.project(x)
 
     def encode(self, src: Tokens) -> SourceKeyValues:
         """The source as all decoder layers see it.

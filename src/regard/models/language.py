@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
 from regard.config import by_kind
+from regard.layers.embeddings import OutputProjection
 from regard.models.attentions import Attentions
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
@@ -41,8 +42,10 @@ class LanguageModel(Protocol):
 
     is_stateful: bool
 
-    def __call__(self, ids: Tensor, state: dict[str, Tensor] | None = None, read_out: Any = ...) -> Any:
-        """ids (B, T), the next stretch of B columns -> (`read_out` of (B, T, D), (V, D); the state to carry on)."""
+    def __call__(
+        self, ids: Tensor, state: dict[str, Tensor] | None = None
+    ) -> tuple[OutputProjection, dict[str, Tensor]]:
+        """ids (B, T), the next segment of B streams -> projection to (B, T, V), and the state after it."""
         ...
 
     def initial_state(self, columns: int) -> dict[str, Tensor]:

@@ -8,12 +8,12 @@ B columns of a stream or sentences of a search, W hypotheses, T tokens, V vocabu
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
+from regard.layers.embeddings import OutputProjection
 from regard.models.attentions import Attentions
 
 RecurrentState = dict[str, Tensor]  # by name, columns first
@@ -41,8 +41,8 @@ class StatefulLanguageModel(nn.Module, ABC):
     is_stateful = True
 
     @abstractmethod
-    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
-        """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and the state after the last of them."""
+    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
+        """ids (B, T) -> projection to (B, T, V), and the state after the last token."""
 
     @abstractmethod
     def initial_state(self, columns: int) -> RecurrentState:
@@ -55,8 +55,8 @@ class StatefulLanguageModel(nn.Module, ABC):
     def step(self, tokens: Tensor, state: LanguageSearchState) -> tuple[Tensor, LanguageSearchState]:
         """One more token for each hypothesis, (B, W) -> logits (B, W, V): a stretch of length one."""
         columns = {name: x.flatten(0, 1) for name, x in state.tensors.items()}
-        logits, after = self(tokens.reshape(-1, 1), columns)
-        return logits.view(*tokens.shape, -1), LanguageSearchState(
+        projection, after = self(tokens.reshape(-1, 1), columns)
+        return projection.logits().view(*tokens.shape, -1), LanguageSearchState(
             {name: x.unflatten(0, tokens.shape) for name, x in after.items()}
         )
 

@@ -12,13 +12,13 @@ Read in stretches, the model carries the tau - 1 words before the stretch, so th
 B columns, T tokens, E embedding, D model (hidden units), V vocabulary.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import Field
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.models.language_carried import RecurrentState, StatefulLanguageModel
 from regard.models.settings import ModelSettings
 
@@ -64,8 +64,8 @@ class MarkovLanguageModel(StatefulLanguageModel):
         like = self.embedding.weight
         return {"before": torch.zeros(columns, self.settings.history - 1, dtype=torch.long, device=like.device)}
 
-    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
-        """ids (B, T) -> what `read_out` makes of (B, T, D'), (V, D'), and the last tau - 1 words."""
+    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
+        """ids (B, T) -> projection of (B, T, D') to (B, T, V), and the last tau - 1 words."""
         state = self.initial_state(ids.size(0)) if state is None else state
         length = ids.size(1)
         ids = torch.cat([state["before"], ids], dim=1)  # (B, tau - 1 + T)
@@ -75,4 +75,4 @@ class MarkovLanguageModel(StatefulLanguageModel):
         )  # (B, T, tau E)
         h = self.dropout(torch.tanh(self.hidden(x)))
         shown = torch.cat([h, x.to(h.dtype)], dim=-1) if self.settings.direct else h
-        return read_out(self.projection(shown), self.output.weight), {"before": ids[:, length:]}
+        return self.output.project(self.projection(shown)), {"before": ids[:, length:]}

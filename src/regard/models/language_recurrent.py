@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import Field
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import Hidden, RecurrentLayer
 from regard.models.language_carried import RecurrentState, StatefulLanguageModel
 from regard.models.language_dropout import locked_dropout, weight_drop, word_dropout
@@ -91,8 +91,8 @@ class RecurrentLanguageModel(StatefulLanguageModel):
         s, like = self.settings, self.embedding.weight
         return {name: like.new_zeros(columns, s.layers, s.d_model) for name in KEPT[s.kind]}
 
-    def forward(self, ids: Tensor, state: RecurrentState | None = None, read_out: Any = nn.functional.linear) -> Any:
-        """ids (B, T) -> what `read_out` makes of (B, T, E), (V, E), and the state after, cut off from its past."""
+    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
+        """ids (B, T) -> projection of (B, T, E) to (B, T, V), and the state after, cut off from its past."""
         s, training = self.settings, self.training
         state = self.initial_state(ids.size(0)) if state is None else state
         x = word_dropout(self.embedding(ids), ids, len(self.embedding.weight), s.word_dropout, training)
@@ -105,4 +105,4 @@ class RecurrentLanguageModel(StatefulLanguageModel):
             after.append(hidden)
         x = self.projection(locked_dropout(x, s.output_dropout, training))
         carried = zip(KEPT[s.kind], zip(*after, strict=True), strict=True)
-        return read_out(x, self.output.weight), {name: torch.stack(each, dim=1).detach() for name, each in carried}
+        return self.output.project(x), {name: torch.stack(each, dim=1).detach() for name, each in carried}

@@ -11,7 +11,7 @@ B columns or sentences, W hypotheses, T tokens, D model, V vocabulary.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.blocks import EncoderLayer
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
 from regard.models.attentions import Attentions
@@ -93,12 +93,12 @@ class TransformerLanguageModel(nn.Module):
         return {}
 
     def forward(
-        self, ids: Tensor, state: dict[str, Tensor] | None = None, read_out: Any = nn.functional.linear
-    ) -> tuple[Any, dict[str, Tensor]]:
-        """ids (B, T) -> what `read_out` makes of (B, T, D), (V, D), and nothing to carry."""
+        self, ids: Tensor, state: dict[str, Tensor] | None = None
+    ) -> tuple[OutputProjection, dict[str, Tensor]]:
+        """ids (B, T) -> projection of (B, T, D) to (B, T, V), and an empty state."""
         layout = full(ids)
         x = self.read(ids, layout.pattern(layout, causal=True, window=self.settings.window))
-        return read_out(x, self.output.weight), {}
+        return self.output.project(x), {}
 
     def read(self, ids: Tensor, pattern: AttentionPattern) -> Tensor:
         """-> (B, T, D), to be compared with each word's row of the output matrix."""

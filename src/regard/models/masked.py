@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, RecordingPattern, Tokens
 from regard.config import Field
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.models.attentions import Attentions
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerSettings
@@ -89,16 +89,12 @@ class MaskedTransformer(nn.Module):
         self.lengths = TokenEmbedding(settings.max_length, settings.d_model)
         self.transformer.src_embedding = LengthAwareEmbedding(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
 
-    def forward(
-        self, src: Tokens, tgt: Tokens, read_out: Any = F.linear, read_length: Any = F.linear
-    ) -> tuple[Any, Any]:
-        """Source and partly masked target in the same layout -> logits of the words (*, V) and of their number (B, L).
-
-        Or what `read_out` makes of (*, D), (V, D) and `read_length` of (B, D), (L, D).
-        """
+    def forward(self, src: Tokens, tgt: Tokens) -> tuple[OutputProjection, OutputProjection]:
+        """Source and partly masked target in the same layout -> projections to the words (*, V) and to their number
+        (B, L)."""
         memory, length = self.encode(src)
         x = self.decode(tgt, memory, src)
-        return read_out(*self.transformer.output.factors(x)), read_length(length, self.lengths.weight)
+        return self.transformer.output.project(x), self.lengths.project(length)
 
     def encode(self, src: Tokens) -> tuple[Tensor, Tensor]:
         """-> memory (*, D), and what became of each LENGTH token (B, D)."""

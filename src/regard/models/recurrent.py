@@ -10,15 +10,12 @@ two equal.
 B sentences, W hypotheses, S source, T target, E embedding, D hidden, M memory, V vocabulary.
 """
 
-from typing import Any
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
 from regard.attention.recurrent_attention import build_source_attention
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentStack
 from regard.models.attentions import Attentions
 from regard.models.recurrent_decoders import (
@@ -81,15 +78,11 @@ class RecurrentModel(nn.Module):
         )
         self.output = TokenEmbedding(tgt_vocabulary, width) if s.tie == "none" else self.tgt_embedding
 
-    def forward(self, src: Tokens, tgt: Tokens, read_out: Any = F.linear) -> Any:
-        """Source and shifted target, padded -> logits (B, T, V), or what `read_out` makes of (B, T, *), (V, *).
-
-        Where attention drew places by lot, `read_out` is told what was drawn, as `samples`.
-        """
-        written = self.write(src, tgt)
-        samples = written.attention.samples if written.attention else None
-        drawn = {} if samples is None else {"samples": samples}
-        return read_out(self.last(written), self.output.weight, **drawn)
+    def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
+        """Source and shifted target, padded -> projection of (B, T, *) to (B, T, V), with the samples of attention."""
+        output = self.write(src, tgt)
+        samples = output.attention.samples if output.attention else None
+        return OutputProjection(self.last(output), self.output.weight, samples=samples)
 
     def write(self, src: Tokens, tgt: Tokens) -> DecoderOutput:
         """Every position of the target, each knowing the words before it."""

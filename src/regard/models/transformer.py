@@ -25,7 +25,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
@@ -91,13 +91,13 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
         self.apply(xavier)
 
-    def forward(self, src: Tokens, tgt: Tokens, read_out: Any = nn.functional.linear) -> Any:
-        """Source and shifted target in the same layout -> logits (*, V), or what `read_out` makes of (*, D), (V, D)."""
+    def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
+        """Source and shifted target in the same layout -> projection of (*, D) to (*, V)."""
         window = self.settings.window
         memory = self.encode(src, src.layout.pattern(src.layout, window=window))
         pattern = tgt.layout.pattern(tgt.layout, causal=True, window=window)
         x = self.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))
-        return read_out(*self.output.factors(x))
+        return self.output.project(x)
 
     def encode(self, src: Tokens, pattern: AttentionPattern) -> Tensor:
         """-> memory (*, D)."""

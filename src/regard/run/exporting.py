@@ -32,6 +32,7 @@ from regard.exchange.bert import (
 from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.exchange.marian import read_marian, write_marian
 from regard.files import require_writable
+from regard.layers.embeddings import OutputProjection
 from regard.models.bert import Bert, BertPretraining
 from regard.models.bert_settings import BertSettings
 from regard.models.transformer import Transformer
@@ -144,10 +145,15 @@ def refuse_other_pieces(folder: Path, ours: Sequence[Any], theirs: Sequence[Any]
             raise UserError(f"{folder}: its vocabulary, read back, is another than the run's", "do not use it")
 
 
+def logits_of(outputs: Any) -> list[Tensor]:
+    """The logits in what the forward pass of a model returns: one output or several."""
+    several = outputs if isinstance(outputs, tuple) else (outputs,)
+    return [output.logits() if isinstance(output, OutputProjection) else output for output in several]
+
+
 def compared(folder: Path, written: Tensors, model: Any, again: Any, question: tuple[Any, ...]) -> Exported:
     """The largest difference of two models' answers; an answer may be several tensors."""
-    one, other = model(*question), again(*question)
-    pairs = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
+    pairs = zip(logits_of(model(*question)), logits_of(again(*question)), strict=True)
     largest = max(float((a - b).abs().max()) for a, b in pairs)
     return Exported(folder, sum(tensor.numel() for tensor in written.values()), largest, "logits")
 
@@ -167,7 +173,7 @@ def to_other_library(run: Any, folder: Path, checkpoint: str, quantization: str)
         vocabulary.save(folder / name)
     pool = CTranslate2Engine(folder, SYMBOLS, quantization, workers=1).pool
     sources, targets = questions(len(src), len(tgt))
-    scores = model(sources, targets).log_softmax(-1)  # (B, T, V)
+    scores = model(sources, targets).logits().log_softmax(-1)  # (B, T, V)
     rows = [rows_of(tokens) for tokens in (sources, targets)]
     found = pool.score_batch(*([[str(n) for n in ids[skip:]] for ids in side] for skip, side in enumerate(rows)))
     largest = 0.0

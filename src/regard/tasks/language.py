@@ -11,7 +11,6 @@ B columns, T tokens of a stretch, N tokens of a text, V vocabulary.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,8 +76,8 @@ class LanguageModelling:
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of the stretch, summed, given all that its columns have read before."""
-        read_out = partial(projected_cross_entropy, labels=batch.labels, smoothing=self.label_smoothing)
-        loss, after = model(batch["source"], self._before(unwrap(model), batch), read_out)
+        projection, after = model(batch["source"], self._before(unwrap(model), batch))
+        loss = projected_cross_entropy(projection, batch.labels, self.label_smoothing)
         for name, memory in after.items():
             self.carried[f"{batch.shard}.{name}"].copy_(memory)
         return loss
@@ -128,8 +127,8 @@ class LanguageModelling:
         total, state = 0.0, None
         for part in parts:
             part = part.to(device)
-            loss, state = model(part["source"], state, partial(projected_cross_entropy, labels=part.labels))
-            total += float(loss.nll)
+            projection, state = model(part["source"], state)
+            total += float(projected_cross_entropy(projection, part.labels).nll)
         return total
 
     def generate(

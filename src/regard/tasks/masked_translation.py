@@ -14,7 +14,7 @@ The mask is the beginning symbol: it stands before targets and never in them, so
 B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or (N,) packed, with room for B sentences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from regard.data.batch import Batch
 from regard.data.planning import groups_by_length
 from regard.data.store import Store
 from regard.decoding.settings import DecodingSettings
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.models.attentions import Attentions
@@ -69,9 +70,9 @@ def sentences_of(layout: Any) -> tuple[Tensor, int]:
     return rows[:, None].expand(-1, layout.size), len(rows)
 
 
-def length_cross_entropy(length: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
-    """-log P(N | X), summed: the LENGTH token's output (B, D), the rows of all lengths (L, D), the true ones (B,)."""
-    logits = F.linear(length, weight)
+def length_cross_entropy(projection: OutputProjection, counts: Tensor) -> Tensor:
+    """-log P(N | X), summed: the projection of the LENGTH tokens to all lengths (B, L), the true lengths (B,)."""
+    logits = projection.logits()
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return F.cross_entropy(exact, counts, ignore_index=NO_LENGTH, reduction="sum")
 
@@ -87,12 +88,14 @@ class MaskedTranslation(Translation):
         smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
         masked, copies = draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
         labels, tokens = batch.labels.masked_fill(~masked, PAD), (batch.labels != PAD).sum()
-        read_out: Any = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
+        criterion: Callable[[OutputProjection], Loss] = partial(
+            projected_cross_entropy, labels=labels, smoothing=smoothing
+        )
         if strength and model.training:
             # One pass over the batch taken twice, masked alike: dropout falls differently on either half.
             batch, masked, copies = batch.repeated(), torch.cat([masked, masked]), 2
-            read_out = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
-        words, length = ask(model, batch, masked, read_out)
+            criterion = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
+        words, length = losses(model, batch, masked, criterion)
         length = length / copies
         return Loss(2 * words.sum + length, tokens, 2 * words.nll + length.detach())
 
@@ -111,8 +114,8 @@ class MaskedTranslation(Translation):
         for group in groups_by_length(lengths, budget):
             batch = store.pad(np.array(group)).to(device)
             everything = is_word(batch.labels)
-            read_out = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
-            words, length = ask(model, batch, everything, read_out)
+            criterion = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
+            words, length = losses(model, batch, everything, criterion)
             total, count = total + float(words.nll + length), count + int(batch["target_lengths"].sum())
         return total, count
 
@@ -143,14 +146,17 @@ def is_word(labels: Tensor) -> Tensor:
     return (labels != PAD) & (labels != EOS)
 
 
-def ask(model: nn.Module, batch: Batch, masked: Tensor, read_out: Any) -> tuple[Any, Tensor]:
-    """What `read_out` makes of the words when these are `masked` (*), and the cross-entropy of the lengths.
+def losses(
+    model: nn.Module, batch: Batch, masked: Tensor, criterion: Callable[[OutputProjection], Loss]
+) -> tuple[Loss, Tensor]:
+    """The loss of the words where these are `masked` (*), and the cross-entropy of the lengths.
 
-    A batch whose labels ask for nothing has no end symbols, and is not asked for lengths either.
+    A batch without labels has no end symbols, and its lengths do not count either.
     """
     layout = batch.target.layout
     rows, sentences = sentences_of(layout)
     ended = count_in(rows, batch.labels == EOS, sentences) > 0
     counts = count_in(rows, is_word(batch.labels), sentences).masked_fill(~ended, NO_LENGTH)
     target = Tokens(batch.labels.masked_fill(masked, MASK), layout)
-    return model(batch.source, target, read_out, partial(length_cross_entropy, counts=counts))
+    words, lengths = model(batch.source, target)
+    return criterion(words), length_cross_entropy(lengths, counts)

@@ -11,7 +11,6 @@ B inputs, M hidden words, V vocabulary; `*` is (B, T) padded or (N,) packed.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -76,13 +75,8 @@ class Pretraining:
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective times M, the hidden words of the whole step, by which it will be divided."""
-        read_out = partial(
-            projected_cross_entropy,
-            labels=batch.labels,
-            smoothing=self.label_smoothing,
-            ignore=self.vocabulary.pad,
-        )
-        words, follows = model(batch.source, batch["segments"], batch["masked_positions"], read_out)
+        projection, follows = model(batch.source, batch["segments"], batch["masked_positions"])
+        words = projected_cross_entropy(projection, batch.labels, self.label_smoothing, ignore=self.vocabulary.pad)
         follows = follows.to(torch.promote_types(follows.dtype, torch.float32))
         follows_nll = F.cross_entropy(follows, batch["next_labels"], ignore_index=IGNORE, reduction="sum")
         return Loss(words.sum + batch["next_weight"] * follows_nll, words.count, words.nll)
@@ -108,7 +102,7 @@ class Pretraining:
         for batch in evaluation_batches(store, self.data, self.vocabulary, AT_ONCE, self.seed):
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
-            total += Answers(*judged(words, batch.labels), *judged(follows, batch["next_labels"]))
+            total += Answers(*judged(words.logits(), batch.labels), *judged(follows, batch["next_labels"]))
         return total
 
     @torch.no_grad()
@@ -146,7 +140,7 @@ class Pretraining:
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
         owners, places = (batch["source"] == self.vocabulary.mask).nonzero(as_tuple=True)
         words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + places)
-        best = torch.topk(words.float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
+        best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
         masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
             pieces = zip(self.vocabulary.pieces(ids), values, strict=True)
@@ -172,7 +166,7 @@ class Pretraining:
             rows = [[Input(hidden[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
             batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
             words, _ = model(batch.source, batch["segments"], torch.as_tensor(there - first, device=device))
-            filled[there] = words.argmax(dim=-1).cpu().numpy()
+            filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
         texts = ([self.written(ids[f + 1 : f + n - 1]) for ids in (hidden, row.ids, filled)]
                  for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip
         return [Sample(*text) for text in texts]

@@ -27,7 +27,7 @@ from regard.engines.choose import as_engine
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
-from regard.losses.reinforce import reinforced
+from regard.losses.reinforce import reinforce
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.models.attentions import Attentions
 from regard.tasks.streaming import cut, stretches
@@ -101,7 +101,9 @@ class Translation:
                 batch.repeated(),
                 partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing),
             )
-        return model(batch.source, batch.target, partial(reinforced, loss=loss, labels=labels))
+        projection = model(batch.source, batch.target)
+        computed = loss(projection)
+        return computed if projection.samples is None else reinforce(computed, projection, labels)
 
     def validate(self, model: nn.Module) -> Validation:
         """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""

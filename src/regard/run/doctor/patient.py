@@ -81,7 +81,7 @@ class Patient:
         src = self.layout.of(batch["source"], batch["source_lengths"])
         tgt = self.layout.of(batch["target"], batch["target_lengths"])
         with autocast(self.world):
-            scores = model(src, tgt)
+            scores = model(src, tgt).logits()
         return (scores if self.layout is Packed else scores[real(batch)]).float()
 
     def without_smoothing(self) -> Translation:
