@@ -19,7 +19,15 @@ def test_kernels_equal_what_they_replace() -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, str(INTERPRETED)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["top", "look_back", "look_across", "add_norm", "inherit", "greedy", "beam"]
+    assert done.stdout.split() == [
+        "top_k",
+        "self_attention",
+        "cross_attention",
+        "add_norm",
+        "copy_parents",
+        "greedy",
+        "beam",
+    ]
 
 
 def test_among_equal_logits_the_lowest_token_comes_first() -> None:

@@ -46,4 +46,4 @@ def test_a_model_that_writes_all_words_at_once_has_no_vote(endless: Path, tmp_pa
     for runs in ([endless, masked], [masked, endless], [masked, masked]):
         with pytest.raises(UserError) as error:
             Translator.load(*runs, device="cpu")
-    assert (error.value.code, error.value.where) == ("unsupported", "run")
+        assert (error.value.code, error.value.where) == ("unsupported", "run")

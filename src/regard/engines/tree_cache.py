@@ -1,19 +1,19 @@
-"""The past of a search as trees: a hypothesis is a path, and copying it is a matter of saying where the path runs.
+"""A KV cache whose hypotheses are paths in trees, so that reordering them copies no keys and values.
 
-A beam search rearranges its hypotheses at every step. Moving their keys and values along would copy the whole past of
-every layer each time. Here nothing moves: every token ever written is a node, its keys and values are written once, and
-a table says which nodes each hypothesis stands on.
+A beam search reorders its hypotheses in every step. Moving their keys and values would copy the whole cache of every
+layer each time. Here nothing moves: every generated token is a node whose keys and values are written once, and a mask
+says which nodes belong to the path of each hypothesis.
 
-    a - b - d        d stands on a b d        0  0  .  0  .        0 is seen, . is minus infinity
+    a - b - d        path of d: a b d        0  0  .  0  .        0 is visible, . is minus infinity
       \\
-        c - e        e stands on a c e        0  .  0  .  0
-                                              a  b  c  d  e
+        c - e        path of e: a c e        0  .  0  .  0
+                                             a  b  c  d  e
 
-Added to the scores before the softmax, the table lets every hypothesis see its own path and nothing else. To rearrange
-hypotheses is to rearrange rows of the table, which all layers share, and all hypotheses of a sentence attend in one
-product. Nodes that no hypothesis stands on any more are swept out when room runs short.
+The mask is added to the scores before the softmax, so every hypothesis attends to its own path only. Reordering
+hypotheses reorders the rows of the mask, which all layers share. All hypotheses of a sentence attend in one product.
+Nodes that belong to no path are removed when the capacity is reached.
 
-G trees, W hypotheses a tree, n nodes a tree, L layers, H heads, K head size.
+Shapes: G trees, W hypotheses a tree, n nodes a tree, L layers, H heads, K head size.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 INITIAL_CAPACITY = 32
-"""Nodes a tree has room for at first."""
+"""Nodes for which a new tree has memory."""
 
 
 class NodeBuffer:
-    """Keys and values (L, 2, G, H, room, K), of which the first `used` nodes of every tree are written.
+    """Keys and values (L, 2, G, H, capacity, K), of which the first `used` nodes of every tree are written.
 
-    Several pasts may share them, as each only ever writes behind its own nodes. One that finds somebody else's nodes
-    there has to move to a copy; `used` is how it knows.
+    Several caches may share a buffer, because each of them writes only behind its own nodes. A cache that finds other
+    nodes there must move to a copy; `used` tells it.
     """
 
     def __init__(self, tensor: Tensor, used: int = 0) -> None:
@@ -42,13 +42,13 @@ class NodeBuffer:
         return self.tensor.size(4)
 
     def resized(self, count: int, capacity: int) -> "NodeBuffer":
-        """The first `count` nodes, copied to where there is `capacity`."""
+        """A copy of the first `count` nodes with another capacity."""
         tensor = self.tensor.new_empty(*self.tensor.shape[:4], capacity, self.tensor.size(5))
         tensor.narrow(4, 0, count).copy_(self.tensor.narrow(4, 0, count))
         return NodeBuffer(tensor, count)
 
     def keep(self, trees: Tensor, count: int) -> "NodeBuffer":
-        """The first `count` nodes of these trees, copied to where there is as much room."""
+        """A copy of the first `count` nodes of these trees, with the same capacity."""
         tensor = self.tensor.new_empty(*self.tensor.shape[:2], len(trees), *self.tensor.shape[3:])
         torch.index_select(self.tensor.narrow(4, 0, count), 2, trees, out=tensor.narrow(4, 0, count))
         return NodeBuffer(tensor, count)
@@ -56,7 +56,7 @@ class NodeBuffer:
 
 @dataclass(frozen=True)
 class TreeKVCache:
-    """`count` nodes in each tree, and the table `path_mask` (G, W, n); None where every hypothesis sees every node."""
+    """`count` nodes in each tree, and the mask of the paths (G, W, n); None if every hypothesis sees every node."""
 
     nodes: NodeBuffer
     count: int = 0
@@ -64,7 +64,7 @@ class TreeKVCache:
 
     @classmethod
     def empty(cls, trees: int, layers: int, num_heads: int, head_dim: int, like: Tensor) -> "TreeKVCache":
-        """Trees without a node."""
+        """Trees without nodes."""
         return cls(NodeBuffer(like.new_empty(layers, 2, trees, num_heads, INITIAL_CAPACITY, head_dim)))
 
     @property
@@ -72,18 +72,17 @@ class TreeKVCache:
         return self.nodes.tensor.size(2)
 
     def new_trees(self, trees: int) -> "TreeKVCache":
-        """As many other trees, without a node."""
+        """An empty cache with another number of trees."""
         layers, _, _, num_heads, _, head_dim = self.nodes.tensor.shape
         return TreeKVCache.empty(trees, layers, num_heads, head_dim, like=self.nodes.tensor)
 
     def append(self, width: int) -> "TreeKVCache":
-        """A further node for each of `width` hypotheses, seen by that one alone; keys and values are to be filled."""
+        """Add one node for each of `width` hypotheses. The caller writes its keys and values (`layers`)."""
         cache = self if self.count + width <= self.nodes.capacity else self._compacted()
         count, nodes = cache.count + width, cache.nodes
         if count > nodes.capacity or nodes.used != cache.count:
-            nodes = nodes.resized(
-                cache.count, nodes.capacity if count <= nodes.capacity else max(count, 2 * nodes.capacity)
-            )
+            capacity = nodes.capacity if count <= nodes.capacity else max(count, 2 * nodes.capacity)
+            nodes = nodes.resized(cache.count, capacity)
         nodes.used = count
         if width == 1:
             path_mask = None if cache.path_mask is None else F.pad(cache.path_mask, (0, 1))
@@ -103,37 +102,37 @@ class TreeKVCache:
         return TreeKVCache(self.nodes, self.count, self.nodes.tensor.new_zeros(*parents.shape, self.count))
 
     def keep(self, trees: Tensor) -> "TreeKVCache":
-        """Only these trees, in this order; one may be asked for twice."""
+        """Only these trees, in this order; a tree may occur several times."""
         path_mask = None if self.path_mask is None else self.path_mask.index_select(0, trees)
         return TreeKVCache(self.nodes.keep(trees, self.count), self.count, path_mask)
 
     def mask(self) -> Tensor | None:
-        """(G * H, W, n), to be added to the scores of every layer; None where nothing is hidden."""
+        """(G * H, W, n), to be added to the scores of every layer; None if nothing is hidden."""
         if self.path_mask is None:
             return None
         num_heads = self.nodes.tensor.size(3)
         return self.path_mask[:, None].expand(-1, num_heads, -1, -1).reshape(-1, *self.path_mask.shape[1:])
 
     def layers(self, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """For each layer keys (G * H, K, n), transposed, and values (G * H, n, K); and both of the newest nodes,
-        (2, G, H, W, K), to be filled."""
+        """For each layer: transposed keys (G * H, K, n), values (G * H, n, K), and the newest nodes (2, G, H, W, K),
+        which the caller fills."""
         nodes = self.nodes.tensor.narrow(4, 0, self.count)
         keys, values = nodes.flatten(2, 3).unbind(1)
         newest = nodes.narrow(4, self.count - width, width)
         return zip(keys.transpose(2, 3).unbind(0), values.unbind(0), newest.unbind(0), strict=True)
 
     def _compacted(self) -> "TreeKVCache":
-        """Without the nodes nobody stands on, where that frees half of the room."""
+        """Without the nodes that belong to no path, if that frees half of the capacity."""
         if self.path_mask is None:
             return self
         alive = (self.path_mask == 0).any(dim=1)
-        most = int(alive.sum(dim=1).max())
-        if 2 * most > self.nodes.capacity:
+        max_alive = int(alive.sum(dim=1).max())
+        if 2 * max_alive > self.nodes.capacity:
             return self
-        # The living come first; a tree that has fewer than another is filled up with dead ones, which nobody sees.
-        order = alive.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+        # Nodes on a path come first. A tree with fewer of them is padded with others, which are visible to no path.
+        order = alive.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :max_alive]
         path_mask = self.path_mask.gather(2, order[:, None].expand(-1, self.path_mask.size(1), -1))
         tensor = torch.empty_like(self.nodes.tensor)
-        index = order[:, None, :, None].expand(*self.nodes.tensor.shape[:4], most, self.nodes.tensor.size(5))
-        tensor[..., :most, :] = self.nodes.tensor.gather(4, index)
-        return TreeKVCache(NodeBuffer(tensor, most), most, path_mask)
+        index = order[:, None, :, None].expand(*self.nodes.tensor.shape[:4], max_alive, self.nodes.tensor.size(5))
+        tensor[..., :max_alive, :] = self.nodes.tensor.gather(4, index)
+        return TreeKVCache(NodeBuffer(tensor, max_alive), max_alive, path_mask)
