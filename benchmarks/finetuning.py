@@ -34,8 +34,8 @@ from regard.run.report import read_metrics
 from regard.run.understanding import UnderstandingRun
 from regard.runtime import seed_everything
 from regard.tasks.understanding import Understanding
-from regard.training import Logs, MetricsFile, build_schedule
-from regard.training.log import METRICS
+from regard.training.log import METRICS, Logs, MetricsFile
+from regard.training.schedule import build_schedule
 
 RECIPES = ("wnut17", "squad", "swag", "commonsenseqa")
 KEPT_FROM_DECAY = ("bias", "LayerNorm.weight")

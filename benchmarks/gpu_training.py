@@ -31,7 +31,7 @@ from regard.tasks.translation import Objective, Translation
 from regard.text import BOS, EOS, PAD
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
-from regard.training.stepping import choose_stepping
+from regard.training.stepping import build_train_step
 
 VOCABULARY = 32_000
 
@@ -75,7 +75,7 @@ class Ours:
             Transformer(TransformerSettings(size=size, dropout=0.1, **shape), vocabulary, vocabulary).to(device).train()
         )
         task = Translation(None, None, Objective(0.1))  # type: ignore[arg-type]
-        self.take = choose_stepping(task, model, TrainingState(model, settings, world), settings, world)
+        self.take = build_train_step(task, model, TrainingState(model, settings, world), settings, world)
 
     def train(self, step: Step) -> None:
         self.take(step, 1e-4)

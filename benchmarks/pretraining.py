@@ -37,7 +37,7 @@ from regard.runtime import World
 from regard.tasks.pretraining import Pretraining
 from regard.text.bert import SPECIALS, BertVocabulary
 from regard.training.state import TrainingState
-from regard.training.stepping import choose_stepping
+from regard.training.stepping import build_train_step
 
 WARM_UP, TURNS, READY = 6, 3, 16
 """Steps before the clock runs, turns of each, and batches laid ready for the peers."""
@@ -63,7 +63,7 @@ class Ours:
         world = World(0, 1, 0, device, "bf16" if on_gpu else "fp32", 1, compile=on_gpu, capture=on_gpu)
         training, task = PretrainingTrainingSettings(), Pretraining(setting.vocabulary, setting.data)
         model = BertPretraining(settings, len(setting.vocabulary)).to(device).train()
-        self.take = choose_stepping(task, model, TrainingState(model, training, world), training, world)
+        self.take = build_train_step(task, model, TrainingState(model, training, world), training, world)
         batches = setting.batches(packed=on_gpu)
         self.stream = PrefetchedSteps(batches, pinned=on_gpu)(0)
 

@@ -18,8 +18,7 @@ from regard.run import Translator, train
 from regard.run.judging import Measuring, judge
 from regard.run.report import read_metrics
 from regard.run.rungs import RUNGS
-from regard.training import Logs, MetricsFile
-from regard.training.log import METRICS
+from regard.training.log import METRICS, Logs, MetricsFile
 
 
 def training_speed(recipe: TranslationRecipe, steps: int) -> float:

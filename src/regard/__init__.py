@@ -56,7 +56,10 @@ if TYPE_CHECKING:
         Translation,
     )
     from regard.text import BertVocabulary, TextSettings, Vocabulary, learn_bert_vocabulary, train_vocabulary
-    from regard.training import Checkpoints, TrainingSettings, average_checkpoints, fit
+    from regard.training.averaging import average_checkpoints
+    from regard.training.checkpoint import Checkpoints
+    from regard.training.loop import fit
+    from regard.training.settings import TrainingSettings
     from regard.viz import curve, heatmap, heatmap_svg, write_report
 
 __version__ = "0.1.0"
@@ -109,7 +112,10 @@ HOMES = {
         "Translation",
     ),
     "regard.text": ("BertVocabulary", "TextSettings", "Vocabulary", "learn_bert_vocabulary", "train_vocabulary"),
-    "regard.training": ("Checkpoints", "TrainingSettings", "average_checkpoints", "fit"),
+    "regard.training.averaging": ("average_checkpoints",),
+    "regard.training.checkpoint": ("Checkpoints",),
+    "regard.training.loop": ("fit",),
+    "regard.training.settings": ("TrainingSettings",),
     "regard.viz": ("curve", "heatmap", "heatmap_svg", "write_report"),
 }
 """Where each public name lives."""

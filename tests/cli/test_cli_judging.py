@@ -11,7 +11,7 @@ from tests.cli.command import refused, regard, sentences, translated
 from regard.metrics import exact_match
 from regard.run import Evaluation, Run, Translator
 from regard.run.report import choose_examples, evaluation_report, loss_curves, read_metrics
-from regard.training import read_weights
+from regard.training.checkpoint import read_weights
 
 SENTENCE = sentences()[0]
 

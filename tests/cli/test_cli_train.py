@@ -13,6 +13,7 @@ from tests.cli.command import TRAIN_SHARE, refused, regard, sentences, translate
 from regard.cli.train import find
 from regard.run import Run
 from regard.training.console import PlainConsole
+from regard.training.events import Event, TrainRecord
 
 SHORT = ("training.max_steps=2", "training.validate_every=2", "training.log_every=1")
 
@@ -72,7 +73,7 @@ def test_a_run_is_not_overwritten_but_gone_on_with(recipe: Path, tmp_path: Path)
     assert json.loads(by_flag.out)["step"] == 4
     by_folder = regard("train", folder, "training.max_steps=6", "--json")
     assert json.loads(by_folder.out)["step"] == 6
-    assert "going on after step 4" in by_folder.err
+    assert "resuming after step 4" in by_folder.err
 
 
 def test_a_run_cannot_go_on_as_another_model(trained: Path) -> None:
@@ -80,7 +81,11 @@ def test_a_run_cannot_go_on_as_another_model(trained: Path) -> None:
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PlainConsole, "train", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    def interrupt(console: PlainConsole, event: Event) -> None:
+        if isinstance(event, TrainRecord):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(PlainConsole, "log", interrupt)
     result = regard("train", recipe, "training.log_every=3", "--folder", tmp_path / "run")
     assert result.status == 130
     assert result.out == f"saved at step 3; go on with: regard train {tmp_path / 'run'}\n"

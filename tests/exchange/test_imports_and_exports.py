@@ -22,7 +22,7 @@ from regard.run.explaining import explain
 from regard.run.exporting import export_run
 from regard.run.importing import import_model
 from regard.text.bert import BertVocabulary
-from regard.training import Logs
+from regard.training.log import Logs
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
 TASKS = ("classification", "regression", "tagging", "answering", "choice")

@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.files import LOCK, locked
 from regard.recipe import TranslationRecipe
 from regard.run import Run, Translator, evaluate, train
-from regard.training import Logs
+from regard.training.log import Logs
 
 
 def small_recipe(folder: Path, **groups: object) -> TranslationRecipe:

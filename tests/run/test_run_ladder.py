@@ -15,7 +15,7 @@ from regard.run.judging import Measuring
 from regard.run.ladder import RESULT, Interrupted, Ladder, climb, open_ladder
 from regard.run.ladder_page import ladder_page, results
 from regard.run.rungs import FLIGHTS, RUNGS, TEXT_RUNGS
-from regard.training import Outcome
+from regard.training.loop import Outcome
 
 FLIGHT = FLIGHTS["translation"]
 find_rungs = FLIGHT.find

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from regard.training import Logs
-from regard.training.log import MetricsFile
+from regard.training.events import Event, StepCompleted
+from regard.training.log import Logs, MetricsFile
 
 
 class KilledError(Exception):
@@ -17,6 +17,7 @@ class DyingLog(Logs):
         super().__init__([MetricsFile(folder / "metrics.jsonl")])
         self.after = after
 
-    def step(self, number: int) -> None:
-        if number == self.after:
+    def log(self, event: Event) -> None:
+        super().log(event)
+        if event == StepCompleted(self.after):
             raise KilledError

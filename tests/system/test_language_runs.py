@@ -103,8 +103,8 @@ def test_killed_and_resumed_is_uninterrupted_to_the_bit(
         assert expected.keys() == found.keys()
         assert all(torch.equal(expected[name], found[name]) for name in expected), file
     assert written_metrics(resumed) == written_metrics(whole)
-    # And this is the doing of what was carried: without it the same run ends elsewhere.
-    monkeypatch.setattr(TrainingState, "_take_up", lambda self, carried: [])
+    # The recurrent state makes the difference: without it the same run ends elsewhere.
+    monkeypatch.setattr(TrainingState, "_restore", lambda self, recurrent_state: [])
     assert not torch.equal(weights(killed("forgetful"))["embedding.weight"], weights(whole)["embedding.weight"])
 
 

@@ -14,8 +14,7 @@ from tests.system.dying import DyingLog, KilledError
 from regard.errors import UserError
 from regard.recipe import build_recipe
 from regard.run import Run, train
-from regard.training import Logs
-from regard.training.log import MetricsFile
+from regard.training.log import Logs, MetricsFile
 
 WORDS = ["river", "stone", "cloud", "window", "paper", "garden", "music", "winter", "table", "silver"]
 CUES = {"animal": ["dog", "cat", "horse"], "plant": ["tree", "rose", "grass"], "tool": ["hammer", "saw", "nail"]}

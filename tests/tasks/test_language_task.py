@@ -130,8 +130,8 @@ def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
             logits = torch.cat([model(stretch["source"])[0].logits() for stretch in steps], dim=1)
         wanted = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum")
         assert found == pytest.approx(wanted.item(), rel=1e-5)
-    assert set(task.carried) == {f"0.{name}" for name in model.initial_state(1)}
-    assert all(not tensor.requires_grad for tensor in task.carried.values())
+    assert set(task.recurrent_state) == {f"0.{name}" for name in model.initial_state(1)}
+    assert all(not tensor.requires_grad for tensor in task.recurrent_state.values())
 
 
 def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_of_columns(
@@ -141,13 +141,13 @@ def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_
     model = made(SMALL[0], task).train()
     reader, other = (BPTTBatches(stream.ids, columns * 10, 10, seed=1) for columns in (3, 2))
     loss = task.loss(model, reader.batch(0).micro_batches[0])
-    kept = task.carried["0.h"]
+    kept = task.recurrent_state["0.h"]
     before = kept.clone()
     task.loss(model, reader.batch(1).micro_batches[0])
     loss.sum.backward()
-    assert task.carried["0.h"] is kept and not torch.equal(kept, before)
+    assert task.recurrent_state["0.h"] is kept and not torch.equal(kept, before)
     task.loss(model, other.batch(1).micro_batches[0])
-    assert task.carried["0.h"].shape[0] == 2
+    assert task.recurrent_state["0.h"].shape[0] == 2
 
 
 def test_prompts_are_gone_on_with_alike_for_a_seed(text: tuple[LanguageModelling, Stream]) -> None:

@@ -13,9 +13,8 @@ from tests.training.toy import toy_run, toy_settings
 
 from regard.errors import UserError
 from regard.files import checksum, digest
-from regard.training import Checkpoints, read_progress, read_weights
 from regard.training import checkpoint as module
-from regard.training.checkpoint import find_damage, weights_sum
+from regard.training.checkpoint import Checkpoints, find_damage, read_progress, read_weights, weights_sum
 
 
 def saved(folder: Path, steps: list[int], keep: int = 10, best: dict[int, int] | None = None) -> Checkpoints:
@@ -78,8 +77,8 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
 def test_names_are_resolved_even_without_the_index(tmp_path: Path) -> None:
     checkpoints = saved(tmp_path, [1, 2, 3], best={1: 1, 2: 2, 3: 2})
     (tmp_path / "checkpoints.json").unlink()
-    found = [checkpoints.resolve(name).name for name in ("best", "last", "step-00000001")]
-    assert found == ["step-00000002", "step-00000003", "step-00000001"]
+    names = [checkpoints.resolve(name).name for name in ("best", "last", "step-00000001")]
+    assert names == ["step-00000002", "step-00000003", "step-00000001"]
     for name in ("averaged", "../step-00000001"):
         with pytest.raises(UserError) as error:
             checkpoints.resolve(name)
@@ -123,7 +122,7 @@ def test_resolving_a_damaged_checkpoint_suggests_an_intact_one(tmp_path: Path) -
     assert error.value.where == str(tmp_path / "step-00000003" / "model.safetensors")
 
 
-def test_training_goes_on_from_the_last_good_one_and_says_so(
+def test_training_resumes_from_the_last_undamaged_checkpoint_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = toy_settings(max_steps=40, checkpoint_every=10)
@@ -132,21 +131,22 @@ def test_training_goes_on_from_the_last_good_one_and_says_so(
     truncate(tmp_path / "hurt" / "checkpoints" / "step-00000030" / "training.safetensors")
     capsys.readouterr()
     toy_run(tmp_path / "hurt", settings)
-    said = capsys.readouterr().err
-    assert "step-00000030/training.safetensors is damaged" in said and "goes on from step-00000020" in said
+    output = capsys.readouterr().err
+    assert "step-00000030/training.safetensors is damaged" in output and "resumes from step-00000020" in output
     ends = [read_weights(Checkpoints(tmp_path / name / "checkpoints").resolve("last")) for name in ("whole", "hurt")]
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
     assert find_damage(tmp_path / "hurt" / "checkpoints" / "step-00000030") is None
 
 
-def test_when_nothing_is_whole_training_does_not_start_over_in_silence(tmp_path: Path) -> None:
+def test_training_is_refused_if_every_checkpoint_is_damaged(tmp_path: Path) -> None:
     toy_run(tmp_path, toy_settings(max_steps=20))
     truncate(tmp_path / "checkpoints" / "step-00000020" / "model.safetensors")
-    with pytest.raises(UserError, match=r"(?s)no checkpoint in .* can be used: .*model\.safetensors is damaged"):
+    with pytest.raises(UserError) as error:
         toy_run(tmp_path, toy_settings(max_steps=20))
+    assert (error.value.code, error.value.where) == ("damaged-file", str(tmp_path / "checkpoints"))
 
 
-def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     toy_run(tmp_path, toy_settings(max_steps=20))
     half = tmp_path / "checkpoints" / ".step-00000040.x.partial"
     (half / "step-00000040").mkdir(parents=True)

@@ -9,10 +9,10 @@ from tests.training.toy import D, ToyModel, V, toy_settings
 from torch import nn
 
 from regard.errors import UserError
-from regard.training import Checkpoints, average_checkpoints, load_weights, read_weights
-from regard.training.ema import Ema, decay_at
+from regard.training.averaging import Ema, average_checkpoints, decay_at
+from regard.training.checkpoint import Checkpoints, read_weights
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
-from regard.training.weights import all_finite, load_moments, moments_of, weights_of
+from regard.training.weights import all_finite, load_moments, load_weights, moments_of, weights_of
 
 
 def stepped(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3) -> None:
@@ -142,13 +142,14 @@ def test_average_is_the_mean_in_high_precision(tmp_path: Path) -> None:
     assert torch.equal(read_weights(path)["w"], mean["w"])
 
 
-def test_strangers_are_not_averaged(tmp_path: Path) -> None:
+def test_checkpoints_of_different_models_are_not_averaged(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=4)
     first = checkpoints.save(1, {"w": torch.ones(2)}, {}, {})
     for step, other in enumerate(
         ({"w": torch.ones(3)}, {"v": torch.ones(2)}, {"w": torch.ones(2), "v": torch.ones(1)}), 2
     ):
-        with pytest.raises(UserError, match=f"step-0000000{step} and .* are not of one model"):
+        with pytest.raises(UserError, match=f"step-0000000{step}"):
             average_checkpoints([first, checkpoints.save(step, other, {}, {})])
-    with pytest.raises(UserError, match="no checkpoint to average"):
+    with pytest.raises(UserError) as error:
         average_checkpoints([])
+    assert error.value.code == "no-checkpoint"

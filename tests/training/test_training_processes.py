@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.training.toy import toy_run, toy_settings, written_metrics
 
-from regard.training import Checkpoints, read_weights
+from regard.training.checkpoint import Checkpoints, read_weights
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +62,7 @@ def test_two_processes_are_one_even_when_one_of_them_dies_and_is_restarted(tmp_p
         check=False,
     )
     assert result.returncode == 0 and "max_steps 40" in result.stdout, result.stderr
-    assert "going on after step 20" in result.stderr
+    assert "resuming after step 20" in result.stderr
     toy_run(tmp_path / "one", toy_settings(max_steps=40, accumulation=4))
     ends = [read_weights(Checkpoints(tmp_path / name / "checkpoints").resolve("last")) for name in ("one", "two")]
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-4, atol=1e-5)

@@ -17,7 +17,7 @@ from regard.tasks.translation import Objective, Translation
 from regard.text.symbols import EOS
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
-from regard.training.stepping import Captured, as_written, choose_stepping
+from regard.training.stepping import GraphStep, build_train_step, without_compilation
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 EXECUTIONS = [
@@ -52,15 +52,15 @@ def trained(
     model = Transformer(shape, 50, 50).to(device).train()
     task = Translation(None, None, Objective(0.1, r_drop))  # type: ignore[arg-type]
     state = TrainingState(model, settings, world)
-    take = choose_stepping(task, model, state, settings, world)
+    take = build_train_step(task, model, state, settings, world)
     losses = []
     for step in steps(9):
         sums, _ = take(step, 1e-3)
         losses.append(float(sums[0]) / step.count)
         state.progress.step += 1
     if captured:
-        assert isinstance(take, Captured) and len(take.graphs) == 1
-    with as_written(world), torch.no_grad():
+        assert isinstance(take, GraphStep) and len(take.graphs) == 1
+    with without_compilation(world), torch.no_grad():
         model.eval()
         batch = next(steps(1)).micro_batches[0].to(device)
         losses.append(float(task.loss(model, batch).sum))

@@ -21,16 +21,13 @@ from torch import Tensor, nn
 
 from regard.config import apply_overrides, build
 from regard.runtime import RuntimeSettings, World, close_world, open_world
-from regard.training import (
-    Checkpoints,
-    Outcome,
-    TrainingSettings,
-    Validation,
-    build_log,
-    build_schedule,
-    fit,
-    place,
-)
+from regard.training.checkpoint import Checkpoints
+from regard.training.distributed import place
+from regard.training.log import build_log
+from regard.training.loop import Outcome, fit
+from regard.training.schedule import build_schedule
+from regard.training.settings import TrainingSettings
+from regard.training.task import Validation
 
 V, D = 16, 8
 STEPS_PER_EPOCH = 10

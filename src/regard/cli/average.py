@@ -34,7 +34,7 @@ def average(
       regard translate runs/de --checkpoint averaged < input.txt
     """
     from regard.run import Run
-    from regard.training import average_checkpoints
+    from regard.training.averaging import average_checkpoints
 
     opened = Run.open(run)
     chosen = named(opened, checkpoints) if checkpoints else newest(opened, last)

@@ -13,7 +13,7 @@ from pydantic import model_validator
 from regard.config import Field, Settings, nearest
 from regard.models.settings import ModelSettings
 from regard.runtime import RuntimeSettings
-from regard.training import TrainingSettings
+from regard.training.settings import TrainingSettings
 
 
 class Recipe(Settings):

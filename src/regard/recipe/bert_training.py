@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.training import TrainingSettings
+from regard.training.settings import TrainingSettings
 
 
 class BertTrainingSettings(TrainingSettings):

@@ -12,7 +12,7 @@ from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGramSettings
 from regard.recipe.base import Recipe
 from regard.text import TextSettings
-from regard.training import TrainingSettings
+from regard.training.settings import TrainingSettings
 
 
 class LanguageTrainingSettings(TrainingSettings):

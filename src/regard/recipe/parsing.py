@@ -13,7 +13,7 @@ from regard.models.transformer_settings import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe.translation import TranslationRecipe
 from regard.text import TextSettings
-from regard.training import TrainingSettings
+from regard.training.settings import TrainingSettings
 
 
 class TreebankSettings(DataSettings):

@@ -14,7 +14,7 @@ from regard.run.predictor import Predictor
 from regard.run.pretraining import PretrainingRun
 from regard.run.report import read_metrics
 from regard.tasks.understanding import shortly
-from regard.training.console import duration
+from regard.training.console import format_duration
 from regard.viz import Example, Map, Report
 
 MOST_PIECES = 160
@@ -94,7 +94,7 @@ def reader_report(predictor: Predictor, found: Explained) -> Report:
         "parameters": f"{sum(weight.numel() for weight in predictor.model.parameters()):,}",
         "vocabulary": f"{len(run.vocabulary):,} pieces",
         "steps": f"{trained[-1]['step']:,}" if trained else "",
-        "time": duration(trained[-1]["seconds"]) if trained else "",
+        "time": format_duration(trained[-1]["seconds"]) if trained else "",
         "seed": str(run.recipe.runtime.seed),
     }
     return Report(

@@ -44,8 +44,8 @@ from regard.run.translation import JOINT, SRC, TGT, TranslationRun
 from regard.run.understanding import UnderstandingRun
 from regard.tasks.translation import SYMBOLS
 from regard.text import BOS, EOS
-from regard.training import load_weights, read_progress
-from regard.training.weights import Tensors, all_finite, weights_of
+from regard.training.checkpoint import read_progress
+from regard.training.weights import Tensors, all_finite, load_weights, weights_of
 
 PROGRAMS = ("huggingface", "ctranslate2")
 ASKED, LONGEST = 4, 12

@@ -28,21 +28,15 @@ from regard.recipe import Recipe, build_recipe
 from regard.run.seal import SEAL, refuse_other_model, seal
 from regard.runtime import World, seed_everything
 from regard.text import TextSettings, Vocabulary, train_vocabulary
-from regard.training import (
-    Checkpoints,
-    Log,
-    Outcome,
-    Steps,
-    Task,
-    TrainingSettings,
-    build_log,
-    build_schedule,
-    fit,
-    load_weights,
-    place,
-    read_weights,
-)
-from regard.training.log import METRICS
+from regard.training.checkpoint import Checkpoints, read_weights
+from regard.training.distributed import place
+from regard.training.events import Log
+from regard.training.log import METRICS, build_log
+from regard.training.loop import Outcome, fit
+from regard.training.schedule import build_schedule
+from regard.training.settings import TrainingSettings
+from regard.training.task import Steps, Trainable
+from regard.training.weights import load_weights
 
 RECIPE, STORES = "recipe.toml", "store"
 MOST_NAMED = 8  # runs, to somebody who mistook one
@@ -140,7 +134,7 @@ class Run(ABC):
         """What is computed in which step of training."""
 
     @abstractmethod
-    def training_task(self, world: World) -> Task[Any]:
+    def training_task(self, world: World) -> Trainable[Any]:
         """What is learnt, with the data it is validated on."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ from regard.run.judging import JUDGES, Measuring, training_facts
 from regard.run.rungs import FLIGHTS, Flight, Rung
 from regard.run.train import train
 from regard.run.translator import Translator
-from regard.training import TrainingSettings
+from regard.training.settings import TrainingSettings
 
 RESULT, FORMAT = "ladder.json", 2
 SHARED = ("data", "text")  # rungs with the same of these read the same tokens

@@ -6,7 +6,7 @@ from typing import Any
 from regard.files import read_json
 from regard.run.ladder import FORMAT, RESULT, Failure, Ladder
 from regard.run.rungs import Rung
-from regard.training.console import duration
+from regard.training.console import format_duration
 from regard.viz.ladder import Gallery, LadderPage, Picture, Row
 
 Result = dict[str, Any]
@@ -81,7 +81,7 @@ def facts(ladder: Ladder, found: Sequence[Result]) -> dict[str, str]:
     training, measuring, data = ladder.base.training, ladder.measuring, ladder.base.data
     budget = f"{training.max_steps:,} steps of {training.batch_tokens:,} tokens"
     if training.max_minutes:
-        budget += f", {duration(60 * training.max_minutes)} at most"
+        budget += f", {format_duration(60 * training.max_minutes)} at most"
     lowest = [result["alignment"]["lowest_aer"] for result in found if (result["alignment"] or {}).get("lowest_aer")]
     told = {
         "corpus": ", ".join(map(str, data.train)),

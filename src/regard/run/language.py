@@ -27,7 +27,10 @@ from regard.run.seal import refuse_changed
 from regard.runtime import World
 from regard.tasks import LanguageModelling
 from regard.text import Vocabulary
-from regard.training import Log, Outcome, ValidationRecord, build_log, read_weights
+from regard.training.checkpoint import read_weights
+from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
+from regard.training.log import build_log
+from regard.training.loop import Outcome
 from regard.training.progress import Progress as Reached
 from regard.training.weights import weights_of
 
@@ -151,9 +154,9 @@ class LanguageRun(Run, task="language"):
             )  # fmt: skip
             self.checkpoints.save(1, weights_of(model), {}, reached.to_json())
             log = log or build_log(training, self.folder, world)
-            log.begin(0, 1)
-            log.validation(ValidationRecord(1, found.metrics, True, seconds, list(found.samples)))
-            log.end()
+            log.log(TrainingStarted(0, 1))
+            log.log(ValidationRecord(1, found.metrics, True, seconds, list(found.samples)))
+            log.log(TrainingEnded())
         return Outcome(1, "no more data", score, 1, found.metrics)
 
     def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Any:

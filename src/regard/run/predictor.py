@@ -29,7 +29,7 @@ from regard.run.pretraining import PretrainingRun
 from regard.run.understanding import UnderstandingRun
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.understanding import BUDGET
-from regard.training import read_progress
+from regard.training.checkpoint import read_progress
 from regard.training.weights import current_name
 
 TELL_EVERY = 100

@@ -9,7 +9,7 @@ from regard.run.evaluation import Evaluation
 from regard.run.folder import Run
 from regard.run.translator import Translator
 from regard.tasks import Prediction
-from regard.training.console import duration
+from regard.training.console import format_duration
 from regard.training.log import METRICS
 from regard.viz import Example, Map, Report
 
@@ -58,7 +58,7 @@ def run_facts(translator: Translator, records: Sequence[dict[str, Any]]) -> dict
         "parameters": f"{sum(weight.numel() for weight in translator.models[0].parameters()):,}",
         "vocabulary": f"{len(src):,} pieces" if src is tgt else f"{len(src):,} and {len(tgt):,} pieces",
         "steps": f"{trained[-1]['step']:,}" if trained else "",
-        "time": duration(trained[-1]["seconds"]) if trained else "",
+        "time": format_duration(trained[-1]["seconds"]) if trained else "",
         "seed": str(run.recipe.runtime.seed),
     }
     return {name: fact for name, fact in facts.items() if fact}

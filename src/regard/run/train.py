@@ -14,8 +14,9 @@ from regard.files import LOCK, locked, remove_leftovers
 from regard.recipe import Recipe
 from regard.run.folder import RECIPE, Progress, Run, Say
 from regard.runtime import close_world, open_world
-from regard.training import Log, Outcome
-from regard.training.distributed import from_main
+from regard.training.distributed import broadcast_from_rank0
+from regard.training.events import Log
+from regard.training.loop import Outcome
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ def train(
     with ExitStack() as alone:
         alone.callback(close_world)
         problem = begin_and_prepare(recipe, folder, resume, say, progress, alone) if world.is_main else None
-        problem = from_main(problem, world)  # the others wait until everything is prepared, and fail together
+        problem = broadcast_from_rank0(
+            problem, world
+        )  # the others wait until everything is prepared, and fail together
         if problem is not None:
             raise problem
         run = Run.open(folder)

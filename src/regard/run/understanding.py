@@ -32,7 +32,8 @@ from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Example, Understanding
-from regard.training import load_weights, read_weights
+from regard.training.checkpoint import read_weights
+from regard.training.weights import load_weights
 
 LABELS = "labels.json"
 READERS = ("encoder.", "bert.")

@@ -71,7 +71,7 @@ class LanguageModelling:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     valid: Stream | None = None
     samples: int = 1
-    carried: dict[str, Tensor] = field(default_factory=dict)
+    recurrent_state: dict[str, Tensor] = field(default_factory=dict)
     """What each part's columns remember after the stretch last trained on, by `part.name`."""
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -79,7 +79,7 @@ class LanguageModelling:
         projection, after = model(batch["source"], self._before(unwrap(model), batch))
         loss = projected_cross_entropy(projection, batch.labels, self.label_smoothing)
         for name, memory in after.items():
-            self.carried[f"{batch.shard}.{name}"].copy_(memory)
+            self.recurrent_state[f"{batch.shard}.{name}"].copy_(memory)
         return loss
 
     def _before(self, model: Any, batch: Batch) -> dict[str, Tensor]:
@@ -90,10 +90,10 @@ class LanguageModelling:
         blank = model.initial_state(len(batch["source"]))
         for name, memory in blank.items():
             key = f"{batch.shard}.{name}"
-            if key not in self.carried or self.carried[key].shape != memory.shape:
-                self.carried[key] = memory.clone()
+            if key not in self.recurrent_state or self.recurrent_state[key].shape != memory.shape:
+                self.recurrent_state[key] = memory.clone()
         return {
-            name: torch.where(batch["reset"], memory, self.carried[f"{batch.shard}.{name}"])
+            name: torch.where(batch["reset"], memory, self.recurrent_state[f"{batch.shard}.{name}"])
             for name, memory in blank.items()
         }
 

@@ -1,13 +1,13 @@
-"""Checkpoints on the disk: a folder each, whole or not there, checked by its sums, the weights in safetensors.
+"""Checkpoints on the disk: one folder each, written atomically, with checksums; weights in safetensors.
 
-    checkpoints.json              which is the last, which the best, and their scores, for people and tools
+    checkpoints.json              names of the last and the best checkpoint, and scores; for people and other programs
     step-00001000/
-        model.safetensors         the weights to use (their moving average, where one is kept)
-        training.safetensors      what only training needs: the optimizer's moments, the weights behind the average
-        state.json                progress, versions, size and sha256 of both files, and its own sha256
-    averaged/                     the mean of several checkpoints, when somebody asked for it
+        model.safetensors         the weights to use (their moving average, if there is one)
+        training.safetensors      for training only: optimizer moments, the weights under the moving average
+        state.json                a manifest: progress, versions, size and sha256 of both files
+    averaged/                     the average of several checkpoints (`regard average`)
 
-The folders are the truth: `checkpoints.json` is written from them and can always be written again.
+`checkpoints.json` is written from the folders and is never read by regard.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""The one file that knows how a model is spread over processes; everywhere else a model is a model.
+"""Distributed data-parallel training: the only file that knows of several processes.
 
-DDP hooks `forward` alone and averages gradients over ranks, so the loop multiplies its loss by the number of ranks
+DDP hooks `forward` only and averages gradients over ranks, so the loop multiplies its loss by the number of ranks
 and divides by the tokens of the whole step: the gradient is that of one process seeing all of it.
 """
 
@@ -17,34 +17,34 @@ from regard.runtime import World
 
 T = TypeVar("T")
 
-# Buffers are constants, the same on every rank from the start; the option that says so has two names over versions.
+# Buffers are constants, equal on every rank, and need no synchronisation; the option has two names in torch's versions.
 _NEW_NAME = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
-_SAME_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEW_NAME else "broadcast_buffers": False}
+_NO_BUFFER_SYNC: dict[str, Any] = {"forward_sync_buffers" if _NEW_NAME else "broadcast_buffers": False}
 
 
 def place(model: nn.Module, world: World) -> nn.Module:
-    """Move the model to the world's device and, among several processes, keep its gradients equal on all of them."""
+    """Move the model to the world's device; with several processes, wrap it in DDP."""
     model = model.to(world.device)
     if world.size == 1:
         return model
     devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True, **_SAME_BUFFERS)
+    return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True, **_NO_BUFFER_SYNC)
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The model itself, with its own methods and parameter names."""
+    """Return the model without its DDP wrapper."""
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
 def no_sync(model: nn.Module, last: bool) -> AbstractContextManager[None]:
-    """Exchange gradients at the `last` micro-batch of a step only."""
+    """Skip the exchange of gradients unless this is the `last` micro-batch of a step."""
     if last or not isinstance(model, DistributedDataParallel):
         return nullcontext()
     return model.no_sync()
 
 
-def agree(value: int, world: World) -> int:
-    """The greatest value any rank holds: a flag raised on one is raised on all. Never waits for a GPU."""
+def all_reduce_max(value: int, world: World) -> int:
+    """Return the maximum over all ranks; the value travels over the CPU and does not wait for a GPU."""
     if world.size == 1:
         return value
     shared = torch.tensor(value)
@@ -52,8 +52,8 @@ def agree(value: int, world: World) -> int:
     return int(shared)
 
 
-def add_up(values: Tensor, world: World) -> Tensor:
-    """The sum over all ranks."""
+def all_reduce_sum(values: Tensor, world: World) -> Tensor:
+    """Return the sum over all ranks."""
     if world.size == 1:
         return values
     total = values.clone()
@@ -61,19 +61,19 @@ def add_up(values: Tensor, world: World) -> Tensor:
     return total
 
 
-def gathered(value: T, world: World) -> list[T]:
-    """The values of all ranks in their order, on rank 0; elsewhere nothing. They travel by way of the CPU."""
+def gather_to_rank0(value: T, world: World) -> list[T]:
+    """Return the values of all ranks in order on rank 0, and an empty list on the others."""
     if world.size == 1:
         return [value]
-    box: list[Any] = [None] * world.size
-    dist.gather_object(value, box if world.is_main else None, dst=0)
-    return box if world.is_main else []
+    values: list[Any] = [None] * world.size
+    dist.gather_object(value, values if world.is_main else None, dst=0)
+    return values if world.is_main else []
 
 
-def from_main(value: T, world: World) -> T:
-    """Rank 0's value, on every rank; the others wait for it."""
+def broadcast_from_rank0(value: T, world: World) -> T:
+    """Return the value of rank 0 on every rank."""
     if world.size == 1:
         return value
-    box = [value]
-    dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
-    return box[0]
+    values = [value]
+    dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+    return values[0]

@@ -1,25 +1,24 @@
-"""Ctrl-C, SIGTERM and a closed terminal as a polite request: the step is finished and a checkpoint written."""
+"""Ctrl-C, SIGTERM and SIGHUP as a request to stop: training finishes the step and writes a checkpoint."""
 
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
 
-Handler = Callable[[int, FrameType | None], Any] | int | None
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class Interruption:
-    """While open, the first SIGINT, SIGTERM or SIGHUP sets `requested`; a second Ctrl-C aborts at once.
+    """A context in which the first SIGINT, SIGTERM or SIGHUP sets `requested`; a second Ctrl-C aborts at once.
 
-    A SIGHUP that the process was started to ignore (nohup) stays ignored.
-    Started by torchrun, a process gets the same Ctrl-C twice, from the terminal and from torchrun, so there
-    (`patient`) only the first counts; torchrun itself ends those that take too long.
+    If the process was started to ignore SIGHUP (nohup), it still does. A process of torchrun gets the same Ctrl-C
+    twice, from the terminal and from torchrun; there `ignore_repeated` ignores the second, and torchrun itself ends
+    processes that take too long.
     """
 
-    def __init__(self, patient: bool = False) -> None:
+    def __init__(self, ignore_repeated: bool = False) -> None:
         self.requested = False
-        self._patient = patient
+        self._ignore_repeated = ignore_repeated
         self._before: dict[signal.Signals, Handler] = {}
 
     def __enter__(self) -> "Interruption":
@@ -37,6 +36,6 @@ class Interruption:
         self._before.clear()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number == signal.SIGINT and not self._patient:
+        if self.requested and number == signal.SIGINT and not self._ignore_repeated:
             raise KeyboardInterrupt
         self.requested = True

@@ -1,7 +1,7 @@
-"""The records a run leaves: metrics.jsonl, TensorBoard's events, and several logs spoken to as one.
+"""Logs of a run: metrics.jsonl, TensorBoard, and several logs as one.
 
-metrics.jsonl is the truth: after an interruption, lines of steps that will be trained again are cut away, so there
-are never two, and every number in it keeps all its bits.
+metrics.jsonl has one line per step and kind: when a run resumes, the lines of steps that will be trained again are
+removed. Its numbers keep all their bits.
 """
 
 import json
@@ -9,153 +9,118 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.files import io_errors, write_text
+from regard.files import JsonObject, io_errors, write_text
 from regard.runtime import World
 from regard.training.console import build_console
-from regard.training.records import Log, TrainRecord, ValidationRecord
+from regard.training.events import Event, Log, TrainingEnded, TrainingStarted, TrainRecord, ValidationRecord
 from regard.training.settings import TrainingSettings
 
-METRICS, EVENTS = "metrics.jsonl", "tensorboard"
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 
 
 class Logs:
-    """Several logs as one; none of them is silence."""
+    """Several logs as one; an empty list is a silent log."""
 
-    def __init__(self, parts: Sequence[Log] = ()) -> None:
-        self._parts = list(parts)
+    def __init__(self, logs: Sequence[Log] = ()) -> None:
+        self._logs = list(logs)
 
-    def begin(self, step: int, max_steps: int) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.begin(step, max_steps)
-
-    def step(self, number: int) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.step(number)
-
-    def train(self, record: TrainRecord) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.train(record)
-
-    def validation(self, record: ValidationRecord) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.validation(record)
-
-    def note(self, text: str) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.note(text)
-
-    def end(self) -> None:
-        """Tell each."""
-        for part in self._parts:
-            part.end()
+    def log(self, event: Event) -> None:
+        """Send the event to every log."""
+        for log in self._logs:
+            log.log(event)
 
 
 class MetricsFile:
-    """One JSON object a line: `kind` is train or validation, `step` says after which step."""
+    """metrics.jsonl: one JSON object per line; `kind` is train or validation."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def begin(self, step: int, max_steps: int) -> None:
-        """Cut away what was written after `step`, and a line a killed process left unfinished."""
+    def log(self, event: Event) -> None:
+        """Append a record; validations are written without their samples."""
+        match event:
+            case TrainingStarted(step):
+                self._remove_after(step)
+            case TrainRecord():
+                self._append({"kind": "train", **asdict(event), "perplexity": event.perplexity})
+            case ValidationRecord():
+                values = asdict(event)
+                del values["samples"]
+                self._append({"kind": "validation", **values})
+
+    def _remove_after(self, step: int) -> None:
+        """Remove the lines after `step`, and an incomplete line of a killed process."""
         if not self._path.exists():
             return
         lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and 0 <= _step_of(line) <= step]
-        if kept != lines:
-            write_text(self._path, "".join(kept))
+        remaining = [line for line in lines if line.endswith("\n") and 0 <= _step_of(line) <= step]
+        if remaining != lines:
+            write_text(self._path, "".join(remaining))
 
-    def step(self, number: int) -> None:
-        """Steps are written down several at once."""
-
-    def train(self, record: TrainRecord) -> None:
-        """One line."""
-        self._append({"kind": "train", **asdict(record), "perplexity": record.perplexity})
-
-    def validation(self, record: ValidationRecord) -> None:
-        """One line, without the samples."""
-        line = asdict(record)
-        del line["samples"]
-        self._append({"kind": "validation", **line})
-
-    def note(self, text: str) -> None:
-        """Notes are for people."""
-
-    def end(self) -> None:
-        """Every line is on the disk already."""
-
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append(self, values: JsonObject) -> None:
         with io_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                stream.write(json.dumps(values, ensure_ascii=False) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
 
 
 class TensorBoard:
-    """The same numbers as curves; the package is needed only when asked for."""
+    """The metrics as TensorBoard events; needs the package tensorboard."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            import torch.utils.tensorboard  # noqa: F401
         except ImportError as error:
             raise UserError(
                 "training.tensorboard is on, but the package tensorboard is not installed",
                 "pip install regard[tensorboard], or write training.tensorboard=false",
+                code="missing-package",
+                where="training.tensorboard",
             ) from error
         self._folder = folder
-        self._open: Any = SummaryWriter
-        self._writer: Any = None
+        self._writer: SummaryWriter | None = None
 
-    def begin(self, step: int, max_steps: int) -> None:
-        """Open the events; curves after `step` are dropped by TensorBoard."""
-        self._writer = self._open(str(self._folder), purge_step=step + 1)
+    def log(self, event: Event) -> None:
+        """Write metrics under train/ and validation/, and samples as text."""
+        from torch.utils.tensorboard import SummaryWriter
 
-    def step(self, number: int) -> None:
-        """Steps are written down several at once."""
-
-    def train(self, record: TrainRecord) -> None:
-        """Each number under train/."""
-        for name in ("loss", "nll", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second"):
-            self._writer.add_scalar(f"train/{name}", getattr(record, name), record.step)
-
-    def validation(self, record: ValidationRecord) -> None:
-        """Each metric under validation/, and the samples as text."""
-        for name, value in record.metrics.items():
-            self._writer.add_scalar(f"validation/{name}", value, record.step)
-        for number, sample in enumerate(record.samples):
-            self._writer.add_text(f"sample {number + 1}", "\n\n".join(sample), record.step)
-
-    def note(self, text: str) -> None:
-        """Notes are for people."""
-
-    def end(self) -> None:
-        """Flush and close."""
-        if self._writer is not None:
-            self._writer.close()
+        if isinstance(event, TrainingStarted):  # TensorBoard drops the events after this step
+            self._writer = SummaryWriter(str(self._folder), purge_step=event.step + 1)
+        if self._writer is None:
+            return
+        match event:
+            case TrainRecord():
+                for name in ("loss", "nll", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second"):
+                    self._writer.add_scalar(f"train/{name}", getattr(event, name), event.step)
+            case ValidationRecord():
+                for name, value in event.metrics.items():
+                    self._writer.add_scalar(f"validation/{name}", value, event.step)
+                for number, sample in enumerate(event.samples, 1):
+                    self._writer.add_text(f"sample {number}", "\n\n".join(sample), event.step)
+            case TrainingEnded():
+                self._writer.close()
 
 
 def build_log(settings: TrainingSettings, folder: Path, world: World) -> Logs:
-    """The console, metrics.jsonl in `folder` and, if asked for, TensorBoard; silence on every rank but 0."""
+    """Make the log of a run: the console, metrics.jsonl in `folder`, TensorBoard; nothing on ranks other than 0."""
     if not world.is_main:
         return Logs()
-    parts: list[Log] = [MetricsFile(folder / METRICS), build_console()]
+    logs: list[Log] = [MetricsFile(folder / METRICS), build_console()]
     if settings.tensorboard:
-        parts.append(TensorBoard(folder / EVENTS))
-    return Logs(parts)
+        logs.append(TensorBoard(folder / TENSORBOARD))
+    return Logs(logs)
 
 
 def _step_of(line: str) -> int:
-    """The step of a line of metrics.jsonl; -1 when it is not one."""
+    """Parse the step of a line of metrics.jsonl; -1 if the line is damaged."""
     try:
         return int(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):

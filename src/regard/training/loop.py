@@ -1,11 +1,11 @@
-"""The training loop: it knows neither the task nor the model, and resuming it is exact.
+"""The training loop, for any task and model; a resumed run equals an uninterrupted one.
 
-The gradient of a step is that of (the objective summed over all target tokens of the step) / (their count), however
-the step is cut into ranks and micro-batches: one rank with four micro-batches computes what four ranks with one do.
+The loss of a step is (the objective summed over all target tokens of the step) / (their number). It does not depend on
+the division into ranks and micro-batches: one rank with four micro-batches computes the same as four ranks with one.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Generic, Literal
@@ -16,21 +16,30 @@ from torch import nn
 from regard.errors import UserError
 from regard.runtime import World, autocast
 from regard.training.checkpoint import Checkpoints
-from regard.training.distributed import agree, from_main, unwrap
+from regard.training.distributed import all_reduce_max, broadcast_from_rank0, unwrap
+from regard.training.events import (
+    Event,
+    Log,
+    Note,
+    StepCompleted,
+    TrainingEnded,
+    TrainingStarted,
+    TrainRecord,
+    ValidationRecord,
+)  # fmt: skip
 from regard.training.interruption import Interruption
-from regard.training.records import Log, TrainRecord, ValidationRecord
 from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings, improves
 from regard.training.state import TrainingState
-from regard.training.stepping import as_written, choose_stepping
-from regard.training.task import B, Step, Steps, Task, Validation, carried_by
+from regard.training.stepping import build_train_step, without_compilation
+from regard.training.task import B, Steps, Trainable, TrainingStep, Validation, recurrent_state_of
 
 Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "interrupted", "no more data"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: after which step and why, the best score and its step, and the last validation's metrics."""
+    """Result of a run: last step, reason to stop, best score and its step, metrics of the last validation."""
 
     step: int
     reason: Reason
@@ -40,7 +49,7 @@ class Outcome:
 
 
 def fit(
-    task: Task[B],
+    task: Trainable[B],
     model: nn.Module,
     steps: Steps[B],
     settings: TrainingSettings,
@@ -49,8 +58,8 @@ def fit(
     log: Log,
     schedule: Schedule,
 ) -> Outcome:
-    """Train `model`, as `place` returned it, to the first bound; go on from the newest checkpoint if there is one."""
-    run = _Run(task, model, settings, world, checkpoints, log, schedule)
+    """Train `model`, which `place` returned, until the first limit; resume from the newest checkpoint, if any."""
+    run = _Loop(task, model, settings, world, checkpoints, log, schedule)
     with run.opened() as interruption, closing(_closable(steps(run.progress.step))) as stream:
         reason: Reason = "no more data"
         for step in stream:
@@ -59,7 +68,7 @@ def fit(
                 reason = stop
                 break
             run.train(step)
-            run.tell_step()
+            run.send(StepCompleted(run.progress.step))
             if run.due(settings.log_every):
                 run.report()
             improved = run.due(settings.validate_every) and run.validate()
@@ -70,12 +79,12 @@ def fit(
     return Outcome(progress.step, reason, progress.best, progress.best_step, progress.metrics)
 
 
-class _Run(Generic[B]):
-    """The verbs of the loop, over the state they change."""
+class _Loop(Generic[B]):
+    """The operations of the loop and the state that they change."""
 
     def __init__(
         self,
-        task: Task[B],
+        task: Trainable[B],
         model: nn.Module,
         settings: TrainingSettings,
         world: World,
@@ -85,125 +94,127 @@ class _Run(Generic[B]):
     ) -> None:
         self.task, self.model, self.settings, self.world = task, model, settings, world
         self.checkpoints, self.log, self.schedule = checkpoints, log, schedule
-        self.state = TrainingState(unwrap(model), settings, world, carried_by(task))
-        self.remarks = self.state.resume(checkpoints)
-        self.progress, self.window = self.state.progress, self.state.window
+        self.state = TrainingState(unwrap(model), settings, world, recurrent_state_of(task))
+        self.notes = self.state.resume(checkpoints)
+        self.progress, self.accumulator = self.state.progress, self.state.accumulator
         self.norm = torch.zeros(())
-        self.take = choose_stepping(task, model, self.state, settings, world)
+        self.train_step = build_train_step(task, model, self.state, settings, world)
         self._first_step, self._seconds_before = self.progress.step, self.progress.seconds
         self._began = time.monotonic()
 
     @contextmanager
     def opened(self) -> Iterator[Interruption]:
-        """Tell the log when training begins and that it is over, and take Ctrl-C as a request."""
-        self._tell(lambda log: log.begin(self.progress.step, self.settings.max_steps))
-        if self.remarks:
-            self._tell(lambda log: log.note("\n".join(self.remarks)))
+        """Send the first and the last event, and handle Ctrl-C as a request to stop."""
+        self.send(TrainingStarted(self.progress.step, self.settings.max_steps))
+        if self.notes:
+            self.send(Note("\n".join(self.notes)))
         self.model.train()
         try:
-            with Interruption(patient=self.world.size > 1) as interruption:
-                self.window.go_on()
+            with Interruption(ignore_repeated=self.world.size > 1) as interruption:
+                self.accumulator.resume()
                 yield interruption
         finally:
-            self._tell(lambda log: log.end())
+            self.send(TrainingEnded())
+
+    def send(self, event: Event) -> None:
+        """Send an event to the log, from rank 0 only."""
+        if self.world.is_main:
+            self.log.log(event)
 
     def due(self, every: int) -> bool:
-        """Whether the step just trained is one of `every` so many."""
+        """True if the number of the last step is a multiple of `every`."""
         return self.progress.step % every == 0
 
-    def train(self, step: Step[B]) -> None:
-        """One optimizer step, and one move of the average."""
+    def train(self, step: TrainingStep[B]) -> None:
+        """Train one optimizer step and update the EMA."""
         number = self.progress.step + 1
-        sums, self.norm = self.take(step, self.schedule(number))
+        sums, self.norm = self.train_step(step, self.schedule(number))
         if self.state.ema:
             self.state.ema.update(number)
-        self.window.add(number, sums, self.norm, step.count, step.tokens)
+        self.accumulator.add(number, sums, self.norm, step.count, step.tokens)
         self.progress.step, self.progress.epoch = number, float(step.epoch)
         self.progress.tokens += step.tokens
 
-    def reason_to_stop(self, step: Step[B], interrupted: bool) -> Reason | None:
-        """Why `step` shall not be trained any more, the same on every rank; None to go on."""
+    def reason_to_stop(self, step: TrainingStep[B], interrupted: bool) -> Reason | None:
+        """Return why training stops before `step`, equal on every rank; None to continue."""
         settings, progress = self.settings, self.progress
         self._tick()
         out_of_time = 0 < settings.max_minutes * 60 <= progress.seconds
-        asked = agree(2 if interrupted else 1 if out_of_time else 0, self.world)
+        request = all_reduce_max(2 if interrupted else 1 if out_of_time else 0, self.world)
         if progress.step >= settings.max_steps:
             return "max_steps"
         if 0 < settings.max_epochs <= step.epoch:
             return "max_epochs"
-        if settings.patience and progress.stale >= settings.patience:
+        if settings.patience and progress.bad_validations >= settings.patience:
             return "patience"
-        return (None, "max_minutes", "interrupted")[asked]
-
-    def tell_step(self) -> None:
-        """Let whoever draws a bar move it."""
-        self._tell(lambda log: log.step(self.progress.step))
+        return (None, "max_minutes", "interrupted")[request]
 
     def report(self) -> None:
-        """One line of the log about the steps since the last, and begin the next."""
+        """Log the steps since the last record and start the next one."""
         self._report()
-        self.window.clear()
+        self.accumulator.clear()
 
     def validate(self) -> bool:
-        """Judge the weights to use, on rank 0 while the others wait; return whether they are the best so far."""
-        self.window.pause()
-        self.state.refuse_nonsense(self.checkpoints)
-        found = from_main(self._judge() if self.world.is_main else Validation({}), self.world)
-        score = self._monitored(found.metrics)
+        """Evaluate the model on rank 0; return True if it is the best one so far."""
+        self.accumulator.pause()
+        self.state.require_finite(self.checkpoints)
+        validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
+        score = self._monitored(validation.metrics)
         progress = self.progress
-        progress.metrics, progress.score, progress.validated_step = dict(found.metrics), score, progress.step
+        progress.metrics, progress.score, progress.validated_step = dict(validation.metrics), score, progress.step
         improved = improves(self.settings.monitor, score, progress.best)
         if improved:
-            progress.best, progress.best_step, progress.stale = score, progress.step, 0
+            progress.best, progress.best_step, progress.bad_validations = score, progress.step, 0
         else:
-            progress.stale += 1
+            progress.bad_validations += 1
         self._tick()
-        samples = list(found.samples)[: self.settings.samples]
-        record = ValidationRecord(progress.step, progress.metrics, improved, progress.seconds, samples)
-        self._tell(lambda log: log.validation(record))
-        self.window.go_on()
+        samples = list(validation.samples)[: self.settings.samples]
+        self.send(ValidationRecord(progress.step, progress.metrics, improved, progress.seconds, samples))
+        self.accumulator.resume()
         return improved
 
     def save(self) -> None:
-        """Write a checkpoint of the step just trained."""
-        self.window.pause()
+        """Write a checkpoint of the last step."""
+        self.accumulator.pause()
         self._tick()
         self.state.save(self.checkpoints)
-        self.window.go_on()
+        self.accumulator.resume()
 
     def finish(self, reason: Reason) -> None:
-        """Leave the run complete: its last steps reported, judged and saved; when interrupted, only saved."""
+        """Log, validate and save the last step; after an interruption only save it."""
         if reason != "interrupted":
-            if self.window.count and self.progress.step > self._first_step:
+            if self.accumulator.count and self.progress.step > self._first_step:
                 self._report()
             if self.progress.validated_step != self.progress.step:
                 self.validate()
-                self.state.forget_saved()
+                self.state.mark_unsaved()
         self.save()
 
-    def _judge(self) -> Validation:
-        bare = self.state.model
-        bare.eval()
-        with self.state.averaged(), torch.no_grad(), autocast(self.world), as_written(self.world):
-            found = self.task.validate(bare)
+    def _evaluate(self) -> Validation:
+        model = self.state.model
+        model.eval()
+        with self.state.averaged(), torch.no_grad(), autocast(self.world), without_compilation(self.world):
+            validation = self.task.validate(model)
         self.model.train()
-        return found
+        return validation
 
     def _monitored(self, metrics: dict[str, float]) -> float:
         if self.settings.monitor not in metrics:
             raise UserError(
-                f"training.monitor is {self.settings.monitor!r}, which this task does not measure",
+                f"training.monitor is {self.settings.monitor!r}, which is not a metric of this task",
                 f"write one of {', '.join(sorted(metrics))}",
+                code="invalid-setting",
+                where="training.monitor",
             )
         return metrics[self.settings.monitor]
 
     def _report(self) -> None:
-        self.window.pause()
-        self.state.refuse_nonsense(self.checkpoints)
-        self.window.fold(self.world)
+        self.accumulator.pause()
+        self.state.require_finite(self.checkpoints)
+        self.accumulator.reduce(self.world)
         self._tick()
-        progress, window = self.progress, self.window
-        loss, nll = window.means()
+        progress, accumulator = self.progress, self.accumulator
+        loss, nll = accumulator.means()
         record = TrainRecord(
             step=progress.step,
             epoch=progress.epoch,
@@ -212,14 +223,14 @@ class _Run(Generic[B]):
             learning_rate=self.schedule(progress.step),
             gradient_norm=float(self.norm),
             tokens=progress.tokens,
-            tokens_per_second=window.tokens / max(window.seconds, 1e-9),
+            tokens_per_second=accumulator.tokens / max(accumulator.seconds, 1e-9),
             seconds=progress.seconds,
             seconds_left=self._seconds_left(),
         )
-        self._tell(lambda log: log.train(record))
+        self.send(record)
 
     def _seconds_left(self) -> float:
-        """How long the nearest bound is away, if everything goes on as fast as so far."""
+        """Estimate the time until the first limit, at the speed so far."""
         settings, progress = self.settings, self.progress
         shares = [progress.step / settings.max_steps]
         shares += [progress.epoch / settings.max_epochs] if settings.max_epochs else []
@@ -230,11 +241,7 @@ class _Run(Generic[B]):
     def _tick(self) -> None:
         self.progress.seconds = self._seconds_before + time.monotonic() - self._began
 
-    def _tell(self, say: Callable[[Log], None]) -> None:
-        if self.world.is_main:
-            say(self.log)
 
-
-def _closable(stream: Iterator[Step[B]]) -> Generator[Step[B], None, None]:
-    """The same stream, which can be closed: a prefetching one then stops its work ahead."""
+def _closable(stream: Iterator[TrainingStep[B]]) -> Generator[TrainingStep[B], None, None]:
+    """Make a generator of a stream, so that it can be closed: prefetching then stops."""
     yield from stream

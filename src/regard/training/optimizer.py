@@ -1,4 +1,4 @@
-"""Adam as in Vaswani et al. 2017, section 5.3, and AdamW (Loshchilov & Hutter 2019) when weights shall decay."""
+"""Adam as in Vaswani et al. 2017, section 5.3, and AdamW (Loshchilov & Hutter 2019) with weight decay."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,28 +11,28 @@ from regard.training.settings import TrainingSettings
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Adam, or AdamW when `weight_decay` is above zero; one fused kernel updates all parameters.
+    """Make Adam, or AdamW if `weight_decay` is above zero; one fused kernel updates all parameters.
 
-    Only matrices decay: a norm's gain pulled towards zero, or a bias, would change what the layer can express rather
-    than how large its weights grow. The rate is set anew at every step.
+    Only matrices decay: a smaller bias or norm gain would change what the layer can express, not only the size of its
+    weights. `set_rate` sets the learning rate at every step.
     """
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     betas = (settings.adam_beta1, settings.adam_beta2)
-    on_gpu = bool(learned) and learned[0].is_cuda
-    # On a GPU the rate is a tensor, which a captured step reads at every replay.
-    rate = torch.zeros((), device=learned[0].device) if on_gpu else 0.0
+    on_gpu = bool(trainable) and trainable[0].is_cuda
+    # On a GPU the learning rate is a tensor, so that a CUDA graph reads it at every replay.
+    rate = torch.zeros((), device=trainable[0].device) if on_gpu else 0.0
     options: dict[str, Any] = dict(betas=betas, eps=settings.adam_epsilon, fused=True, capturable=on_gpu)
     if not settings.weight_decay:
-        return Adam(learned, lr=rate, **options)
+        return Adam(trainable, lr=rate, **options)
     groups = [
-        {"params": [p for p in learned if p.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in learned if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
     ]
     return AdamW([group for group in groups if group["params"]], lr=rate, **options)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Use `rate` from the next step on."""
+    """Set the learning rate."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -40,13 +40,13 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def clip_gradients(parameters: Iterable[Tensor], longest: float) -> Tensor:
-    """Shorten all gradients together to the global norm `longest` (0: leave them); return the norm they had.
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
+    """Clip the gradients to the global norm `max_norm` (0: no clipping); return the norm before clipping.
 
-    The norm is also how a gradient that is not finite is noticed, so it is computed either way; it stays on the device.
+    The norm also detects gradients that are not finite, so it is always computed; it stays on the device.
     """
-    learned = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in learned if p.grad is not None])
-    if longest:
-        torch.nn.utils.clip_grads_with_norm_(learned, longest, norm)
+    trainable = [parameter for parameter in parameters if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm([p.grad for p in trainable if p.grad is not None])
+    if max_norm:
+        torch.nn.utils.clip_grads_with_norm_(trainable, max_norm, norm)
     return norm

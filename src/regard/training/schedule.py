@@ -1,4 +1,4 @@
-"""Learning-rate schedules: pure functions from the step, counted from 1, to the rate."""
+"""Learning-rate schedules: functions from the step, counted from 1, to the learning rate."""
 
 import math
 from collections.abc import Callable
@@ -15,9 +15,9 @@ def paper(step: int, factor: float, d_model: int, warmup: int) -> float:
 
 
 def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
-    """peak · min(step / warmup, √(warmup / step)): the paper's curve, scaled so that its highest point is `peak`."""
-    turn = max(warmup, 1)
-    return peak * min(step / turn, math.sqrt(turn / step))
+    """peak · min(step / warmup, √(warmup / step)): the curve of the paper, scaled to the maximum `peak`."""
+    warmup = max(warmup, 1)
+    return peak * min(step / warmup, math.sqrt(warmup / step))
 
 
 def cosine(step: int, peak: float, warmup: int, max_steps: int) -> float:
@@ -41,7 +41,7 @@ def constant(step: int, peak: float, warmup: int) -> float:
 
 
 def build_schedule(settings: TrainingSettings, d_model: int) -> Schedule:
-    """The schedule the settings name; `d_model` scales the paper's."""
+    """Make the schedule of the settings; `d_model` scales the one of the paper."""
     rate, warmup = settings.learning_rate, settings.warmup
     match settings.schedule:
         case "paper":

@@ -1,76 +1,87 @@
-"""The settings of a training run: when it ends, how it learns, how it is watched and what it leaves on the disk."""
+"""Settings of training: limits, batch size, optimizer, regularisation, validation, checkpoints and logs."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import model_validator
 
-from regard.config import Field, Settings
+from regard.config import Field, SettingError, Settings
 
-# Metrics that improve by falling; every other metric improves by rising.
+# Metrics for which a lower value is better; for every other metric a higher value is better.
 LOWER_IS_BETTER = frozenset(
     {"loss", "nll", "perplexity", "word_perplexity", "masked_perplexity", "bits_per_character", "ter"}
 )
 
 
 class TrainingSettings(Settings):
-    """How a model is trained; the defaults are those of Vaswani et al. 2017, section 5, where they give one."""
+    """Settings of training; the defaults are those of Vaswani et al. 2017, section 5, where the paper gives one."""
 
     max_steps: int = Field(100_000, gt=0, description="stop after this many optimizer steps")
-    max_epochs: float = Field(0.0, ge=0, description="stop after this many passes over the data, if sooner; 0 = off")
+    max_epochs: float = Field(0.0, ge=0, description="stop after this many epochs; 0 = off")
     max_minutes: float = Field(
-        0.0, ge=0, description="stop after this many minutes of training, resumed runs included, if sooner; 0 = off"
+        0.0, ge=0, description="stop after this many minutes of training, earlier sessions included; 0 = off"
     )
 
-    batch_tokens: int = Field(4096, gt=0, description="tokens of one optimizer step, over all processes together")
-    accumulation: int = Field(1, gt=0, description="parts a process computes one after another to save memory")
+    batch_tokens: int = Field(4096, gt=0, description="batch size: tokens per optimizer step, over all processes")
+    accumulation: int = Field(
+        1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
+    )
 
     schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
-        "paper", description="how the learning rate moves; paper is equation 3 of Vaswani et al. 2017"
+        "paper", description="learning rate schedule; paper: equation 3 of Vaswani et al. 2017"
     )
     learning_rate: float = Field(
-        1.0, gt=0, description="paper: the factor before equation 3 (1 = as published); otherwise the highest rate"
+        1.0, gt=0, description="peak learning rate; for schedule = paper: the factor of equation 3 (1 = as published)"
     )
-    warmup: int = Field(4000, ge=0, description="steps over which the learning rate rises from zero")
-    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam: decay of the mean of gradients")
-    adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam: decay of the mean of squared gradients")
-    adam_epsilon: float = Field(1e-9, gt=0, description="Adam: what keeps a division by zero away")
+    warmup: int = Field(4000, ge=0, description="warmup steps, in which the learning rate rises from zero")
+    adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam beta1: decay of the first moment")
+    adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam beta2: decay of the second moment")
+    adam_epsilon: float = Field(1e-9, gt=0, description="Adam epsilon")
     weight_decay: float = Field(
-        0.0, ge=0, description="0 is Adam; above it AdamW, on matrices only, never on norms and biases"
+        0.0, ge=0, description="weight decay of AdamW, for matrices only (not norms and biases); 0 = Adam"
     )
-    clip: float = Field(0.0, ge=0, description="longest gradient (global norm); longer ones are shortened; 0 = off")
+    clip: float = Field(0.0, ge=0, description="gradient clipping: maximum global norm; 0 = off")
 
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability given away to wrong tokens in the target")
-    r_drop: float = Field(0.0, ge=0, description="weight of the R-Drop term (Liang et al. 2021); 0 = off")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="label smoothing: probability spread over the vocabulary"
+    )
+    r_drop: float = Field(0.0, ge=0, description="R-Drop: weight of the KL term (Liang et al. 2021); 0 = off")
     ema: float = Field(
-        0.0, ge=0, lt=1, description="decay of the moving average of the weights that is validated and kept; 0 = off"
+        0.0,
+        ge=0,
+        lt=1,
+        description="EMA: decay of the moving average of weights, which is validated and saved; 0 = off",
     )
 
-    log_every: int = Field(50, gt=0, description="steps between two lines of the log")
-    validate_every: int = Field(1000, gt=0, description="steps between two validations")
-    checkpoint_every: int = Field(0, ge=0, description="steps between two checkpoints; 0 = at every validation")
-    keep: int = Field(5, gt=0, description="newest checkpoints kept, beside the best one")
-    monitor: str = Field("loss", description="the validation metric that decides which checkpoint is the best")
-    patience: int = Field(0, ge=0, description="stop after this many validations without improvement; 0 = off")
-    samples: int = Field(3, ge=0, description="outputs shown at every validation")
-    tensorboard: bool = Field(False, description="also write the log for TensorBoard")
+    log_every: int = Field(50, gt=0, description="steps between log lines")
+    validate_every: int = Field(1000, gt=0, description="steps between validations")
+    checkpoint_every: int = Field(0, ge=0, description="steps between checkpoints; 0 = at every validation")
+    keep: int = Field(5, gt=0, description="number of newest checkpoints to keep, beside the best one")
+    monitor: str = Field("loss", description="validation metric that selects the best checkpoint")
+    patience: int = Field(
+        0, ge=0, description="early stopping: stop after this many validations without improvement; 0 = off"
+    )
+    samples: int = Field(3, ge=0, description="sample outputs to show at every validation")
+    tensorboard: bool = Field(False, description="write TensorBoard logs")
 
     @model_validator(mode="after")
-    def _refuse_contradictions(self) -> "TrainingSettings":
+    def _check(self) -> Self:
         if self.schedule != "paper" and self.learning_rate >= 0.5:
-            raise ValueError(
-                f"learning_rate is the highest rate of schedule = {self.schedule!r} and {self.learning_rate} would "
-                "diverge; write one like learning_rate = 0.0005"
+            raise SettingError(
+                "learning_rate",
+                f"{self.learning_rate} is the peak learning rate of schedule = {self.schedule!r} and would diverge; "
+                "write one like learning_rate = 0.0005",
             )
         if self.schedule in ("cosine", "linear") and self.warmup >= self.max_steps:
-            raise ValueError(
-                f"warmup = {self.warmup} leaves nothing of max_steps = {self.max_steps} for schedule = "
-                f"{self.schedule!r}; write a smaller warmup"
+            raise SettingError(
+                "warmup",
+                f"{self.warmup} steps must be fewer than max_steps = {self.max_steps} for schedule = "
+                f"{self.schedule!r}; write a smaller warmup",
             )
         return self
 
 
 def improves(monitor: str, score: float, best: float | None) -> bool:
-    """Whether `score` is better than the `best` so far; a score that is not a number never is."""
+    """True if `score` is better than `best`; NaN never is."""
     if score != score:
         return False
     if best is None:

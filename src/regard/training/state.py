@@ -1,5 +1,4 @@
-"""All that changes in training: weights, moments, their moving average, what is carried from batch to batch, progress;
-saved and resumed as one."""
+"""The state of training: weights, optimizer moments, EMA, recurrent state of the task and progress."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -8,24 +7,23 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.runtime import World
+from regard.training.averaging import Ema
 from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
-from regard.training.distributed import from_main, gathered
-from regard.training.ema import Ema
+from regard.training.distributed import broadcast_from_rank0, gather_to_rank0
 from regard.training.optimizer import build_optimizer
-from regard.training.progress import Progress, Window
+from regard.training.progress import LogAccumulator, Progress
 from regard.training.settings import TrainingSettings
 from regard.training.weights import Tensors, all_finite, load_moments, load_weights, moments_of, weights_of
 
-# Marks, among what only training needs, the weights as they are behind their moving average.
-BEHIND = "weights:"
-# Marks what the task carries from batch to batch.
-CARRIED = "carried:"
+# Prefixes of names in training.safetensors.
+RAW_WEIGHTS = "weights:"  # the trained weights, if model.safetensors holds their moving average
+RECURRENT_STATE = "carried:"  # the recurrent state of the task
 
 
 class TrainingState:
-    """One model in training. `resume` and `save` are exact: going on from a checkpoint repeats the run to the bit.
+    """The state of one model in training. A resumed run equals an uninterrupted one to the bit.
 
-    No state of a random generator is kept, because every step seeds its own from its number.
+    The state of random generators is not saved, because every step seeds them by its number.
     """
 
     def __init__(
@@ -33,104 +31,114 @@ class TrainingState:
         model: nn.Module,
         settings: TrainingSettings,
         world: World,
-        carried: dict[str, Tensor] | None = None,
+        recurrent_state: dict[str, Tensor] | None = None,
     ) -> None:
-        """`carried` is the task's own dictionary (see `Carrying`)."""
+        """`recurrent_state` is the dictionary of a `Stateful` task; `resume` fills it."""
         self.model = model
-        self.carried = {} if carried is None else carried
+        self.recurrent_state = {} if recurrent_state is None else recurrent_state
         self.accumulation = settings.accumulation
         self.world = world
         self.optimizer = build_optimizer(model, settings)
         self.ema = Ema(model, settings.ema) if settings.ema else None
         self.progress = Progress(monitor=settings.monitor)
-        self.window = Window(world.device)
+        self.accumulator = LogAccumulator(world.device)
         self.saved_step = 0
         self.monitor = settings.monitor
 
     def averaged(self) -> AbstractContextManager[None]:
-        """While open, the model has the weights to use: their moving average where one is kept."""
+        """In this context the model has the weights to use: their moving average if there is one."""
         return self.ema.applied() if self.ema else nullcontext()
 
-    def refuse_nonsense(self, checkpoints: Checkpoints) -> None:
-        """Stop when the loss, a gradient or a weight is no longer a number; the last good checkpoint stays."""
-        step = self.window.first_bad(self.world)
+    def require_finite(self, checkpoints: Checkpoints) -> None:
+        """Raise a UserError if the loss, a gradient or a weight is NaN or infinite; it is never saved."""
+        step = self.accumulator.first_non_finite(self.world)
         if not step and not all_finite(self.model):
             step = self.progress.step
         if step:
-            known = checkpoints.all()
-            kept = f"; {known[-1].name} is the last good checkpoint" if known else "; no checkpoint was written yet"
+            saved = checkpoints.all()
+            last = f"{saved[-1].name} is the last good checkpoint" if saved else "no checkpoint was written yet"
             raise UserError(
-                f"the loss or its gradient is not a finite number since step {step}{kept}",
+                f"the loss or its gradient is not a finite number since step {step}; {last}",
                 "lower training.learning_rate, raise training.warmup, write training.clip=1, "
-                "or compute with runtime.precision=fp32",
+                "or write runtime.precision=fp32",
+                code="diverged",
+                where=checkpoints.folder,
             )
 
     def save(self, checkpoints: Checkpoints) -> None:
-        """Write a checkpoint of this step, unless it has one or holds nonsense; every rank calls, rank 0 writes."""
+        """Write a checkpoint of this step, unless it was saved already; every rank calls this, rank 0 writes."""
         if self.saved_step == self.progress.step:
             return
-        self.refuse_nonsense(checkpoints)
-        self.window.fold(self.world)
-        carried = gathered({name: tensor.cpu() for name, tensor in self.carried.items()}, self.world)
+        self.require_finite(checkpoints)
+        self.accumulator.reduce(self.world)
+        cpu_state = {name: tensor.cpu() for name, tensor in self.recurrent_state.items()}
+        states = gather_to_rank0(cpu_state, self.world)
         if self.world.is_main:
-            self.progress.window = self.window.to_json()
+            self.progress.window = self.accumulator.to_json()
             training = moments_of(self.model, self.optimizer)
-            training |= {CARRIED + name: tensor for parts in carried for name, tensor in parts.items()}
+            training |= {RECURRENT_STATE + name: tensor for state in states for name, tensor in state.items()}
             if self.ema:
-                training |= {BEHIND + name: tensor for name, tensor in weights_of(self.model).items()}
+                training |= {RAW_WEIGHTS + name: tensor for name, tensor in weights_of(self.model).items()}
             with self.averaged():
                 weights = weights_of(self.model)
             checkpoints.save(self.progress.step, weights, training, self.progress.to_json())
         self.saved_step = self.progress.step
 
-    def forget_saved(self) -> None:
-        """Let the next `save` write this step again: something about it has changed."""
+    def mark_unsaved(self) -> None:
+        """Make the next `save` write this step again."""
         self.saved_step = -1
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:
-        """Go on from the newest good checkpoint, if there is one; return what was wrong with newer ones."""
-        path, remarks = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
+        """Load the newest undamaged checkpoint, if there is one; return notes for the user."""
+        path, problems = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
         if self.world.is_main:
-            if path is None and remarks:
-                raise UserError(f"no checkpoint in {checkpoints.folder} can be used: {remarks[0]}", "start a new run")
+            if path is None and problems:
+                raise UserError(
+                    f"every checkpoint in {checkpoints.folder} is damaged: {problems[0]}",
+                    "start a new run",
+                    code="damaged-file",
+                    where=checkpoints.folder,
+                )
             checkpoints.set_aside_after(step_of(path) if path else 0)
-        path = from_main(path, self.world)
+        path = broadcast_from_rank0(path, self.world)
         if path is None:
             return []
-        further = self._load(path)
-        return [f"{remark}; training goes on from {path.name}" for remark in remarks] + further
+        notes = self._load(path)
+        return [f"{problem}; training resumes from {path.name}" for problem in problems] + notes
 
     def _load(self, path: Path) -> list[str]:
         weights, training = read_weights(path), read_training(path)
-        behind, carried = (_taken(training, mark) for mark in (BEHIND, CARRIED))
-        load_weights(self.model, behind or weights, str(path))
+        raw_weights = _pop_prefix(training, RAW_WEIGHTS)
+        recurrent_state = _pop_prefix(training, RECURRENT_STATE)
+        load_weights(self.model, raw_weights or weights, str(path))
         if self.ema:
             self.ema.load(weights)
         load_moments(self.model, self.optimizer, training)
-        self.progress = Progress(**read_progress(path))
-        self.progress.watch(self.monitor)
-        self.window.load(self.progress.window, self.world)
+        self.progress = Progress.from_json(read_progress(path))
+        self.progress.set_monitor(self.monitor)
+        self.accumulator.load(self.progress.window, self.world)
         self.saved_step = self.progress.step
-        return self._take_up(carried)
+        return self._restore(recurrent_state)
 
-    def _take_up(self, carried: Tensors) -> list[str]:
-        """Give this rank's parts back to the task; of another number of parts none is what it was."""
-        saved, parts = {_part(name) for name in carried}, self.world.size * self.accumulation
+    def _restore(self, recurrent_state: Tensors) -> list[str]:
+        """Give the task the states of this rank's micro-batches; the states of another number of them do not fit."""
+        saved, count = {_micro_batch(name) for name in recurrent_state}, self.world.size * self.accumulation
         if not saved:
             return []
-        if saved != set(range(parts)):
-            problem = f"what was carried from batch to batch is of {len(saved)} parts, and now there are {parts}"
-            return [f"{problem}; it begins anew"]
+        if saved != set(range(count)):
+            return [f"the recurrent state is of {len(saved)} micro-batches, and now there are {count}; it is reset"]
         first = self.world.rank * self.accumulation
-        mine = range(first, first + self.accumulation)
-        self.carried |= {name: x.to(self.world.device) for name, x in carried.items() if _part(name) in mine}
+        local = range(first, first + self.accumulation)
+        self.recurrent_state |= {
+            name: x.to(self.world.device) for name, x in recurrent_state.items() if _micro_batch(name) in local
+        }
         return []
 
 
-def _part(name: str) -> int:
+def _micro_batch(name: str) -> int:
     return int(name.partition(".")[0])
 
 
-def _taken(tensors: Tensors, mark: str) -> Tensors:
-    """Take what is marked out of `tensors`, by its own name."""
-    return {name.removeprefix(mark): tensors.pop(name) for name in list(tensors) if name.startswith(mark)}
+def _pop_prefix(tensors: Tensors, prefix: str) -> Tensors:
+    """Remove the tensors whose names begin with `prefix`, and return them by their names without it."""
+    return {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}

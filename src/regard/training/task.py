@@ -1,47 +1,47 @@
-"""What training asks of a task and of its data. Whoever offers these can be trained; no task is named here."""
+"""Protocols of training: what a task, its batches and its losses must offer. No task is named here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 
-class Batch(Protocol):
+class TrainingBatch(Protocol):
     """Tensors that can be moved to a device."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """All tensors by name. A recorded step copies the tensors of the next batch over those of the first one."""
+        """All tensors by name. A CUDA graph copies the tensors of the next batch over those of the first one."""
         ...
 
     def to(self, device: torch.device) -> Self:
-        """The same batch on `device`."""
+        """Return the batch on `device`."""
         ...
 
 
-B = TypeVar("B", bound=Batch)
-B_co = TypeVar("B_co", bound=Batch, covariant=True)
-B_contra = TypeVar("B_contra", bound=Batch, contravariant=True)
+B = TypeVar("B", bound=TrainingBatch)
+B_co = TypeVar("B_co", bound=TrainingBatch, covariant=True)
+B_contra = TypeVar("B_contra", bound=TrainingBatch, contravariant=True)
 
 
-class Loss(Protocol):
-    """Sums over the real target tokens of one batch: they are divided once, by the tokens of the whole step."""
+class TrainingLoss(Protocol):
+    """Sums over the target tokens of one batch, without padding; the loop divides by the tokens of the whole step."""
 
     @property
     def sum(self) -> Tensor:
-        """The objective: what is differentiated."""
+        """The objective, which is differentiated."""
         ...
 
     @property
     def nll(self) -> Tensor:
-        """Plain negative log-likelihood in nats, without smoothing or penalties: perplexity is exp(nll / count)."""
+        """Negative log-likelihood in nats, without label smoothing or penalties: perplexity is exp(nll / count)."""
         ...
 
 
 class Sample(NamedTuple):
-    """One validation example, for people to read."""
+    """One validation example with the model's output, shown in the log."""
 
     source: str
     reference: str
@@ -50,63 +50,63 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation found: metrics by name, and a few samples."""
+    """Result of a validation: metrics by name, and a few samples."""
 
     metrics: dict[str, float]
     samples: Sequence[tuple[str, str, str]] = field(default_factory=list)
 
 
-class Task(Protocol[B_contra]):
-    """What is learned: a loss to descend, and a validation to judge by."""
+class Trainable(Protocol[B_contra]):
+    """A task that can be trained: it has a loss and a validation."""
 
-    def loss(self, model: nn.Module, batch: B_contra) -> Loss:
-        """The training objective on one batch; `model` is called through its `forward` alone."""
+    def loss(self, model: nn.Module, batch: B_contra) -> TrainingLoss:
+        """Compute the training objective of one batch; DDP requires that `model` is called through `forward` only."""
         ...
 
     def validate(self, model: nn.Module) -> Validation:
-        """Judge the model, which is in evaluation mode and without gradients, on data it does not learn from."""
+        """Evaluate the model on the validation data; it is in evaluation mode and needs no gradients."""
         ...
 
 
 @runtime_checkable
-class Carrying(Protocol):
-    """A task whose batches continue one another: what the model remembers between them is part of the training.
+class Stateful(Protocol):
+    """A task that carries recurrent state across batches (truncated BPTT); checkpoints include the state.
 
-    Rank r computes the parts r * accumulation and on of every step, and each remembers for itself.
+    Rank r computes the micro-batches r * accumulation, r * accumulation + 1, ... of every step; each has its own state.
     """
 
-    carried: dict[str, Tensor]
-    """By `part.name`, the parts of this process alone. The task fills it; resuming fills it before the first batch."""
+    recurrent_state: dict[str, Tensor]
+    """By `micro-batch.name`, for the micro-batches of this process. The task writes it; resuming restores it."""
 
 
-def carried_by(task: Any) -> dict[str, Tensor]:
-    """What a task carries from batch to batch, the very dictionary; an empty one for a task that carries nothing."""
-    return task.carried if isinstance(task, Carrying) else {}
+def recurrent_state_of(task: object) -> dict[str, Tensor]:
+    """Return the dictionary itself of a stateful task, so that it can be filled; an empty one for other tasks."""
+    return task.recurrent_state if isinstance(task, Stateful) else {}
 
 
-class Step(Protocol[B_co]):
-    """This process's share of one optimizer step, and the size of the whole."""
+class TrainingStep(Protocol[B_co]):
+    """The share of one optimizer step that this process computes, and the size of the whole step."""
 
     @property
     def micro_batches(self) -> Sequence[B_co]:
-        """The batches this process computes, one after another; as many on every rank."""
+        """The batches that this process computes one after another; every rank has equally many."""
         ...
 
     @property
     def count(self) -> int:
-        """Real target tokens of the step over all ranks and micro-batches: the same number on every rank."""
+        """Target tokens of the step without padding, over all ranks and micro-batches; equal on every rank."""
         ...
 
     @property
     def tokens(self) -> int:
-        """Real source and target tokens of the step over all ranks: what throughput counts."""
+        """Source and target tokens of the step without padding, over all ranks; for the throughput."""
         ...
 
     @property
     def epoch(self) -> float:
-        """Passes over the data completed before this step."""
+        """Epochs completed before this step."""
         ...
 
 
-Steps: TypeAlias = Callable[[int], Iterator[Step[B]]]
-"""`steps(n)` is the stream of steps from the n-th on, counted from 0; it depends on the seed and n alone."""
+Steps: TypeAlias = Callable[[int], Iterator[TrainingStep[B]]]
+"""`steps(n)` yields the steps from number n on, counted from 0; they depend on the seed and n only."""
