@@ -147,25 +147,27 @@ def test_which_task_a_folder_is_of() -> None:
     assert task_of(one | {"problem_type": "regression", "id2label": {"0": "a", "1": "b"}}) == "regression"
     assert task_of(one | {"problem_type": "single_label_classification"}) == "classification"
     assert task_of({"architectures": ["BertModel"]}) is None and task_of({}) is None
-    with pytest.raises(UserError, match="several classes at once"):
+    with pytest.raises(UserError) as error:
         task_of(one | {"problem_type": "multi_label_classification"})
+    assert (error.value.code, error.value.where) == ("unsupported", "problem_type")
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "code", "key"),
     [
-        ({"id2label": {"0": "a", "1": "b"}}, "id2label has 2 names, and the model 3 outputs"),
-        ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "id2label has 2 names, and the model 3 outputs"),
-        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "id2label names no output '0'"),
-        ({"architectures": ["BertModel"]}, "names no task"),
+        ({"id2label": {"0": "a", "1": "b"}}, "damaged-file", "id2label"),
+        ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "damaged-file", "id2label"),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "damaged-file", "id2label"),
+        ({"architectures": ["BertModel"]}, "unsupported", "architectures"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_labels_that_do_not_fit_are_refused(changes: dict[str, Any], code: str, key: str, tmp_path: Path) -> None:
     saved("classification", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError) as error:
         read_finetuned(tmp_path)
+    assert (error.value.code, error.value.where) == (code, f"{tmp_path / 'config.json'}:{key}")
 
 
 def test_a_head_that_is_not_there_is_missed(tmp_path: Path) -> None:
@@ -174,5 +176,9 @@ def test_a_head_that_is_not_there_is_missed(tmp_path: Path) -> None:
     save_file(
         {key: x for key, x in tensors.items() if not key.startswith("qa_outputs")}, tmp_path / "model.safetensors"
     )
-    with pytest.raises(UserError, match=r"lacks 2 weights, the first is qa_outputs\.weight"):
+    with pytest.raises(UserError) as error:
         read_finetuned(tmp_path)
+    assert (error.value.code, error.value.where) == (
+        "damaged-file",
+        f"{tmp_path / 'model.safetensors'}:qa_outputs.weight",
+    )

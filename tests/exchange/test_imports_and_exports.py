@@ -244,7 +244,7 @@ def test_weights_that_are_no_numbers_and_other_pieces_are_kept_back(
     bare(tmp_path / "bert")
     run = import_model(tmp_path / "bert", tmp_path / "run").run
     monkeypatch.setattr(
-        exporting, "read_bert_vocabulary", lambda _: BertVocabulary(vocabulary().entries, lowercase=False)
+        exporting, "read_bert_tokenizer", lambda _: BertVocabulary(vocabulary().entries, lowercase=False)
     )
     with pytest.raises(UserError, match="its vocabulary, read back, is another than the run's"):
         export_run(run, tmp_path / "out")

@@ -1,1 +1,1 @@
-"""Models of other programs: their names, files and shapes are known in this room alone."""
+"""Models of other programs, read and written. Their names, files and shapes are known in this room only."""

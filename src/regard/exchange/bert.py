@@ -1,26 +1,26 @@
-"""BERT in the folders of Hugging Face `transformers`, in and out, without that library:
+"""BERT in folders of Hugging Face `transformers`, read and written without that library:
 
-    config.json                         the model's shape
+    config.json                         the shape of the model
     model.safetensors                   its weights
-    vocab.txt, tokenizer_config.json    its pieces, and whether they have case; or tokenizer.json, which says both
+    vocab.txt, tokenizer_config.json    its subwords and its normalisation; or tokenizer.json, which has both
 
-Weights are called as in `BertPretraining`: `bert.` and on is the encoder, `masked.` and `next.` are its two questions.
-A folder may hold the encoder alone; what it does not hold is not in the result. Or it holds one with a layer of a task
-on top: then its weights are called as in `EncoderWithHead`, `encoder.` and `head.`. Shapes are the same on both sides,
-so that going there and back changes no bit.
+Weights are named as in `BertPretraining`: `bert.` is the encoder, `masked.` and `next.` are the pretraining heads. A
+folder may contain the encoder only; weights that it does not contain are not in the result. Or it contains an encoder
+with the head of a task: then weights are named as in `EncoderWithHead`, `encoder.` and `head.`. Shapes are the same on
+both sides, so that writing and reading changes no bit.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard.errors import UserError
 from regard.exchange.folders import (
     CONFIG,
+    DOWNLOAD_AGAIN,
     TOKENIZER,
     TOKENIZER_CONFIG,
     WEIGHTS,
@@ -56,7 +56,7 @@ SHAPE = {
     "segments": "type_vocab_size",
     "epsilon": "layer_norm_eps",
 }
-"""Our settings and their keys."""
+"""Our settings, and the keys of config.json."""
 
 FIXED_VALUES = {
     "model_type": "bert",
@@ -65,7 +65,7 @@ FIXED_VALUES = {
     "position_embedding_type": "absolute",
     "tie_word_embeddings": True,
 }
-"""Their keys for which there is one value that is BERT, and it need not be written."""
+"""Keys of config.json that have only one supported value, which is the default."""
 
 MODULES = {
     r"^bert\.words\b": "bert.embeddings.word_embeddings",
@@ -85,10 +85,10 @@ MODULES = {
     r"^masked\.bias\b": "cls.predictions.bias",
     r"^next\b": "cls.seq_relationship",
 }
-"""Our modules and theirs, replaced one line after another."""
+"""Our names of modules, and those of transformers; replaced one after another."""
 
-POOLER, MASKED, NEXT = PARTS = ("bert.pooler.", "masked.", "next.")
-"""What a folder may lack as a whole."""
+POOLER, MASKED, NEXT = OPTIONAL = ("bert.pooler.", "masked.", "next.")
+"""Modules that a folder may lack completely."""
 
 IMPLIED = (
     "bert.embeddings.position_ids",
@@ -96,12 +96,12 @@ IMPLIED = (
     "cls.predictions.decoder.weight",
     "cls.predictions.decoder.bias",
 )
-"""What older folders hold besides: numbers from 0 on, and the words' vectors and biases once more."""
+"""Redundant tensors of older folders: position ids, and copies of the tied word vectors and biases."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The layer of a task: their class, what they call it there, and whether it reads the pooled vector."""
+    """The head of a task in transformers: its class, the name of its module, True if it reads the pooled vector."""
 
     architecture: str
     module: str = "classifier"
@@ -115,17 +115,17 @@ HEADS = {
     "answering": Head("BertForQuestionAnswering", "qa_outputs", pooled=False),
     "choice": Head("BertForMultipleChoice"),
 }
-"""Our tasks and theirs."""
+"""Our tasks, and the heads of transformers."""
 
 LABELLED_TASKS = ("classification", "tagging")
-ANSWER_LABELS = ("answerable", "unanswerable")
-"""What the outputs of a model are called that may say that a question has no answer: their names are not used there."""
 """Tasks whose outputs have names."""
+ANSWER_LABELS = ("answerable", "unanswerable")
+"""Labels that mark a question answering model which may predict "no answer". transformers does not use them."""
 
 
 @dataclass(frozen=True)
 class FineTunedBert:
-    """A BERT that has learnt a task; `labels` are the names of its outputs, none where they have none."""
+    """A BERT with the head of a task; `labels` are the names of its outputs, () if they have none."""
 
     task: str
     labels: tuple[str, ...]
@@ -134,122 +134,134 @@ class FineTunedBert:
 
 
 def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
-    """The shape and the weights of the BERT in `folder`; the size of its vocabulary is that of `bert.words.weight`."""
+    """The settings and weights of the BERT in `folder`. `bert.words.weight` has a row for every token."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
-    settings, vocabulary = read_settings(config, folder / CONFIG)
-    found = update_names(read_weights(path))
-    check_tied(found, path)
-    weights = collect_weights(found, shapes(settings, vocabulary), MODULES, PARTS, path)
-    check_no_extra_weights(found, path)
+    settings, vocab_size = read_settings(config, folder / CONFIG)
+    tensors = update_names(read_weights(path))
+    check_tied(tensors, path)
+    weights = collect_weights(tensors, shapes(settings, vocab_size), MODULES, OPTIONAL, path)
+    check_no_extra_weights(tensors, path)
     return settings, weights
 
 
 def read_finetuned(folder: Path) -> FineTunedBert:
-    """The BERT with a task's layer on top in `folder`; `task_of` says which task that is."""
+    """The BERT with the head of a task in `folder`; `task_of` says which task it is."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
-    settings, vocabulary = read_settings(config, folder / CONFIG)
+    settings, vocab_size = read_settings(config, folder / CONFIG)
     task = task_of(config)
     if task is None:
-        raise UserError(f"{folder / CONFIG} names no task that BERT is fine-tuned to", "read it as a bare BERT")
-    head, found = HEADS[task], update_names(read_weights(path))
-    outputs = len(found.get(f"{head.module}.bias", ()))
-    expected = encoder_shapes(settings, vocabulary, head)
+        raise UserError(
+            f"{folder / CONFIG} names no class of a fine-tuned BERT",
+            "read it as a BERT without a head",
+            code="unsupported",
+            where=f"{folder / CONFIG}:architectures",
+        )
+    head, tensors = HEADS[task], update_names(read_weights(path))
+    outputs = len(tensors.get(f"{head.module}.bias", ()))
+    expected = encoder_shapes(settings, vocab_size, head)
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
-    weights = collect_weights(found, expected, modules(head), (), path)
-    check_no_extra_weights({key: tensor for key, tensor in found.items() if "pooler" not in key or head.pooled}, path)
+    weights = collect_weights(tensors, expected, modules(head), (), path)
+    check_no_extra_weights({key: tensor for key, tensor in tensors.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "encoder.", name): tensor for name, tensor in weights.items()}
     labels = labels_of(config, outputs, folder) if task in (*LABELLED_TASKS, "answering") else ()
     return FineTunedBert(task, labels if task in LABELLED_TASKS or labels == ANSWER_LABELS else (), settings, weights)
 
 
-def write_bert(
-    folder: Path, settings: BertSettings, weights: Tensors, vocabulary: BertVocabulary | None = None
-) -> None:
-    """Write a new folder that `transformers` reads; `weights` as `read_bert` gives them and `BertPretraining` has."""
+def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer: BertVocabulary | None = None) -> None:
+    """Write a new folder that `transformers` reads; `weights` are named as in `BertPretraining`."""
     require_new_folder(folder)
-    words = len(weights["bert.words.weight"])
-    check_shapes(weights, shapes(settings, words))
-    theirs = {huggingface_name(name): tensor for name, tensor in weights.items()}
+    vocab_size = len(weights["bert.words.weight"])
+    check_shapes(weights, shapes(settings, vocab_size))
+    exported = {huggingface_name(name): tensor for name, tensor in weights.items()}
     kind = architecture(weights)
     if kind == "BertModel":
-        theirs = {key.removeprefix("bert."): tensor for key, tensor in theirs.items()}
-    write_folder(folder, settings, {"architectures": [kind], "vocab_size": words}, theirs, vocabulary)
+        exported = {key.removeprefix("bert."): tensor for key, tensor in exported.items()}
+    write_folder(folder, settings, {"architectures": [kind], "vocab_size": vocab_size}, exported, tokenizer)
 
 
-def write_finetuned(folder: Path, model: FineTunedBert, vocabulary: BertVocabulary) -> None:
+def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertVocabulary) -> None:
     """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`."""
     head, settings, outputs = HEADS[model.task], model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}
-    words = len(weights["bert.words.weight"])
-    expected = encoder_shapes(settings, words, head)
+    vocab_size = len(weights["bert.words.weight"])
+    expected = encoder_shapes(settings, vocab_size, head)
     check_shapes({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
-    theirs = {rename_weight(name, modules(head)): tensor for name, tensor in weights.items()}
-    named = model.labels if model.task in LABELLED_TASKS or model.labels == ANSWER_LABELS else ()
-    labels = named or tuple(f"LABEL_{number}" for number in range(outputs))
-    config: Config = {"architectures": [head.architecture], "vocab_size": words}
-    if model.task != "choice":  # whose one output says nothing by itself
+    exported = {rename_weight(name, modules(head)): tensor for name, tensor in weights.items()}
+    names = model.labels if model.task in LABELLED_TASKS or model.labels == ANSWER_LABELS else ()
+    labels = names or tuple(f"LABEL_{number}" for number in range(outputs))
+    config: Config = {"architectures": [head.architecture], "vocab_size": vocab_size}
+    if model.task != "choice":  # its single output has no meaning by itself
         config["id2label"] = {str(number): label for number, label in enumerate(labels)}
         config["label2id"] = {label: number for number, label in enumerate(labels)}
-    kinds = {"classification": "single_label_classification", "regression": "regression"}
-    config |= {"problem_type": kinds[model.task]} if model.task in kinds else {}
-    write_folder(folder, settings, config, theirs, vocabulary)
+    problem_types = {"classification": "single_label_classification", "regression": "regression"}
+    config |= {"problem_type": problem_types[model.task]} if model.task in problem_types else {}
+    write_folder(folder, settings, config, exported, tokenizer)
 
 
 def write_folder(
-    folder: Path, settings: BertSettings, config: Config, weights: Tensors, vocabulary: BertVocabulary | None
+    folder: Path, settings: BertSettings, config: Config, weights: Tensors, tokenizer: BertVocabulary | None
 ) -> None:
-    """What is written for every BERT."""
-    if vocabulary is not None and len(vocabulary) != config["vocab_size"]:
-        raise ValueError(f"the model has {config['vocab_size']} words, the vocabulary {len(vocabulary)}")
+    """Write the files that every BERT has."""
+    if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
+        raise ValueError(f"the model has {config['vocab_size']} tokens, the tokenizer has {len(tokenizer)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
-    kind = {"initializer_range": SPREAD, "pad_token_id": vocabulary.pad if vocabulary else 0}
-    with new_folder(folder, shape | FIXED_VALUES | config | kind, weights) as place:
-        if vocabulary is not None:
-            vocabulary.save_entries(place / VOCAB_FILE)
-            write_json(place / TOKENIZER_CONFIG, tokenizer_config(vocabulary, settings.max_positions))
+    other = {"initializer_range": SPREAD, "pad_token_id": tokenizer.pad if tokenizer else 0}
+    with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
+        if tokenizer is not None:
+            tokenizer.save_entries(path / VOCAB_FILE)
+            write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, settings.max_positions))
 
 
-def read_bert_vocabulary(folder: Path) -> BertVocabulary:
-    """The pieces of the BERT in `folder`. What a tokenizer_config.json does not say is as in the uncased models."""
+def read_bert_tokenizer(folder: Path) -> BertVocabulary:
+    """The tokenizer of the BERT in `folder`. The defaults of tokenizer_config.json are those of the uncased models."""
     if not (folder / VOCAB_FILE).exists() and (folder / TOKENIZER).exists():
         return BertVocabulary.load(folder / TOKENIZER)
     path = folder / TOKENIZER_CONFIG
-    said = read_json(path) if path.exists() else {}
+    config = read_json(path) if path.exists() else {}
     return BertVocabulary.load_entries(
         folder / VOCAB_FILE,
-        lowercase=said.get("do_lower_case", True),
-        strip_accents=said.get("strip_accents"),
-        split_chinese=said.get("tokenize_chinese_chars", True),
+        lowercase=config.get("do_lower_case", True),
+        strip_accents=config.get("strip_accents"),
+        split_chinese=config.get("tokenize_chinese_chars", True),
     )
 
 
 def task_of(config: Config) -> str | None:
-    """The task a BERT was fine-tuned to, by what a config.json says; None for an encoder and its own two questions."""
-    kinds = config.get("architectures") or [""]
-    tasks = [task for task, head in HEADS.items() if head.architecture == kinds[0]]
+    """The task of a fine-tuned BERT, from its config.json; None for an encoder or a pretraining model."""
+    architectures = config.get("architectures") or [""]
+    tasks = [task for task, head in HEADS.items() if head.architecture == architectures[0]]
     if len(tasks) < 2:
         return tasks[0] if tasks else None
     if config.get("problem_type") == "multi_label_classification":
         raise UserError(
-            'problem_type = "multi_label_classification": several classes at once',
-            "models that say one class, or one number, can be read",
+            'problem_type = "multi_label_classification" is not supported: one label for each text only',
+            "classification with one label, or regression, can be read",
+            code="unsupported",
+            where="problem_type",
         )
-    alone = len(config.get("id2label", "  ")) == 1  # one output alone is a number, there as well
-    return "regression" if config.get("problem_type", "regression" if alone else "") == "regression" else tasks[0]
+    single = len(config.get("id2label", "  ")) == 1  # transformers, too, reads one output as regression
+    return "regression" if config.get("problem_type", "regression" if single else "") == "regression" else tasks[0]
 
 
 def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
-    """The names of the outputs, in their order; where none are written they have the ones that are usual there."""
-    named = config.get("id2label") or {str(number): f"LABEL_{number}" for number in range(outputs)}
+    """The names of the outputs in order; without names, the defaults of transformers."""
+    names = config.get("id2label") or {str(number): f"LABEL_{number}" for number in range(outputs)}
     try:
-        labels = tuple(str(named[str(number)]) for number in range(len(named)))
+        labels = tuple(str(names[str(number)]) for number in range(len(names)))
     except KeyError as error:
-        raise UserError(f"{folder / CONFIG}: id2label names no output {error}", "fetch the model again") from error
+        raise UserError(
+            f"{folder / CONFIG}: id2label has no output {error}",
+            DOWNLOAD_AGAIN,
+            code="damaged-file",
+            where=f"{folder / CONFIG}:id2label",
+        ) from error
     if len(labels) != outputs or len(set(labels)) < outputs:
         raise UserError(
-            f"{folder / CONFIG}: id2label has {len(set(labels))} names, and the model {outputs} outputs",
-            "give every output a name of its own there",
+            f"{folder / CONFIG}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs",
+            "give every output a different name in id2label",
+            code="damaged-file",
+            where=f"{folder / CONFIG}:id2label",
         )
     return labels
 
@@ -260,24 +272,24 @@ def huggingface_name(name: str) -> str:
 
 
 def modules(head: Head) -> dict[str, str]:
-    """The same table for a BERT with a head."""
+    """The table of module names for a BERT with a head."""
     return MODULES | {r"^head\b": head.module}
 
 
-def shapes(settings: BertSettings, vocabulary: int) -> dict[str, torch.Size]:
-    """Of all weights of a BERT, by our names."""
+def shapes(settings: BertSettings, vocab_size: int) -> dict[str, torch.Size]:
+    """The shapes of all weights of a BERT, by our names."""
     with torch.device("meta"):
-        return {name: tensor.shape for name, tensor in BertPretraining(settings, vocabulary).state_dict().items()}
+        return {name: tensor.shape for name, tensor in BertPretraining(settings, vocab_size).state_dict().items()}
 
 
-def encoder_shapes(settings: BertSettings, vocabulary: int, head: Head) -> dict[str, torch.Size]:
-    """Of the weights of the encoder that stand below a head."""
-    absent = (MASKED, NEXT) if head.pooled else PARTS
-    return {name: size for name, size in shapes(settings, vocabulary).items() if not name.startswith(absent)}
+def encoder_shapes(settings: BertSettings, vocab_size: int, head: Head) -> dict[str, torch.Size]:
+    """The shapes of the weights of the encoder below a head, by our names."""
+    unused = (MASKED, NEXT) if head.pooled else OPTIONAL
+    return {name: size for name, size in shapes(settings, vocab_size).items() if not name.startswith(unused)}
 
 
 def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
-    """The shape, and the size of the vocabulary."""
+    """The settings of the model, and the size of its vocabulary."""
     check_fixed_values(config, FIXED_VALUES, path, "BERT")
     require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
@@ -287,56 +299,67 @@ def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
 
 
 def update_names(tensors: Tensors) -> Tensors:
-    """Norms once had a gamma and a beta, and an encoder alone goes without its `bert.`"""
-    alone = not any(key.startswith("bert.") for key in tensors)
-    named = {}
+    """Rename the gamma and beta of old norms, and add the prefix `bert.` that an encoder alone does not have."""
+    bare = not any(key.startswith("bert.") for key in tensors)
+    renamed = {}
     for key, tensor in tensors.items():
         key = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", key))
-        named[f"bert.{key}" if alone else key] = tensor
-    return named
+        renamed[f"bert.{key}" if bare else key] = tensor
+    return renamed
 
 
 def collect_weights(
-    found: Tensors, expected: Mapping[str, torch.Size], names: Mapping[str, str], parts: tuple[str, ...], path: Path
+    tensors: Tensors,
+    expected: Mapping[str, torch.Size],
+    names: Mapping[str, str],
+    optional: tuple[str, ...],
+    path: Path,
 ) -> Tensors:
-    """Take the expected weights out of what was found; one of the `parts` may be missing as a whole."""
-    taken = {name: pop_tensor(found, rename_weight(name, names), shape, path) for name, shape in expected.items()}
-    weights = {name: tensor for name, tensor in taken.items() if tensor is not None}
-    absent = tuple(part for part in parts if not any(name.startswith(part) for name in weights))
-    missing = [name for name in expected if name not in weights and not name.startswith(absent)]
+    """Remove the expected weights from `tensors`; a module in `optional` may be missing completely."""
+    popped = {name: pop_tensor(tensors, rename_weight(name, names), shape, path) for name, shape in expected.items()}
+    weights = {name: tensor for name, tensor in popped.items() if tensor is not None}
+    missing_modules = tuple(module for module in optional if not any(name.startswith(module) for name in weights))
+    missing = [name for name in expected if name not in weights and not name.startswith(missing_modules)]
     require_weights([rename_weight(name, names) for name in missing], path)
     return weights
 
 
-def check_no_extra_weights(found: Tensors, path: Path) -> None:
-    """What is left over must be known to mean nothing."""
-    if unknown := [key for key in found if key not in IMPLIED]:
+def check_no_extra_weights(tensors: Tensors, path: Path) -> None:
+    """Raise an error if tensors remain that are not redundant."""
+    if extra := [key for key in tensors if key not in IMPLIED]:
         raise UserError(
-            f"{path} holds {len(unknown)} weights that BERT has not, the first is {unknown[0]}",
-            "save the encoder without the layers of a task on top of it: model.base_model.save_pretrained(folder)",
+            f"{path} contains {len(extra)} weights that are not part of BERT, the first is {extra[0]}",
+            "save the encoder without the head of a task: model.base_model.save_pretrained(folder)",
+            code="unsupported",
+            where=f"{path}:{extra[0]}",
         )
 
 
-def check_tied(found: Tensors, path: Path) -> None:
-    """What is written twice must be the same twice."""
-    twice = {
+def check_tied(tensors: Tensors, path: Path) -> None:
+    """Raise an error if a tied weight differs from its copy."""
+    tied = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    for again, key in twice.items():
-        if again in found and key in found and not torch.equal(found[again], found[key]):
-            raise UserError(f"{path}: {again} differs from {key}", "a BERT whose output is not tied cannot be read")
+    for copy, key in tied.items():
+        if copy in tensors and key in tensors and not torch.equal(tensors[copy], tensors[key]):
+            raise UserError(
+                f"{path}: {copy} differs from {key}",
+                "a BERT with an untied output cannot be read",
+                code="unsupported",
+                where=f"{path}:{copy}",
+            )
 
 
 def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
-    """Weights that are to be written are those of the settings they are written with."""
-    if strange := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
-        raise ValueError(f"{strange[0]} is no weight of a BERT of these settings, or has another shape there")
+    """Raise an error if a weight does not fit the settings."""
+    if wrong := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
+        raise ValueError(f"{wrong[0]} is not a weight of a BERT with these settings, or has another shape")
 
 
 def architecture(weights: Tensors) -> str:
-    """Their class for a BERT of these parts."""
-    match [any(name.startswith(part) for name in weights) for part in (MASKED, NEXT)]:
+    """The class of transformers for a BERT with these weights."""
+    match [any(name.startswith(module) for name in weights) for module in (MASKED, NEXT)]:
         case [True, True]:
             return "BertForPreTraining"
         case [True, False]:
@@ -346,11 +369,12 @@ def architecture(weights: Tensors) -> str:
     return "BertModel"
 
 
-def tokenizer_config(vocabulary: BertVocabulary, longest: int) -> dict[str, Any]:
+def tokenizer_config(tokenizer: BertVocabulary, max_length: int) -> Config:
+    """The content of tokenizer_config.json."""
     return {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": vocabulary.lowercase,
-        "strip_accents": vocabulary.strip_accents,
-        "tokenize_chinese_chars": vocabulary.split_chinese,
-        "model_max_length": longest,
+        "do_lower_case": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "tokenize_chinese_chars": tokenizer.split_chinese,
+        "model_max_length": max_length,
     }

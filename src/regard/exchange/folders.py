@@ -1,4 +1,4 @@
-"""The folders in which `transformers` keeps its models, whichever they are: a config.json and a model.safetensors."""
+"""Folders of Hugging Face `transformers`, for any model: config.json and model.safetensors."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,96 +20,121 @@ Config = dict[str, Any]
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+DOWNLOAD_AGAIN = "download the model again"
 
 
 def read_config(path: Path) -> Config:
-    """What a config.json says."""
+    """The content of a config.json."""
+    remedy = "name a folder written by save_pretrained"
     if not path.exists():
-        raise UserError(f"{path}: no such file", f"name a folder written by save_pretrained; {nearest_file(path)}")
+        raise UserError(f"{path}: no such file", f"{remedy}; {nearest_file(path)}", code="missing-file", where=path)
     config = read_json(path)
     if not isinstance(config, dict):
-        raise UserError(f"{path} holds no settings", "name a folder written by save_pretrained")
+        raise UserError(f"{path} contains no settings", remedy, code="damaged-file", where=path)
     return config
 
 
-def check_fixed_values(config: Config, usual: Mapping[str, Any], path: Path, model: str) -> None:
-    """Keys for which one value alone is the model that can be read; where they are not written, they have it."""
-    for key, value in usual.items():
+def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, model: str) -> None:
+    """Raise an error if a key has another value than the one that is supported. A missing key has that value."""
+    for key, value in fixed.items():
         if config.get(key, value) != value:
             raise UserError(
-                f"{path}: {key} = {config[key]!r} is another model than {model}", f"only {key} = {value!r} can be read"
+                f"{path}: {key} = {config[key]!r} is not supported for {model}",
+                f"only {key} = {value!r} can be read",
+                code="unsupported",
+                where=f"{path}:{key}",
             )
 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
-    """Keys that must be there."""
+    """Raise an error if one of the keys is missing."""
     if missing := [key for key in keys if key not in config]:
-        raise UserError(f"{path} does not say {', '.join(missing)}", "name a folder written by save_pretrained")
+        raise UserError(
+            f"{path} has no {', '.join(missing)}",
+            "name a folder written by save_pretrained",
+            code="damaged-file",
+            where=f"{path}:{missing[0]}",
+        )
 
 
 @contextmanager
 def reading_settings(path: Path, keys: Mapping[str, str]) -> Iterator[None]:
-    """Turn what our settings say against a value into an error that calls it by their key."""
+    """Replace a validation error of our settings by one that names the key of config.json."""
     try:
         yield
     except ValidationError as error:
         problem = error.errors()[0]
         key = keys.get(str(problem["loc"][0]), "") if problem["loc"] else ""
-        given = f"{key} = {problem['input']!r}: " if key else ""
-        raise UserError(f"{path}: {given}{problem['msg']}", "this model cannot be read") from error
+        value = f"{key} = {problem['input']!r}: " if key else ""
+        raise UserError(
+            f"{path}: {value}{problem['msg']}",
+            "this model cannot be read",
+            code="unsupported",
+            where=f"{path}:{key}" if key else path,
+        ) from error
 
 
 def read_weights(path: Path) -> Tensors:
     """All tensors of a model.safetensors."""
     if not path.exists():
         pickled = path.with_name(PICKLED).exists()
-        remedy = f"{PICKLED} can run programs when it is opened: load it with transformers and save_pretrained it again"
-        raise UserError(f"{path}: no such file", remedy if pickled else nearest_file(path))
+        remedy = f"{PICKLED} can execute code: load it with transformers and save it with save_pretrained"
+        raise UserError(
+            f"{path}: no such file", remedy if pickled else nearest_file(path), code="missing-file", where=path
+        )
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged or cannot be read: {error}", "fetch it again") from error
+        raise UserError(
+            f"{path} is damaged or cannot be read: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
+        ) from error
 
 
 def rename_weight(name: str, modules: Mapping[str, str]) -> str:
-    """The name of a weight with each expression of `modules` replaced, one after another."""
-    for ours, theirs in modules.items():
-        name = re.sub(ours, theirs, name)
+    """The name of a weight after all regular expressions of `modules` are replaced, one after another."""
+    for pattern, replacement in modules.items():
+        name = re.sub(pattern, replacement, name)
     return name
 
 
-def pop_tensor(found: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
-    """Take `key` out of what was found, as single precision; None where it is not there."""
-    tensor = found.pop(key, None)
+def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
+    """Remove `key` from the tensors and return it in float32; None if it is missing."""
+    tensor = tensors.pop(key, None)
     if tensor is not None and tensor.shape != shape:
         raise UserError(
-            f"{path}: {key} is {tuple(tensor.shape)}, and by {CONFIG} it should be {tuple(shape)}",
-            "the two files are not of the same model: fetch both again",
+            f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}",
+            f"the two files belong to different models: {DOWNLOAD_AGAIN}",
+            code="damaged-file",
+            where=f"{path}:{key}",
         )
     return None if tensor is None else tensor.float()
 
 
 def require_weights(missing: list[str], path: Path) -> None:
-    """Weights, by their names, without which a model is not whole."""
+    """Raise an error if weights are missing, given by their names in the file."""
     if missing:
         raise UserError(
             f"{path} lacks {len(missing)} weights, the first is {missing[0]}",
-            "fetch the model again, or save it again with save_pretrained",
+            f"{DOWNLOAD_AGAIN}, or save it again with save_pretrained",
+            code="damaged-file",
+            where=f"{path}:{missing[0]}",
         )
 
 
 def require_new_folder(folder: Path) -> None:
-    """What is there is never overwritten."""
+    """Raise an error if the folder exists and is not empty: nothing is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already", "name a folder that does not exist yet")
+        raise UserError(
+            f"{folder} exists already", "name a folder that does not exist yet", code="exists", where=folder
+        )
 
 
 @contextmanager
 def new_folder(folder: Path, config: Config, weights: Tensors) -> Iterator[Path]:
-    """Write a folder, whole or not at all; what else belongs into it is written to the place that is given."""
+    """Write a folder completely or not at all; the caller adds other files to the path that is yielded."""
     require_new_folder(folder)
-    with replacing(folder, folder=True) as place:
-        write_json(place / CONFIG, config)
+    with replacing(folder, folder=True) as path:
+        write_json(path / CONFIG, config)
         tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in weights.items()}
-        save_file(tensors, place / WEIGHTS, metadata={"format": "pt"})
-        yield place
+        save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
+        yield path

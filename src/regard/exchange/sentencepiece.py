@@ -1,11 +1,12 @@
-"""The files of SentencePiece (Kudo and Richardson 2018), which Marian's source.spm and target.spm are.
+"""Reader of SentencePiece files (Kudo and Richardson 2018), such as Marian's source.spm and target.spm.
 
-They are protocol buffers: a row of fields, each a number with a value behind it, read here without any library.
+They are protocol buffers: a sequence of fields with a number and a value, read here without any library.
 
-    ModelProto      1 a piece, again and again      2 how it was trained       3 how text is normalised
-    a piece         1 its text                      2 its score, log p         3 its type
-    trained         3 the kind of model, 1 unigram  24 blanks behind words     35 unknown characters as bytes
-    normalised      2 a table of characters         3 a blank before the text  4 blanks tidied     5 blanks written as ▁
+    ModelProto        1 a subword, repeated          2 trainer settings             3 normalizer settings
+    subword           1 its text                     2 its score, log p             3 its type
+    trainer           3 model type, 1 is unigram     24 blanks behind words         35 unknown characters as bytes
+    normalizer        2 character map                3 add a blank before the text  4 remove extra blanks
+                      5 write blanks as ▁
 """
 
 import struct
@@ -17,26 +18,29 @@ from typing import Any
 from regard.errors import UserError
 from regard.files import nearest_file
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = range(1, 5)
+"""Types of subwords."""
 UNIGRAM = 1
 
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """Pieces with their scores and types, and how text is normalised before it is cut into them."""
+    """Subwords with their scores and types, and the normalisation of the text."""
 
     pieces: list[tuple[str, float, int]]
     characters: bytes
-    """The table of characters, as the library `tokenizers` takes it too; none where it is empty."""
+    """The character map in the format of the library `tokenizers`; empty if there is none."""
     prefix: bool
+    """True if a blank is added before the text."""
     tidy: bool
+    """True if extra blanks are removed."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """Of the pieces that text can be cut into.
+        """The scores of all subwords that a text can be tokenized into.
 
-        A piece a user defined is taken wherever it fits: the library gives it the score of the likeliest piece for each
-        of its characters, and nothing but itself comes near that.
+        SentencePiece uses a user-defined subword wherever it matches: its score is that of the best subword for each of
+        its characters, and no other tokenization comes near it.
         """
         best = max((score for _, score, kind in self.pieces if kind == NORMAL), default=0.0)
         return {
@@ -49,70 +53,77 @@ class SentencePieceModel:
 def read_sentencepiece(path: Path) -> SentencePieceModel:
     """Read a .spm or .model file."""
     if not path.exists():
-        raise UserError(f"{path}: no such file", nearest_file(path))
+        raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
     try:
         return parse(path.read_bytes())
     except (ValueError, IndexError, struct.error, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged or is no model of SentencePiece: {error}", "fetch it again") from error
+        raise UserError(
+            f"{path} is damaged or is not a supported SentencePiece model: {error}",
+            "download it again",
+            code="damaged-file",
+            where=path,
+        ) from error
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}", "check its permissions", code="unreadable-file", where=path
+        ) from error
 
 
 def parse(data: bytes) -> SentencePieceModel:
-    """The content of a file; a ValueError says what is wrong with it or cannot be used."""
-    pieces, trained, normalised = [], {}, {}
+    """The content of a file; raises a ValueError that says what is damaged or not supported."""
+    pieces, trainer, normalizer = [], {}, {}
     for number, value in fields(data):
         if number == 1:
             piece = dict(fields(value))
             pieces.append((piece[1].decode("utf-8"), as_float(piece.get(2, 0)), piece.get(3, NORMAL)))
         elif number == 2:
-            trained = dict(fields(value))
+            trainer = dict(fields(value))
         elif number == 3:
-            normalised = dict(fields(value))
+            normalizer = dict(fields(value))
     if not pieces:
-        raise ValueError("it holds no pieces")
-    if trained.get(3, UNIGRAM) != UNIGRAM:
-        raise ValueError("its pieces are merged, and unigram models alone can be read")
-    if trained.get(24, 0) or trained.get(35, 0) or not normalised.get(5, 1):
-        raise ValueError("it writes blanks behind words, or not at all, or unknown characters as bytes")
-    return SentencePieceModel(pieces, normalised.get(2, b""), bool(normalised.get(3, 1)), bool(normalised.get(4, 1)))
+        raise ValueError("it contains no subwords")
+    if trainer.get(3, UNIGRAM) != UNIGRAM:
+        raise ValueError("it is not a unigram model")
+    if trainer.get(24, 0) or trainer.get(35, 0) or not normalizer.get(5, 1):
+        raise ValueError("it writes blanks behind words or not at all, or unknown characters as bytes")
+    return SentencePieceModel(pieces, normalizer.get(2, b""), bool(normalizer.get(3, 1)), bool(normalizer.get(4, 1)))
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: their numbers, and integers, 4 or 8 bytes as an integer, or bytes."""
-    place = 0
-    while place < len(data):
-        tag, place = varint(data, place)
+    """The fields of a message: number, and an integer (varint, 4 or 8 bytes) or bytes."""
+    position = 0
+    while position < len(data):
+        tag, position = varint(data, position)
         match tag & 7:
             case 0:
-                value, place = varint(data, place)
+                value, position = varint(data, position)
                 yield tag >> 3, value
                 continue
             case 1:
                 size = 8
             case 2:
-                size, place = varint(data, place)
+                size, position = varint(data, position)
             case 5:
                 size = 4
             case other:
-                raise ValueError(f"a field of kind {other} at byte {place}")
-        if place + size > len(data):
+                raise ValueError(f"a field of type {other} at byte {position}")
+        if position + size > len(data):
             raise ValueError(f"it ends in the middle of a field, at byte {len(data)}")
-        part, place = data[place : place + size], place + size
-        yield tag >> 3, part if tag & 7 == 2 else int.from_bytes(part, "little")
+        content, position = data[position : position + size], position + size
+        yield tag >> 3, content if tag & 7 == 2 else int.from_bytes(content, "little")
 
 
-def varint(data: bytes, place: int) -> tuple[int, int]:
-    """An integer written seven bits a byte, the lowest first, and the place behind it."""
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """An integer with seven bits a byte, lowest first, and the position behind it."""
     value = shift = 0
     while True:
-        byte = data[place]
-        value, shift, place = value | (byte & 0x7F) << shift, shift + 7, place + 1
+        byte = data[position]
+        value, shift, position = value | (byte & 0x7F) << shift, shift + 7, position + 1
         if byte < 0x80:
-            return value, place
+            return value, position
 
 
 def as_float(bits: int) -> float:
-    """The number of single precision whose bits these are."""
+    """The float32 with these bits."""
     number: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
     return number

@@ -24,7 +24,7 @@ from regard.errors import UserError
 from regard.exchange.bert import (
     FineTunedBert,
     read_bert,
-    read_bert_vocabulary,
+    read_bert_tokenizer,
     read_finetuned,
     write_bert,
     write_finetuned,
@@ -94,8 +94,8 @@ def translator_to_huggingface(run: TranslationRun, folder: Path, checkpoint: str
     model, beam = sound_model(run, checkpoint), decoding.beam if decoding.search == "beam" else 1
     write_marian(folder, settings, weights_of(model), run.vocabularies, beam, decoding.alpha)
     found = read_marian(folder)
-    refuse_other_pieces(folder, run.vocabularies, found.vocabularies)
-    again = Transformer(found.settings, *map(len, found.vocabularies)).eval()
+    refuse_other_pieces(folder, run.vocabularies, found.tokenizers)
+    again = Transformer(found.settings, *map(len, found.tokenizers)).eval()
     load_weights(again, found.weights, str(folder))
     return compared(folder, found.weights, model, again, questions(*map(len, run.vocabularies)))
 
@@ -107,7 +107,7 @@ def bert_to_huggingface(run: PretrainingRun, folder: Path, checkpoint: str) -> E
     own = weights_of(model)
     write_bert(folder, run.recipe.model, {n: tensor for n, tensor in own.items() if n not in drawn}, run.vocabulary)
     settings, weights = read_bert(folder)
-    refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
+    refuse_other_pieces(folder, [run.vocabulary], [read_bert_tokenizer(folder)])
     again = BertPretraining(settings, len(run.vocabulary)).eval()
     load_weights(again, {name: own[name] for name in drawn} | weights, str(folder))
     tokens, segments = texts(run)
@@ -122,7 +122,7 @@ def finetuned_to_huggingface(run: UnderstandingRun, folder: Path, checkpoint: st
     assert isinstance(settings, BertSettings)
     write_finetuned(folder, FineTunedBert(run.recipe.task, run.labels, settings, weights_of(model)), run.vocabulary)
     found = read_finetuned(folder)
-    refuse_other_pieces(folder, [run.vocabulary], [read_bert_vocabulary(folder)])
+    refuse_other_pieces(folder, [run.vocabulary], [read_bert_tokenizer(folder)])
     task, reader = run.task(), Bert(found.settings, len(run.vocabulary))
     again = EncoderWithHead(reader, task.outputs, task.pooled, dropout=0.0).eval()
     unused = {name: tensor for name, tensor in weights_of(again).items() if name.startswith("encoder.pooler.")}

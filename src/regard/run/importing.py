@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.exchange.bert import read_bert, read_bert_vocabulary, read_finetuned, task_of
+from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, task_of
 from regard.exchange.folders import CONFIG, read_config
 from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
@@ -87,7 +87,7 @@ def import_model(source: Path, folder: Path) -> Imported:
 
 def bert_parts(source: Path, config: Values) -> Parts:
     """A pretrained BERT, or one that has learnt a task."""
-    task, vocabulary = task_of(config), read_bert_vocabulary(source)
+    task, vocabulary = task_of(config), read_bert_tokenizer(source)
     if task is None:
         settings, weights = read_bert(source)
         words = weights["bert.words.weight"]
@@ -121,7 +121,7 @@ def bert_values(task: str, settings: BertSettings, vocabulary: BertVocabulary, d
 def marian_parts(source: Path, config: Values) -> Parts:
     """A translator."""
     model = read_marian(source)
-    src, tgt = model.vocabularies
+    src, tgt = model.tokenizers
     joint = src is tgt
     values = {
         "data": {"max_length": model.positions},
