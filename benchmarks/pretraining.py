@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.data.batch import IGNORE
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
+from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
 from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining
@@ -43,14 +43,14 @@ WARM_UP, TURNS, READY = 6, 3, 16
 """Steps before the clock runs, turns of each, and batches laid ready for the peers."""
 
 
-def documents(pieces: int, vocabulary: int) -> DocumentStore:
+def documents(pieces: int, vocabulary: int) -> TokenizedDocuments:
     """Random pieces in sentences of about 25, and these in documents of about 40."""
     rng = np.random.default_rng(1)
     ends = np.cumsum(np.clip(rng.lognormal(3.1, 0.5, pieces // 25), 3, 120).astype(np.int64))
     sentences = np.concatenate([[0], ends])
     firsts = np.arange(0, len(sentences) - 1, 40)
     content = rng.integers(len(SPECIALS), vocabulary, sentences[-1])
-    return DocumentStore(content, sentences, np.append(firsts, len(sentences) - 1))
+    return TokenizedDocuments(content, sentences, np.append(firsts, len(sentences) - 1))
 
 
 class Ours:

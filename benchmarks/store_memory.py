@@ -22,13 +22,14 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from regard.data.arrays import SEEN
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.filters import Filters
+from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
 from regard.data.settings import DataSettings
-from regard.data.store import Store, open_or_build
+from regard.data.store import DIGESTS
 from regard.files import read_json, write_json
+from regard.run.translation import open_pairs
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 
 CORPUS, VOCABULARY, STORE, BUILT = "corpus.tsv", "tokenizer.json", "store", "built.json"
@@ -101,12 +102,12 @@ class Opened:
     batch_file: int
 
 
-def open_store(root: Path, workers: int = 0) -> Store:
+def open_store(root: Path, workers: int = 0) -> Pairs:
     """The store of the corpus in `root`, as a run opens it."""
     corpus = Corpus(file=CORPUS)
     vocab = Vocabulary.load(root / VOCABULARY)
     filters = Filters.of(DataSettings(train=[corpus], valid=[corpus]))
-    return open_or_build(root / STORE, [corpus], root, vocab, vocab, filters, workers)
+    return open_pairs(root / STORE, [corpus], root, (vocab, vocab), filters, workers)
 
 
 def build(root: Path, pairs: int, workers: int) -> Built:
@@ -182,7 +183,7 @@ def main() -> None:
             root.mkdir(parents=True, exist_ok=True)
             write_json(root / BUILT, asdict(build(root, arguments.pairs, arguments.workers)))
         built = Built(**read_json(root / BUILT))
-        (root / STORE / SEEN).unlink(missing_ok=True)
+        (root / STORE / DIGESTS).unlink(missing_ok=True)
         time.sleep(3)  # what was written a moment ago is not remembered
         first, again = opened_anew(root), opened_anew(root)
     if arguments.json:

@@ -14,8 +14,8 @@ from regard.data import dialogues
 from regard.data.corpora import Corpus, Pair, read_pairs
 from regard.data.dialogues import SEPARATOR, as_source, as_turn, part_of
 from regard.data.filters import KEEP_ALL
-from regard.data.store import open_or_build
 from regard.errors import UserError
+from regard.run.translation import open_pairs
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 
 TEXT = """\
@@ -159,7 +159,7 @@ def test_a_store_is_made_anew_when_another_part_or_context_is_read(tmp_path: Pat
 
     def made(**values: Any) -> str:
         corpus = Corpus.model_validate({"dialogue": "talk.txt"} | values)
-        return open_or_build(tmp_path / "store", [corpus], tmp_path, known, known, KEEP_ALL, workers=1).fingerprint
+        return open_pairs(tmp_path / "store", [corpus], tmp_path, (known, known), KEEP_ALL, workers=1).fingerprint
 
     prints = [made(), made(context=2), made(part="train"), made(part="train", context=2)]
     assert len(set(prints)) == 4

@@ -39,9 +39,9 @@ def remembered(memory: Path, *files: Path) -> list[str]:
 def test_a_file_is_read_once(tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"text")
     (tmp_path / "b").write_bytes(b"")
-    first = remembered(tmp_path / "seen.json", tmp_path / "a", tmp_path / "b")
+    first = remembered(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b")
     assert first == [digest(tmp_path / "a"), digest(tmp_path / "b")]
-    assert remembered(tmp_path / "seen.json", tmp_path / "a", tmp_path / "b") == first
+    assert remembered(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b") == first
     assert read == ["a", "b"]
 
 
@@ -80,10 +80,10 @@ def test_a_changed_file_is_read_again(tmp_path: Path, read: list[str], change: C
     path = tmp_path / "a"
     path.write_bytes(b"text")
     later = path.stat().st_ctime_ns
-    (before,) = remembered(tmp_path / "seen.json", path)
+    (before,) = remembered(tmp_path / "digests.json", path)
     while path.stat().st_ctime_ns <= later:  # until the clock of the file system has ticked
         change(path)
-    (after,) = remembered(tmp_path / "seen.json", path)
+    (after,) = remembered(tmp_path / "digests.json", path)
     assert after == digest(path) != before
     assert read == ["a", "a"]
 
@@ -93,11 +93,11 @@ def test_a_file_changed_a_moment_ago_is_not_trusted(tmp_path: Path, monkeypatch:
     path.write_bytes(b"text")
     changed = path.stat().st_ctime_ns
     monkeypatch.setattr("time.time_ns", lambda: changed + TICK)
-    remembered(tmp_path / "seen.json", path)
-    assert not (tmp_path / "seen.json").exists()
+    remembered(tmp_path / "digests.json", path)
+    assert not (tmp_path / "digests.json").exists()
     monkeypatch.setattr("time.time_ns", lambda: changed + TICK + 1)
-    remembered(tmp_path / "seen.json", path)
-    assert str(path) in json.loads((tmp_path / "seen.json").read_text())["files"]
+    remembered(tmp_path / "digests.json", path)
+    assert str(path) in json.loads((tmp_path / "digests.json").read_text())["files"]
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +111,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_trusted(tmp_path: Path, mon
 
     monkeypatch.setattr(digests_module, "digest", reading)
     monkeypatch.setattr(digests_module, "TICK", -(10**18))
-    remembered(tmp_path / "seen.json", path)
-    assert not (tmp_path / "seen.json").exists()
+    remembered(tmp_path / "digests.json", path)
+    assert not (tmp_path / "digests.json").exists()
 
 
 @given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
@@ -122,22 +122,22 @@ def test_a_damaged_memory_is_no_memory(tmp_path_factory: pytest.TempPathFactory,
     (folder / "a").write_bytes(b"text")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digests_module, "TICK", -(10**18))
-        (expected,) = remembered(folder / "seen.json", folder / "a")
-        content = bytearray((folder / "seen.json").read_bytes())
+        (expected,) = remembered(folder / "digests.json", folder / "a")
+        content = bytearray((folder / "digests.json").read_bytes())
         content[place % len(content)] ^= 1 << bit
-        (folder / "seen.json").write_bytes(content)
-        assert remembered(folder / "seen.json", folder / "a") == [expected]
+        (folder / "digests.json").write_bytes(content)
+        assert remembered(folder / "digests.json", folder / "a") == [expected]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", '{"files": 3}', '{"files": {}, "checksum": "x"}'])
 def test_a_memory_of_another_kind_is_no_memory(tmp_path: Path, content: str) -> None:
     (tmp_path / "a").write_bytes(b"text")
-    (tmp_path / "seen.json").write_text(content)
-    assert remembered(tmp_path / "seen.json", tmp_path / "a") == [digest(tmp_path / "a")]
+    (tmp_path / "digests.json").write_text(content)
+    assert remembered(tmp_path / "digests.json", tmp_path / "a") == [digest(tmp_path / "a")]
 
 
 def test_where_nothing_can_be_written_nothing_is_remembered(tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"text")
     for _ in range(2):
-        remembered(tmp_path / "a" / "seen.json", tmp_path / "a")
+        remembered(tmp_path / "a" / "digests.json", tmp_path / "a")
     assert read == ["a", "a"]

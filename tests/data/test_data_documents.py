@@ -3,17 +3,11 @@
 import lzma
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.document_store import DocumentStore, open_or_build_documents
 from regard.data.documents import DocumentDataSettings, Documents, read_documents, split_sentences
-from regard.errors import UserError
-from regard.text.bert import BertVocabulary
-from regard.text.bert_settings import BertTextSettings
-from regard.text.bert_training import learn_bert_vocabulary
 
 WIKI = """
  = First title =
@@ -72,57 +66,6 @@ def test_splitting_loses_nothing_but_blanks(line: str) -> None:
     parts = split_sentences(line)
     assert "".join("".join(parts).split()) == "".join(line.split())
     assert all(part == part.strip() and part for part in parts)
-
-
-@pytest.fixture
-def vocabulary() -> BertVocabulary:
-    return learn_bert_vocabulary(["one two three four five"] * 3, BertTextSettings(min_frequency=1))
-
-
-def sentences_of(store: DocumentStore, vocabulary: BertVocabulary) -> list[list[str]]:
-    rows = [vocabulary.decode(row) for row in np.split(store.pieces, store.sentences[1:-1])]
-    return [rows[first:last] for first, last in zip(store.documents, store.documents[1:], strict=False)]
-
-
-def test_a_store_holds_what_says_something(tmp_path: Path, vocabulary: BertVocabulary) -> None:
-    """Control characters alone are no pieces: their sentence is gone, and a document that has no other."""
-    (tmp_path / "text").write_text("one two\n\x01\nthree\n\n\x01\n\n\x01\nfour\n\nfive one", encoding="utf-8")
-    store = open_or_build_documents(tmp_path / "store", [Documents(file="text")], tmp_path, vocabulary, workers=1)
-    assert sentences_of(store, vocabulary) == [["one two", "three"], ["four"], ["five one"]]
-    assert len(store) == 3
-
-
-def test_many_sentences_come_in_chunks(tmp_path: Path, vocabulary: BertVocabulary) -> None:
-    lines = ["one two three" if n % 7 else "" for n in range(9000)]
-    (tmp_path / "text").write_text("\n".join(lines), encoding="utf-8")
-    store = open_or_build_documents(tmp_path / "store", [Documents(file="text")], tmp_path, vocabulary, workers=1)
-    assert [len(each) for each in sentences_of(store, vocabulary)] == [6] * 1285 + [4]
-
-
-def test_a_store_is_found_again_and_made_again_when_something_changed(
-    tmp_path: Path, vocabulary: BertVocabulary
-) -> None:
-    (tmp_path / "text").write_text("one. Two\nthree", encoding="utf-8")
-
-    def opened(**how: str) -> DocumentStore:
-        files = [Documents.model_validate({"file": "text", **how})]
-        return open_or_build_documents(tmp_path / "store", files, tmp_path, vocabulary, workers=1)
-
-    first = opened()
-    made = (tmp_path / "store" / "meta.json").stat().st_mtime_ns
-    assert opened().fingerprint == first.fingerprint
-    assert (tmp_path / "store" / "meta.json").stat().st_mtime_ns == made
-    assert len(opened(sentences="split").sentences) == len(first.sentences) + 1
-    (tmp_path / "text").write_text("two", encoding="utf-8")
-    assert opened().fingerprint != first.fingerprint
-
-
-def test_nothing_to_read_is_named(tmp_path: Path, vocabulary: BertVocabulary) -> None:
-    (tmp_path / "text").write_text("\n\x01\n", encoding="utf-8")
-    with pytest.raises(UserError, match="text says nothing"):
-        open_or_build_documents(tmp_path / "store", [Documents(file="text")], tmp_path, vocabulary, workers=1)
-    with pytest.raises(UserError, match="absent"):
-        open_or_build_documents(tmp_path / "store", [Documents(file="absent")], tmp_path, vocabulary, workers=1)
 
 
 def test_a_model_may_have_no_data_and_one_table_is_a_list() -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from regard.data import dropout as dropout_module
 from regard.data import parallel as parallel_module
-from regard.data.arrays import SEEN
-from regard.data.corpora import Corpus
-from regard.data.dropout import DroppingStore, open_or_build_dropout
+from regard.data.dropout import BPEDropout, open_or_build_dropout
+from regard.data.encoders import PairEncoder
 from regard.data.filters import KEEP_ALL
+from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
-from regard.data.store import Store, open_or_build
-from regard.text import EOS, TextSettings, train_vocabulary
+from regard.data.store import DIGESTS, MANIFEST, open_or_build
+from regard.text import EOS, TextSettings, Vocabulary, train_vocabulary
 
 LINES = [
     ("der kleine hund schläft unter dem großen baum", "the little dog sleeps under the big tree"),
@@ -25,20 +25,23 @@ LINES = [
 VOCAB = train_vocabulary([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
 
 
+def pairs_of(folder: Path, pairs: list[tuple[str, str]], src: Vocabulary, tgt: Vocabulary) -> Pairs:
+    examples = [{"src": src_text, "tgt": tgt_text} for src_text, tgt_text in pairs]
+    return Pairs(open_or_build(folder / "store", repr(pairs), lambda: examples, PairEncoder(src, tgt, KEEP_ALL), 1))
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    root = tmp_path_factory.mktemp("corpus")
-    (root / "a.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in LINES), encoding="utf-8")
-    return open_or_build(root / "store", [Corpus(file="a.tsv")], root, VOCAB, VOCAB, KEEP_ALL, workers=1)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    return pairs_of(tmp_path_factory.mktemp("corpus"), LINES, VOCAB, VOCAB)
 
 
 def make(
-    folder: Path, store: Store, rate: float = 0.2, seed: int = 5, max_length: int = 256, workers: int = 1
-) -> DroppingStore:
+    folder: Path, store: Pairs, rate: float = 0.2, seed: int = 5, max_length: int = 256, workers: int = 1
+) -> BPEDropout:
     return open_or_build_dropout(folder / "dropout", store, VOCAB, VOCAB, rate, seed, max_length, workers)
 
 
-def test_the_text_stays_and_the_pieces_change(store: Store, tmp_path: Path) -> None:
+def test_the_text_stays_and_the_pieces_change(store: Pairs, tmp_path: Path) -> None:
     dropping = make(tmp_path, store)
     assert len(dropping) == len(store)
     cuts = set()
@@ -55,20 +58,20 @@ def test_the_text_stays_and_the_pieces_change(store: Store, tmp_path: Path) -> N
     assert epoch.src_lengths.sum() > store.src_lengths.sum()
 
 
-def test_rate_zero_is_the_store(store: Store, tmp_path: Path) -> None:
+def test_rate_zero_is_the_store(store: Pairs, tmp_path: Path) -> None:
     epoch = make(tmp_path, store, rate=0.0).at_epoch(1)
     everything = np.arange(len(store))
     assert epoch.sources(everything)[0].tolist() == store.sources(everything)[0].tolist()
     assert epoch.targets(everything)[1].tolist() == store.targets(everything)[1].tolist()
 
 
-def test_rows_do_not_depend_on_their_company(store: Store, tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_their_company(store: Pairs, tmp_path: Path) -> None:
     epoch = make(tmp_path, store).at_epoch(2)
     wanted = np.array([11, 3, 3, 0])
     assert epoch.sources(wanted)[0].tolist() == [number for index in wanted for number in epoch.src(index)]
 
 
-def test_no_pair_grows_beyond_the_bound(store: Store, tmp_path: Path) -> None:
+def test_no_pair_grows_beyond_the_bound(store: Pairs, tmp_path: Path) -> None:
     longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
     dropping = make(tmp_path, store, rate=0.9, max_length=longest)
     plain = 0
@@ -81,33 +84,33 @@ def test_no_pair_grows_beyond_the_bound(store: Store, tmp_path: Path) -> None:
 
 
 def test_any_process_count_and_every_time_the_same(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropout_module, "CHUNK_PAIRS", 1)
     monkeypatch.setattr(dropout_module, "CHUNK_WORDS", 2)
-    monkeypatch.setattr(parallel_module, "ALONE", 2)
+    monkeypatch.setattr(parallel_module, "SINGLE_PROCESS_CHUNKS", 2)
     make(tmp_path, store)
     make(tmp_path / "again", store, workers=2)
     one, two = (
-        {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SEEN}
+        {path.name: path.read_bytes() for path in folder.iterdir() if path.name != DIGESTS}
         for folder in (tmp_path / "dropout", tmp_path / "again" / "dropout")
     )
     assert one == two
 
 
-def test_opened_if_current_and_made_anew_if_not(store: Store, tmp_path: Path) -> None:
+def test_opened_if_current_and_made_anew_if_not(store: Pairs, tmp_path: Path) -> None:
     make(tmp_path, store)
-    meta = tmp_path / "dropout" / "meta.json"
+    meta = tmp_path / "dropout" / MANIFEST
     made = meta.stat().st_ino, meta.stat().st_mtime_ns
     make(tmp_path, store)
     assert (meta.stat().st_ino, meta.stat().st_mtime_ns) == made
-    (tmp_path / "dropout" / "src.cuts.ids").write_bytes(b"")
+    (tmp_path / "dropout" / "src.segmentations.values").write_bytes(b"")
     assert VOCAB.decode(make(tmp_path, store).at_epoch(0).src(0)) == LINES[0][0]
     first = make(tmp_path, store, seed=5).at_epoch(0).sources(np.arange(len(store)))[0].tolist()
     assert make(tmp_path, store, seed=6).at_epoch(0).sources(np.arange(len(store)))[0].tolist() != first
 
 
-def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
+def test_planned_lengths_are_kept(store: Pairs, tmp_path: Path) -> None:
     batches = Batches(make(tmp_path, store, rate=0.5), Budget(80), seed=1)
     for step in range(20):
         drawn = batches.batch(step)
@@ -120,8 +123,7 @@ def test_planned_lengths_are_kept(store: Store, tmp_path: Path) -> None:
 def test_a_side_that_merges_nothing_stays_as_it_is(tmp_path: Path) -> None:
     trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S", "(NP XX )NP", "(S ( )S"]
     brackets = train_vocabulary(trees, TextSettings(kind="token", min_frequency=1))
-    (tmp_path / "a.tsv").write_text("".join(f"the little dog\t{tree}\n" for tree in trees), encoding="utf-8")
-    store = open_or_build(tmp_path / "store", [Corpus(file="a.tsv")], tmp_path, VOCAB, brackets, KEEP_ALL, workers=1)
+    store = pairs_of(tmp_path, [("the little dog", tree) for tree in trees], VOCAB, brackets)
     dropping = open_or_build_dropout(tmp_path / "dropout", store, VOCAB, brackets, 0.5, 1, 256, 1)
     cuts = set()
     for number in range(4):

@@ -1,14 +1,12 @@
 """Inputs of text encoders: padded and packed batches hold the same, and ranks share them."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batch import IGNORE
-from regard.data.inputs import Input, Inputs, open_or_build_inputs
+from regard.data.inputs import Input, Inputs
 from regard.data.planning import Batches, Budget, Capacity
 from regard.data.steps import Share
 
@@ -98,19 +96,3 @@ def test_packed_batches_of_a_run_have_one_shape() -> None:
     batches = Batches(inputs, Budget(10_000, 16), 3, packed=True)
     steps = [batches.batch(step).micro_batches[0] for step in range(40)]
     assert len({tuple(tensor.shape for tensor in batch.tensors.values()) for batch in steps}) == 1
-
-
-def test_a_store_is_made_again_only_when_its_content_changed(tmp_path: Path) -> None:
-    made = []
-
-    def make() -> list[list[Input]]:
-        made.append(1)
-        return [[Input([1, 2], [0, 0], [3.5])], [Input([4], [1], [-1.0])]]
-
-    for content in ("a", "a", "b"):
-        found = open_or_build_inputs(tmp_path / "store", content, make, per_token=False)
-        assert found.ids.tolist() == [1, 2, 4] and found.labels.tolist() == [3.5, -1.0]
-    assert len(made) == 2
-    (tmp_path / "store" / "ids").write_bytes(b"\0" * 12)
-    assert open_or_build_inputs(tmp_path / "store", "b", make, per_token=False).ids.tolist() == [1, 2, 4]
-    assert len(made) == 3

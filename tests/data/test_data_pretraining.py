@@ -1,5 +1,6 @@
 """Inputs of BERT pretraining: B follows A or is of another document, and the right tokens are masked."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,12 @@ from hypothesis import strategies as st
 
 from regard.data.arrays import Array
 from regard.data.batch import IGNORE
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.pretraining import (
     CHUNK_SENTENCES,
     InputBuilder,
     SampledPairs,
+    TokenizedDocuments,
     TokenizedInputs,
     choose_masked,
     mask_tokens,
@@ -31,29 +32,29 @@ WORDS = [f"w{n}" for n in range(20)]
 VOCABULARY = BertVocabulary([*SPECIALS, *WORDS, *(f"##{word}" for word in WORDS)])
 
 
-def store_of(documents: list[list[int]], seed: int = 0) -> DocumentStore:
+def store_of(documents: list[list[int]], seed: int = 0) -> TokenizedDocuments:
     """Documents of sentences of so many pieces each; every piece is its own place."""
     lengths = [length for document in documents for length in document]
-    return DocumentStore(
+    return TokenizedDocuments(
         np.arange(sum(lengths)),
         np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate([[0], np.cumsum([len(document) for document in documents])]),
     )
 
 
-def text_of(documents: int, seed: int = 0) -> DocumentStore:
+def text_of(documents: int, seed: int = 0) -> TokenizedDocuments:
     """The same with pieces of the vocabulary: sentences of 3 to 12 of them."""
     rng = np.random.default_rng(seed)
     store = store_of([rng.integers(3, 13, rng.integers(4, 30)).tolist() for _ in range(documents)])
-    store.pieces = rng.integers(len(SPECIALS), len(VOCABULARY), len(store.pieces)).astype(np.uint16)
-    return store
+    tokens = rng.integers(len(SPECIALS), len(VOCABULARY), len(store.tokens)).astype(np.uint16)
+    return replace(store, tokens=tokens)
 
 
 def data(**changes: Any) -> DocumentDataSettings:
     return DocumentDataSettings.model_validate({"max_length": 32, **changes})
 
 
-def owners(store: DocumentStore, pieces: Array) -> Array:
+def owners(store: TokenizedDocuments, pieces: Array) -> Array:
     """The document of each piece."""
     return np.searchsorted(store.sentences[store.documents], pieces, side="right") - 1
 
@@ -73,7 +74,7 @@ def test_sentences_of_one_piece_are_used_once_each(sizes: list[int], longest: in
     assert (same == follows).all(), "B is of the same document exactly where it follows"
     used = [np.arange(a, a + n) for a, n in zip(sampled.a, sampled.a_lengths, strict=True)]
     used += [np.arange(b, b + n) for b, n in zip(sampled.b[follows], sampled.b_lengths[follows], strict=True)]
-    assert sorted(np.concatenate(used).tolist()) == store.pieces.tolist()
+    assert sorted(np.concatenate(used).tolist()) == store.tokens.tolist()
     assert (sampled.a_lengths > 0).all() and (sampled.b_lengths > 0).all() and (sampled.lengths <= longest).all()
 
 
@@ -116,7 +117,7 @@ def test_a_long_document_is_sampled_in_chunks() -> None:
     """The same inputs as of a shorter one: all of it, and B in its order."""
     store = store_of([[2] * (3 * CHUNK_SENTENCES + 5), [2] * 4])
     sampled = sample_pairs(store, data(short=0.0), rng(1))
-    covered = np.zeros(len(store.pieces), bool)
+    covered = np.zeros(len(store.tokens), bool)
     for first, length in [
         *zip(sampled.a, sampled.a_lengths, strict=True),
         *zip(sampled.b, sampled.b_lengths, strict=True),
@@ -144,8 +145,8 @@ def test_tokens_are_removed_from_a_random_end() -> None:
 
 
 def test_special_tokens_and_segments() -> None:
-    store = store_of([[3, 2], [2]])
-    store.pieces = np.array([5, 26, 7, 8, 27, 9, 29], np.uint16)  # 25 and on continue a word
+    tokens = np.array([5, 26, 7, 8, 27, 9, 29], np.uint16)  # 25 and on continue a word
+    store = replace(store_of([[3, 2], [2]]), tokens=tokens)
     sampled = SampledPairs(*map(np.array, ([0, 4], [3, 1], [3, 5], [2, 2], [0, 1])))
     cls, sep = VOCABULARY.cls, VOCABULARY.sep
     row = InputBuilder(store, VOCABULARY, whole_words=True)(sampled)

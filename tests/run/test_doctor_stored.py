@@ -34,14 +34,14 @@ def test_whole_stores_pass_and_a_flipped_bit_is_named(recipe: Path) -> None:
     found = look(recipe)
     assert found is not None and found.status == "pass"
     assert "(train, valid)" in found.finding
-    content = bytearray((store / "valid" / "src.ids").read_bytes())
+    content = bytearray((store / "valid" / "src.values").read_bytes())
     content[5] ^= 1
-    (store / "valid" / "src.ids").write_bytes(content)
+    (store / "valid" / "src.values").write_bytes(content)
     found = look(recipe)
     assert found is not None and found.status == "fail"
-    assert found.finding.endswith(f"{store / 'valid'}: src.ids")
+    assert found.finding.endswith(f"{store / 'valid'}: src.values")
     assert f"remove {store / 'valid'}:" in found.remedy
-    assert (store / "valid" / "src.ids").read_bytes() == content, "the doctor changes nothing"
+    assert (store / "valid" / "src.values").read_bytes() == content, "the doctor changes nothing"
 
 
 def test_a_quick_look_leaves_them_out_and_says_so(recipe: Path) -> None:

@@ -11,8 +11,7 @@ from tests.models.outputs import with_logits
 from torch import nn
 
 from regard.config import build
-from regard.data.bptt import BPTTBatches
-from regard.data.streams import Stream, open_or_build_stream
+from regard.data.bptt import BPTTBatches, TokenizedText
 from regard.data.texts import UNKNOWN, Reading, Text, read_texts
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
@@ -21,6 +20,7 @@ from regard.models.language_markov import MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.ngram import NGram
+from regard.run.language import open_text
 from regard.tasks import language
 from regard.tasks.language import LanguageModelling
 from regard.text import EOS, TextSettings, train_vocabulary
@@ -35,12 +35,12 @@ SMALL = [
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> tuple[LanguageModelling, Stream]:
+def text(tmp_path: Path) -> tuple[LanguageModelling, TokenizedText]:
     (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     known = frozenset({"one", "two", "three", "four", "five", UNKNOWN})
     texts, reading = [Text(file="text.txt")], Reading(single_blanks=True, known=known)
     vocabulary = train_vocabulary(read_texts(texts, tmp_path, reading), TextSettings(kind="token"))
-    stream = open_or_build_stream(tmp_path / "store", texts, tmp_path, vocabulary, reading, workers=1)
+    stream = open_text(tmp_path / "store", texts, tmp_path, vocabulary, reading, workers=1)
     return LanguageModelling(vocabulary, reading, context=8, valid=stream, samples=2), stream
 
 
@@ -62,7 +62,9 @@ def by_hand(model: Any, ids: list[int], window: int | None) -> float:
 
 
 @pytest.mark.parametrize("settings", SMALL, ids=lambda settings: settings.kind)
-def test_the_likelihood_is_the_one_added_up_by_hand(text: tuple[LanguageModelling, Stream], settings: Any) -> None:
+def test_the_likelihood_is_the_one_added_up_by_hand(
+    text: tuple[LanguageModelling, TokenizedText], settings: Any
+) -> None:
     task, stream = text
     model = made(settings, task)
     ids = stream.ids.tolist()
@@ -80,7 +82,7 @@ def test_the_likelihood_is_the_one_added_up_by_hand(text: tuple[LanguageModellin
 
 
 def test_a_long_text_is_scored_in_columns(
-    text: tuple[LanguageModelling, Stream], monkeypatch: pytest.MonkeyPatch
+    text: tuple[LanguageModelling, TokenizedText], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, stream = text
     model = made(SMALL[0], task)
@@ -97,7 +99,7 @@ def test_a_long_text_is_scored_in_columns(
     assert task.likelihood(model, stream.ids) == pytest.approx(wanted, rel=1e-5)
 
 
-def test_an_n_gram_is_scored_by_its_counts(text: tuple[LanguageModelling, Stream]) -> None:
+def test_an_n_gram_is_scored_by_its_counts(text: tuple[LanguageModelling, TokenizedText]) -> None:
     task, stream = text
     model = NGram.count(stream.ids, 3, len(task.vocabulary))
     state, wanted = model.start(_one()), 0.0
@@ -111,7 +113,7 @@ def test_an_n_gram_is_scored_by_its_counts(text: tuple[LanguageModelling, Stream
 
 @pytest.mark.parametrize("settings", SMALL, ids=lambda settings: settings.kind)
 def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
-    text: tuple[LanguageModelling, Stream], settings: Any
+    text: tuple[LanguageModelling, TokenizedText], settings: Any
 ) -> None:
     task, stream = text
     model = made(settings, task)
@@ -135,7 +137,7 @@ def test_training_carries_what_was_read_and_begins_anew_with_an_epoch(
 
 
 def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_of_columns(
-    text: tuple[LanguageModelling, Stream],
+    text: tuple[LanguageModelling, TokenizedText],
 ) -> None:
     task, stream = text
     model = made(SMALL[0], task).train()
@@ -150,7 +152,7 @@ def test_the_carried_tensors_stay_in_their_place_and_give_way_to_another_number_
     assert task.recurrent_state["0.h"].shape[0] == 2
 
 
-def test_prompts_are_gone_on_with_alike_for_a_seed(text: tuple[LanguageModelling, Stream]) -> None:
+def test_prompts_are_gone_on_with_alike_for_a_seed(text: tuple[LanguageModelling, TokenizedText]) -> None:
     task, _ = text
     model = made(SMALL[0], task)
     draw = build(DecodingSettings, {"search": "sample", "nbest": 3, "extra_length": 6, "seed": 5}, "test")
@@ -166,7 +168,7 @@ def test_prompts_are_gone_on_with_alike_for_a_seed(text: tuple[LanguageModelling
     assert alone.texts == first[0].texts, "whatever stands beside it"
 
 
-def test_a_prompt_beyond_the_positions_is_refused(text: tuple[LanguageModelling, Stream]) -> None:
+def test_a_prompt_beyond_the_positions_is_refused(text: tuple[LanguageModelling, TokenizedText]) -> None:
     task, _ = text
     bounded = LanguageModelling(task.vocabulary, task.reading, longest=4)
     model = made(SMALL[3].model_copy(update={"positions": "learned", "max_positions": 4}), task)
@@ -176,7 +178,7 @@ def test_a_prompt_beyond_the_positions_is_refused(text: tuple[LanguageModelling,
         next(bounded.generate(model, ["one two one two"]))
 
 
-def test_validation_measures_and_shows(text: tuple[LanguageModelling, Stream]) -> None:
+def test_validation_measures_and_shows(text: tuple[LanguageModelling, TokenizedText]) -> None:
     task, stream = text
     found = task.validate(made(SMALL[1], task))
     assert set(found.metrics) == {"loss", "perplexity", "word_perplexity", "bits_per_character"}

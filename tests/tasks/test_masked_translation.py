@@ -18,11 +18,11 @@ from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
 from regard.data.pairs import collate_pairs, pack_pairs
 from regard.data.planning import Capacity
-from regard.data.store import open_or_build
 from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
+from regard.run.translation import open_pairs
 from regard.tasks import Objective
 from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word, sentences_of
 from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
@@ -209,7 +209,7 @@ def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: Mask
     pairs = [*PAIRS, ("one", "")]
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_or_build(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, *vocabularies, KEEP_ALL, 1)
+    store = open_pairs(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
     expected, tokens = 0.0, 0
     for i in range(len(pairs)):
         batch = collate_pairs([(store.src(i), store.tgt(i))])
@@ -226,7 +226,7 @@ def test_validation_and_prediction_go_through_mask_predict(
 ) -> None:
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_or_build(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, *vocabularies, KEEP_ALL, 1)
+    store = open_pairs(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
     judging = replace(task, valid=store, valid_pairs=PAIRS, valid_scores=("exact_match",))
     found = judging.validate(model)
     assert set(found.metrics) == {"loss", "perplexity", "exact_match"}

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import IGNORE, Batch
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
+from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
 from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
@@ -31,12 +31,12 @@ DATA = DocumentDataSettings(max_length=20)
 SHAPE: dict[str, Any] = dict(layers=2, d_model=16, num_heads=2, d_ff=24, max_positions=24)
 
 
-def documents(seed: int = 1, count: int = 20) -> DocumentStore:
+def documents(seed: int = 1, count: int = 20) -> TokenizedDocuments:
     rng = np.random.default_rng(seed)
     lengths = [rng.integers(2, 7, rng.integers(3, 9)) for _ in range(count)]
     sentences = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
     pieces = rng.integers(len(SPECIALS), len(VOCABULARY), sentences[-1])
-    return DocumentStore(pieces, sentences, np.concatenate([[0], np.cumsum([len(each) for each in lengths])]))
+    return TokenizedDocuments(pieces, sentences, np.concatenate([[0], np.cumsum([len(each) for each in lengths])]))
 
 
 def model(dropout: float = 0.0) -> BertPretraining:
@@ -160,9 +160,9 @@ def test_scores_are_counted_by_hand() -> None:
 
 
 def test_samples_show_what_was_hidden_and_what_was_said() -> None:
-    store = documents(seed=2)
-    store.sentences = np.arange(0, len(store.pieces) // 9 * 9 + 1, 9)
-    store.documents = np.array([0, 4, len(store.sentences) - 1])
+    tokens = documents(seed=2).tokens
+    sentences = np.arange(0, len(tokens) // 9 * 9 + 1, 9)
+    store = TokenizedDocuments(tokens, sentences, np.array([0, 4, len(sentences) - 1]))
     task = Pretraining(VOCABULARY, DATA, valid=store, samples=2)
     samples = task.validate(model().eval()).samples
     assert len(samples) == 2

@@ -14,15 +14,41 @@ B streams, T tokens of a segment.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from regard.data.arrays import Array
 from regard.data.batch import Batch
 from regard.data.steps import WHOLE, Share, Step
+from regard.data.store import Store
 from regard.errors import UserError
 from regard.random import rng
 from regard.text.symbols import PAD
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """A text as one sequence of tokens; every line ends with the end symbol."""
+
+    ids: Array
+    """(N,)"""
+    lines: int
+    words: int
+    """Words between blanks, and one for the end of each line."""
+    characters: int
+    """Characters, the ends of lines included."""
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, store: Store) -> "TokenizedText":
+        """The text of a store that a `LineEncoder` made."""
+        counts = store.counts
+        return cls(store.values("tokens"), counts["examples"], counts["words"], counts["characters"], store.fingerprint)
+
+    def __len__(self) -> int:
+        """N, the number of tokens."""
+        return len(self.ids)
 
 
 class ContiguousStreams:

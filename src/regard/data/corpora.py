@@ -18,6 +18,7 @@ from pydantic import model_validator
 
 from regard.config import Field, Settings
 from regard.data import builtin, dialogues
+from regard.data.digests import Digests
 from regard.errors import UserError
 from regard.files import open_binary
 from regard.trees import Leaves, as_pair, cleaned, numbered
@@ -283,3 +284,16 @@ def ending(name: str) -> str:
     """How a file's name ends, .gz and .xz aside."""
     path = Path(name)
     return Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix
+
+
+def identify(corpus: Corpus, root: Path, digests: Digests) -> str:
+    """What a corpus holds: the content of its files and how they are read, whatever they are called."""
+    if corpus.builtin is not None and corpus.part is not None:
+        return builtin.fingerprint(corpus.builtin, corpus.part)
+    for path in corpus.files(root):
+        open_binary(path).close()  # a missing or unreadable file is named
+    contents = [digests.of(path) for path in corpus.files(root)]
+    endings = ["".join(path.suffixes[-2:]) for path in corpus.files(root)]
+    if corpus.dialogue is not None:
+        return repr((contents, endings, dialogues.fingerprint(corpus.part, corpus.turns)))
+    return repr((contents, endings, corpus.src_column, corpus.tgt_column))

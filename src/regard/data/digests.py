@@ -1,73 +1,67 @@
-"""What files hold, as sha256, read once and remembered for as long as they look untouched.
+"""sha256 of files, computed once and cached for as long as the file looks unchanged.
 
-Training knows its text, and the store made of it, by content. To read gigabytes again at every start would cost
-seconds for nothing, so a digest is kept with what the file system says of the file: its size, its inode, and when
-its content and the inode itself last changed. Whatever writes to a file or puts another in its place changes one of
-them, and the file is read again; the last cannot be set back, not even by `touch`. A file changed a moment ago is not
-remembered, for within one tick of the clock it could change once more and look the same.
+A run identifies its data, and the store made from it, by content. To read gigabytes again at every start would take
+seconds, so a digest is cached with the size, the inode and the times of change of the file. Every write to a file, and
+every file that replaces it, changes one of them, and the file is read again; the time of change of the inode cannot be
+set back, not even by `touch`. A file that changed a moment ago is not cached, because within one tick of the clock it
+could change again and look the same.
 
-What none of this shows is a disk that forgets bits by itself. That takes reading everything, as a `Digests` without
-a memory does: after a store is built, and in `regard doctor`.
+This does not detect a disk that loses bits. For that everything must be read, as `Digests` without a cache does:
+after a store is built, and in `regard doctor`.
 """
 
-import hashlib
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from regard.errors import UserError
-from regard.files import digest, read_json, write_json
+from regard.files import checksum, digest, read_json, write_json
 
-TICK = 2 * 10**9  # nanoseconds; no file system's clock is coarser
+TICK = 2 * 10**9
+"""Nanoseconds; no clock of a file system is coarser."""
 
 
 class Digests:
-    """The sha256 of files, some of them remembered."""
+    """sha256 of files, with an optional cache."""
 
-    def __init__(self, memory: Path | None = None) -> None:
-        """Remember what the file `memory` says; without one every file is read."""
-        self._memory = memory
-        self._known = _recall(memory) if memory is not None else {}
-        self._learnt = False
+    def __init__(self, cache: Path | None = None) -> None:
+        """Use the cache file `cache`; without one every file is read."""
+        self._cache = cache
+        self._entries = _load(cache) if cache is not None else {}
+        self._changed = False
 
     def of(self, path: Path) -> str:
-        """The sha256 of what `path` holds."""
-        name, look = str(path.absolute()), _look(path)
-        known = self._known.get(name)
-        if known is not None and known[:-1] == look:
-            return str(known[-1])
-        settled = time.time_ns() - max(look[-2:]) > TICK
-        found = digest(path)
-        if settled and _look(path) == look:
-            self._known[name] = [*look, found]
-            self._learnt = True
-        return found
+        """sha256 of the content of `path`."""
+        name, status = str(path.absolute()), _status(path)
+        entry = self._entries.get(name)
+        if entry is not None and entry[:-1] == status:
+            return str(entry[-1])
+        is_old = time.time_ns() - max(status[-2:]) > TICK
+        sha256 = digest(path)
+        if is_old and _status(path) == status:
+            self._entries[name] = [*status, sha256]
+            self._changed = True
+        return sha256
 
     def save(self) -> None:
-        """Keep what was learnt; where nothing can be written the files are read again next time, and that is all."""
-        if self._memory is not None and self._learnt:
+        """Write the cache; if it cannot be written, the files are read again next time."""
+        if self._cache is not None and self._changed:
             with suppress(UserError, OSError):
-                write_json(self._memory, {"files": self._known, "checksum": checksum(self._known)})
+                write_json(self._cache, {"files": self._entries, "checksum": checksum(self._entries)})
 
 
-def checksum(content: Any) -> str:
-    """The sha256 of plain values."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _status(path: Path) -> list[int]:
+    """Size, inode and times of change of a file."""
+    status = path.stat()
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _look(path: Path) -> list[int]:
-    """What changes when anything about a file does."""
-    seen = path.stat()
-    return [seen.st_size, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns]
-
-
-def _recall(memory: Path) -> dict[str, list[Any]]:
-    """What was saved, or nothing if it is missing or damaged."""
+def _load(cache: Path) -> dict[str, list[int | str]]:
+    """Entries of a cache file; none if it is missing or damaged."""
     try:
-        content = read_json(memory)
-        known: dict[str, list[Any]] = content["files"]
-        return known if content["checksum"] == checksum(known) else {}
+        content = cast(dict[str, object], read_json(cache))
+        entries = cast(dict[str, list[int | str]], content["files"])
+        return entries if content["checksum"] == checksum(entries) else {}
     except (UserError, KeyError, TypeError):
         return {}

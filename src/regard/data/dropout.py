@@ -1,120 +1,107 @@
-"""BPE-dropout for training: every epoch cuts the words anew, reproducibly and at the speed of a table.
+"""BPE-dropout: every epoch segments the words differently, reproducibly and at the speed of a table.
 
-The distinct words of a store get a handful of segmentations each, drawn once (`regard.text.dropout.segment`), and
-every sentence is kept as a row of word numbers. In an epoch each occurrence of a word takes one of its segmentations,
-chosen by a hash of (seed, epoch, occurrence). Lengths follow from the tables, so batches are planned with the lengths
-they will have.
+Each distinct word of a store gets some segmentations, sampled once (`regard.text.dropout.segment`), and every sentence
+is stored as a row of word ids. In an epoch each occurrence of a word takes one of its segmentations, chosen by a hash
+of (seed, epoch, occurrence). Lengths follow from the tables, so batches are planned with the lengths they will have.
+
+    src.words, tgt.words                    ids of the words of every pair
+    src.segmentations, tgt.segmentations    tokens of `SEGMENTATIONS` segmentations of every word
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from regard.data.arrays import (
-    SEEN,
-    Array,
-    ArrayWriter,
-    Ragged,
-    RaggedWriter,
-    Rows,
-    fingerprint,
-    map_array,
-    positions,
-    seal,
-    smallest_unsigned,
-    unseal,
-)
-from regard.data.digests import Digests
-from regard.data.pairs import PairExamples
+from regard.data.arrays import Array, Rows, flatten, positions, smallest_unsigned
+from regard.data.pairs import PairExamples, Pairs
 from regard.data.parallel import count_workers, map_in_order
-from regard.data.store import Store
-from regard.errors import UserError
-from regard.files import replacing
+from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
 from regard.random import random_key
 from regard.text.dropout import segment
 from regard.text.symbols import EOS
 from regard.text.vocabulary import Vocabulary
 
 BITS = 4
-DRAWN = 1 << BITS  # segmentations drawn for a word
-CUTS = DRAWN + 1  # the last one is that of plain byte pair encoding
-CHUNK_PAIRS, CHUNK_WORDS = 2_000, 200  # drawing the cuts of a word takes as long as splitting ten lines
-END = ""  # the word that stands for the end symbol: number 0, cut one way
+SAMPLED = 1 << BITS
+"""Segmentations sampled for a word."""
+SEGMENTATIONS = SAMPLED + 1
+"""The last segmentation is that of plain byte pair encoding."""
+CHUNK_PAIRS, CHUNK_WORDS = 2_000, 200  # to sample the segmentations of a word takes as long as to split ten lines
+END = ""
+"""The word that stands for the end symbol: id 0, with one segmentation."""
 
 
-class DroppingStore:
-    """The pairs of a store, cut into other pieces in every epoch."""
+class DroppedPairs(PairExamples):
+    """Pairs as one epoch segments them. A pair that would be longer than `max_length` keeps its plain segmentation."""
 
-    def __init__(self, store: Store, tables: tuple["WordTable", "WordTable"], seed: int, max_length: int) -> None:
-        """Use `open_or_build_dropout`."""
-        self._store, self._tables, self._seed, self._max_length = store, tables, seed, max_length
-
-    def __len__(self) -> int:
-        """The number of pairs."""
-        return len(self._store)
-
-    def at_epoch(self, epoch: int) -> "DroppedEpoch":
-        """The pairs as `epoch` sees them."""
-        keys = random_key(self._seed, epoch, 0), random_key(self._seed, epoch, 1)
-        return DroppedEpoch(self._store, self._tables, keys, self._max_length)
-
-
-class DroppedEpoch(PairExamples):
-    """One epoch's cut. A pair that dropout would make longer than `max_length` keeps its plain cut."""
-
-    def __init__(
-        self, store: Store, tables: tuple["WordTable", "WordTable"], keys: tuple[int, int], max_length: int
-    ) -> None:
-        """Find every pair's lengths in this epoch."""
-        self._tables, self._keys = tables, keys
-        src, tgt = (table.lengths(key) for table, key in zip(tables, keys, strict=True))
+    def __init__(self, pairs: Pairs, tables: tuple["WordTable", "WordTable"], seed: int, epoch: int, max_length: int):
+        self._tables = tables
+        self._keys = random_key(seed, epoch, 0), random_key(seed, epoch, 1)
+        src, tgt = (table.lengths(key) for table, key in zip(tables, self._keys, strict=True))
         self._plain = np.maximum(src, tgt) > max_length
-        self.src_lengths = np.where(self._plain, store.src_lengths, src)
-        self.tgt_lengths = np.where(self._plain, store.tgt_lengths, tgt)
+        self.src_lengths = np.where(self._plain, pairs.src_lengths, src)
+        self.tgt_lengths = np.where(self._plain, pairs.tgt_lengths, tgt)
 
     def sources(self, indices: Array) -> Rows:
-        """The source tokens of many pairs end to end, and the length of each."""
-        return self._tables[0].cut(indices, self._plain[indices], self._keys[0])
+        return self._tables[0].tokens(indices, self._plain[indices], self._keys[0])
 
     def targets(self, indices: Array) -> Rows:
-        """The target tokens of many pairs end to end, and the length of each."""
-        return self._tables[1].cut(indices, self._plain[indices], self._keys[1])
+        return self._tables[1].tokens(indices, self._plain[indices], self._keys[1])
+
+
+@dataclass(frozen=True)
+class BPEDropout:
+    """Pairs with BPE-dropout: the same text in every epoch, in other tokens."""
+
+    pairs: Pairs
+    tables: tuple["WordTable", "WordTable"]
+    seed: int
+    max_length: int
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def at_epoch(self, epoch: int) -> DroppedPairs:
+        """The pairs of one epoch."""
+        return DroppedPairs(self.pairs, self.tables, self.seed, epoch, self.max_length)
 
 
 class WordTable:
-    """One side of a corpus as rows of words, and `CUTS` segmentations of every word."""
+    """One side of a corpus as rows of words, and `SEGMENTATIONS` segmentations of every word."""
 
-    def __init__(self, folder: Path, side: str, vocab_size: int) -> None:
-        """Map the arrays `_write_side` wrote."""
-        self._rows = Ragged(folder, f"{side}.words", np.uint32)
-        self._cuts = Ragged(folder, f"{side}.cuts", smallest_unsigned(vocab_size))
-        self._cut_lengths = map_array(folder / f"{side}.cuts.lengths", np.int32)
+    def __init__(self, store: Store, side: str) -> None:
+        self._store, self._segmentations = store, f"{side}.segmentations"
+        self._words, self._offsets = store.values(f"{side}.words"), store.offsets(f"{side}.words")
 
-    def cut(self, indices: Array, plain: Array, key: int) -> Rows:
-        """The tokens of the given rows end to end, and the length of each; `plain` rows are not dropped from."""
-        starts, ends = self._rows.offsets[indices], self._rows.offsets[indices + 1]
+    def tokens(self, indices: Array, plain: Array, key: int) -> Rows:
+        """Tokens of some rows end to end, and the length of each; `plain` rows have no dropout."""
+        starts, ends = self._offsets[indices], self._offsets[indices + 1]
         occurrences = positions(starts, ends - starts)
-        chosen = np.where(np.repeat(plain, ends - starts), DRAWN, _choose(occurrences, key))
-        tokens, lengths = self._cuts.gather(self._rows.values[occurrences].astype(np.int64) * CUTS + chosen)
-        return tokens, _sums(lengths, ends - starts)
+        choices = np.where(np.repeat(plain, ends - starts), SAMPLED, _choose(occurrences, key))
+        rows = self._words[occurrences].astype(np.int64) * SEGMENTATIONS + choices
+        tokens, lengths = self._store.gather(self._segmentations, rows)
+        return tokens, _row_sums(lengths, ends - starts)
 
     def lengths(self, key: int) -> Array:
-        """How many tokens every row has, a stretch of rows at a time to bound memory."""
-        offsets = self._rows.offsets
-        result = np.empty(len(offsets) - 1, np.int32)
-        for first in range(0, len(result), 1 << 16):
-            last = min(first + (1 << 16), len(result))
-            occurrences = np.arange(offsets[first], offsets[last])
-            cuts = self._rows.values[offsets[first] : offsets[last]].astype(np.int64) * CUTS + _choose(occurrences, key)
-            result[first:last] = _sums(self._cut_lengths[cuts], np.diff(offsets[first : last + 1]))
+        """(rows,): tokens of every row, computed in chunks to bound memory."""
+        result = np.empty(len(self._offsets) - 1, np.int32)
+        lengths = self._store.lengths(self._segmentations)
+        for first in range(0, len(result), CHUNK_ROWS):
+            last = min(first + CHUNK_ROWS, len(result))
+            occurrences = np.arange(self._offsets[first], self._offsets[last])
+            words = self._words[self._offsets[first] : self._offsets[last]].astype(np.int64)
+            rows = words * SEGMENTATIONS + _choose(occurrences, key)
+            result[first:last] = _row_sums(lengths[rows], np.diff(self._offsets[first : last + 1]))
         return result
 
 
-def _sums(values: Array, lengths: Array) -> Array:
-    """The sum of each row of `values`; rows lie end to end and none is empty."""
+def _row_sums(values: Array, lengths: Array) -> Array:
+    """Sum of each row of `values`; rows are end to end and none is empty."""
     return np.add.reduceat(values, np.cumsum(lengths) - lengths)
 
 
@@ -126,104 +113,104 @@ def _mix(numbers: Array) -> Array:
 
 
 def _choose(occurrences: Array, key: int) -> Array:
-    """For every occurrence of a word, which of its drawn segmentations it takes."""
+    """The sampled segmentation of each occurrence of a word."""
     return (_mix(_mix(occurrences.astype(np.uint64)) ^ np.uint64(key)) >> np.uint64(64 - BITS)).astype(np.int64)
 
 
 def open_or_build_dropout(
     folder: Path,
-    store: Store,
-    src_vocab: Vocabulary,
-    tgt_vocab: Vocabulary,
+    pairs: Pairs,
+    src_tokenizer: Vocabulary,
+    tgt_tokenizer: Vocabulary,
     rate: float,
     seed: int,
     max_length: int,
     workers: int = 0,
-) -> DroppingStore:
-    """The words of `store` and their segmentations in `folder`, made anew if missing, damaged or of another store.
+) -> BPEDropout:
+    """Open the words of `pairs` and their segmentations in `folder`; build them if they are not current.
 
-    The words are read off the store itself: what its tokens spell is the text, exactly. No side grows beyond
-    `max_length` tokens, the bound the store was filtered with.
+    The words are read from the tokens of the pairs, which spell the text exactly. No side gets longer than
+    `max_length` tokens, the bound that the pairs were filtered with.
     """
-    current = fingerprint("dropout", store.fingerprint, repr((rate, seed, CUTS)))
-    digests = Digests(folder / SEEN)
-    sides = (("src", src_vocab, store.sources), ("tgt", tgt_vocab, store.targets))
-    if unseal(folder, current, digests) is None:
-        with replacing(folder, folder=True) as place:
-            for side, vocab, rows in sides:
-                chunks = (
-                    rows(np.arange(i, min(i + CHUNK_PAIRS, len(store)))) for i in range(0, len(store), CHUNK_PAIRS)
-                )
-                words = _write_rows(place, side, vocab, chunks, count_workers(workers))
-                _write_cuts(place, side, vocab, words, (rate, seed), count_workers(workers))
-            seal(place, current, {})
-        if unseal(folder, current, digests) is None:
-            raise UserError(f"{folder} changed while it was read", "let one process at a time prepare the data")
-    digests.save()
-    src, tgt = (WordTable(folder, side, len(vocab)) for side, vocab, _ in sides)
-    return DroppingStore(store, (src, tgt), seed, max_length)
+    inputs = fingerprint("dropout", pairs.fingerprint, repr((rate, seed, SEGMENTATIONS)))
+    sides = (("src", src_tokenizer, pairs.sources), ("tgt", tgt_tokenizer, pairs.targets))
+    processes = count_workers(workers)
+    dtypes = {}
+    for side, tokenizer, _ in sides:
+        dtypes[f"{side}.words"] = np.dtype(np.uint32)
+        dtypes[f"{side}.segmentations"] = smallest_unsigned(len(tokenizer))
+
+    def write(writer: StoreWriter) -> dict[str, int]:
+        for side, tokenizer, gather in sides:
+            words = _write_words(writer, side, tokenizer, _chunks(gather, len(pairs)), processes)
+            _write_segmentations(writer, side, SegmentationSampler(tokenizer, rate, seed), words, processes)
+        return {}
+
+    store = open_or_write(folder, inputs, dtypes, write)
+    return BPEDropout(pairs, (WordTable(store, "src"), WordTable(store, "tgt")), seed, max_length)
 
 
-def _write_rows(place: Path, side: str, vocab: Vocabulary, chunks: Iterable[Rows], workers: int) -> list[str]:
-    """Write every row as the numbers of its words, numbered as they first occur; return the words."""
-    numbers = {END: 0}
-    split = map_in_order(Splitter, (vocab.to_json(),), chunks, workers)
-    with closing(split), RaggedWriter(place, f"{side}.words", np.uint32) as writer:
-        for words, local, lengths in split:
-            known = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.uint32)
-            writer.append(known[local], lengths)
-    return list(numbers)
+def _chunks(gather: Callable[[Array], Rows], count: int) -> Iterator[Rows]:
+    return (gather(np.arange(first, min(first + CHUNK_PAIRS, count))) for first in range(0, count, CHUNK_PAIRS))
 
 
-def _write_cuts(
-    place: Path, side: str, vocab: Vocabulary, words: list[str], rate_and_seed: tuple[float, int], workers: int
+def _write_words(
+    writer: StoreWriter, side: str, tokenizer: Vocabulary, chunks: Iterable[Rows], workers: int
+) -> list[str]:
+    """Write every row as ids of words, numbered as they first occur; return the words."""
+    ids = {END: 0}
+    with closing(map_in_order(WordSplitter(tokenizer), chunks, workers)) as chunks_of_words:
+        for words, local_ids, lengths in chunks_of_words:
+            global_ids = np.array([ids.setdefault(word, len(ids)) for word in words], np.uint32)
+            writer.append({f"{side}.words": (global_ids[local_ids], lengths)})
+    return list(ids)
+
+
+def _write_segmentations(
+    writer: StoreWriter, side: str, sampler: "SegmentationSampler", words: list[str], workers: int
 ) -> None:
-    """Write the segmentations of every word, `CUTS` rows a word."""
+    """Write the segmentations of every word, `SEGMENTATIONS` rows a word."""
     chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
-    cut = map_in_order(Cutter, (vocab.to_json(), *rate_and_seed), chunks, workers)
-    rows = RaggedWriter(place, f"{side}.cuts", smallest_unsigned(len(vocab)))
-    with closing(cut), rows, ArrayWriter(place / f"{side}.cuts.lengths", np.int32) as row_lengths:
-        for tokens, lengths in cut:
-            rows.append(tokens, lengths)
-            row_lengths.append(lengths)
+    with closing(map_in_order(sampler, chunks, workers)) as segmentations:
+        for rows in segmentations:
+            writer.append({f"{side}.segmentations": rows})
 
 
-class Splitter:
-    """Reads rows of tokens as words."""
+@dataclass(frozen=True)
+class WordSplitter:
+    """Splits rows of tokens into words."""
 
-    def __init__(self, vocab: str) -> None:
-        """Take a vocabulary's JSON."""
-        self._vocab = Vocabulary.from_json(vocab)
+    tokenizer: Vocabulary
 
     def __call__(self, rows: Rows) -> tuple[list[str], Array, Array]:
-        """The distinct words of some rows, the rows as places in that list, and the length of each."""
-        places: dict[str, int] = {}
-        local: list[int] = []
+        """The distinct words of some rows, the rows as indices into them, and the length of each row."""
+        indices: dict[str, int] = {}
+        local_ids: list[int] = []
         lengths = []
         for row in np.split(rows[0], np.cumsum(rows[1])[:-1]):
-            words = [*self._vocab.words(self._vocab.decode(row.tolist())), END]
-            local += [places.setdefault(word, len(places)) for word in words]
+            words = [*self.tokenizer.words(self.tokenizer.decode(row.tolist())), END]
+            local_ids += [indices.setdefault(word, len(indices)) for word in words]
             lengths.append(len(words))
-        return list(places), np.array(local, np.int64), np.array(lengths, np.int64)
+        return list(indices), np.array(local_ids, np.int64), np.array(lengths, np.int64)
 
 
-class Cutter:
-    """Draws the segmentations of words."""
+@dataclass(frozen=True)
+class SegmentationSampler:
+    """Samples the segmentations of words; a share of `rate` of the merges is left out."""
 
-    def __init__(self, vocab: str, rate: float, seed: int) -> None:
-        """Take a vocabulary's JSON, the share of merges to leave out and the seed of all draws."""
-        self._vocab, self._rate, self._seed = Vocabulary.from_json(vocab), rate, seed
+    tokenizer: Vocabulary
+    rate: float
+    seed: int
 
     def __call__(self, words: list[str]) -> Rows:
-        """`CUTS` rows of tokens for each word."""
-        rows = [cut if word else [EOS] for word in words for cut in self._cuts(word)]
-        tokens = np.array([number for row in rows for number in row], smallest_unsigned(len(self._vocab)))
-        return tokens, np.array([len(row) for row in rows], np.int64)
+        """`SEGMENTATIONS` rows of tokens for each word."""
+        rows = [tokens if word else [EOS] for word in words for tokens in self._segmentations(word)]
+        return flatten(rows, smallest_unsigned(len(self.tokenizer)))
 
-    def _cuts(self, word: str) -> list[list[int]]:
-        """The numbers of each cut; a vocabulary that merges nothing, a parser's brackets for example, has but one."""
-        rng, ranks, numbers = random.Random(f"{self._seed} {word}"), self._vocab.merge_ranks, self._vocab.numbers
+    def _segmentations(self, word: str) -> list[list[int]]:
+        """Token ids of each segmentation. A tokenizer without merges, for example of brackets, has only one."""
+        generator, ranks, ids = random.Random(f"{self.seed} {word}"), self.tokenizer.merge_ranks, self.tokenizer.numbers
         if not ranks:
-            return [self._vocab.encode_word(word)] * CUTS
-        cuts = [segment(word, ranks, self._rate, rng) for _ in range(DRAWN)] + [segment(word, ranks, 0.0, rng)]
-        return [[numbers[piece] for piece in cut] for cut in cuts]
+            return [self.tokenizer.encode_word(word)] * SEGMENTATIONS
+        rates = [self.rate] * SAMPLED + [0.0]
+        return [[ids[piece] for piece in segment(word, ranks, rate, generator)] for rate in rates]

@@ -4,6 +4,7 @@ E pairs.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -20,7 +21,9 @@ from regard.data.batch import (
     pad_sequences,
     round_up,
 )
+from regard.data.filters import FilterReport
 from regard.data.planning import Capacity
+from regard.data.store import Store
 from regard.text.symbols import PAD
 
 UNIT = 128
@@ -73,6 +76,29 @@ class PairExamples(ABC):
 
     def pack(self, indices: Array, capacity: Capacity) -> Batch:
         return pack_pairs(self.sources(indices), self.targets(indices), capacity)
+
+
+class Pairs(PairExamples):
+    """Pairs of a store, the same in every epoch."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.src_lengths, self.tgt_lengths = store.lengths("src"), store.lengths("tgt")
+        self.fingerprint = store.fingerprint
+
+    @property
+    def report(self) -> FilterReport:
+        """How many pairs were read and dropped."""
+        return FilterReport.count(self._store.counts["examples"], Counter(self._store.counts))
+
+    def sources(self, indices: Array) -> Rows:
+        return self._store.gather("src", indices)
+
+    def targets(self, indices: Array) -> Rows:
+        return self._store.gather("tgt", indices)
+
+    def at_epoch(self, epoch: int) -> "Pairs":
+        return self
 
 
 def collate_pairs(pairs: Iterable[tuple[Sequence[int] | Array, Sequence[int] | Array]]) -> Batch:

@@ -1,4 +1,4 @@
-"""Work on chunks in several processes, results in order, a bounded number of chunks in memory."""
+"""Work on chunks in several processes: results in order, a bounded number of chunks in memory."""
 
 import os
 from collections import deque
@@ -12,19 +12,20 @@ from typing import Any, TypeVar
 from regard.errors import UserError
 
 CHUNK_ITEMS, CHUNK_CHARACTERS = 2_000, 1 << 22
-ALONE = 100  # so few chunks are done here, by the tokenizer's own threads: starting processes takes longer
+SINGLE_PROCESS_CHUNKS = 100
+"""So few chunks are done in this process, by the tokenizer's own threads: starting processes takes longer."""
 
 C = TypeVar("C")
 R = TypeVar("R")
 
 
-def in_chunks(items: Iterable[C], characters: Callable[[C], int]) -> Iterator[list[C]]:
-    """Items in handfuls of bounded size, given how many characters each of them has."""
+def in_chunks(items: Iterable[C]) -> Iterator[list[C]]:
+    """Items in chunks, bounded in number and in characters of text."""
     chunk: list[C] = []
     size = 0
     for item in items:
         chunk.append(item)
-        size += characters(item)
+        size += count_characters(item)
         if len(chunk) == CHUNK_ITEMS or size >= CHUNK_CHARACTERS:
             yield chunk
             chunk, size = [], 0
@@ -32,51 +33,62 @@ def in_chunks(items: Iterable[C], characters: Callable[[C], int]) -> Iterator[li
         yield chunk
 
 
-def map_in_order(
-    prepare: Callable[..., Callable[[C], R]], arguments: tuple[Any, ...], chunks: Iterable[C], workers: int
-) -> Generator[R, None, None]:
-    """`prepare(*arguments)` once a process, then its result on every chunk; results come in the order of the chunks.
+def count_characters(value: object) -> int:
+    """Characters of all texts in a value, for example in a dictionary or a list."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(count_characters, value.values()))
+    return sum(map(count_characters, value)) if isinstance(value, (list, tuple)) else 0
 
-    A chunk is handed out only when an earlier result was taken, so memory does not grow with the input.
+
+def map_in_order(function: Callable[[C], R], chunks: Iterable[C], workers: int) -> Generator[R, None, None]:
+    """Apply a picklable function to every chunk in `workers` processes; results come in the order of the chunks.
+
+    A chunk is sent only when an earlier result was taken, so memory does not grow with the input.
     """
     chunks = iter(chunks)
-    first = list(islice(chunks, ALONE + 1))
-    if len(first) <= ALONE or workers == 1:
-        yield from map(prepare(*arguments), chain(first, chunks))
+    first = list(islice(chunks, SINGLE_PROCESS_CHUNKS + 1))
+    if len(first) <= SINGLE_PROCESS_CHUNKS or workers == 1:
+        yield from map(function, chain(first, chunks))
         return
     # "spawn", because a forked child would inherit the tokenizer's threads in an undefined state
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(prepare, arguments))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(function,))
     pending: deque[Future[Any]] = deque()
     try:
         for chunk in chain(first, chunks):
-            pending.append(pool.submit(_do, chunk))
+            pending.append(pool.submit(_apply, chunk))
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
     except BrokenProcessPool as error:
-        remedy = "set data.workers lower if memory ran out; a script of your own needs if __name__ == '__main__':"
-        raise UserError("a process that tokenises ended unexpectedly", remedy) from error
+        raise UserError(
+            "a process that tokenises ended unexpectedly",
+            "set data.workers lower if memory ran out; a script of your own needs if __name__ == '__main__':",
+            code="worker-failed",
+            where="data.workers",
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def count_workers(workers: int) -> int:
-    """The number of processes that `workers` means: 0 is one for each core this process may use."""
+    """Number of processes; 0 means one for each core this process may use."""
     if workers:
         return workers
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_prepared: Callable[[Any], Any]
+_function: Callable[[Any], Any]
 
 
-def _start(prepare: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]) -> None:
-    """In a new process: one thread each, since there is a process for each core."""
-    global _prepared
+def _start(function: Callable[[Any], Any]) -> None:
+    """Prepare a new process: one thread each, because there is a process for each core."""
+    global _function
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _prepared = prepare(*arguments)
+    _function = function
 
 
-def _do(chunk: Any) -> Any:
-    return _prepared(chunk)
+def _apply(chunk: Any) -> Any:
+    return _function(chunk)

@@ -13,6 +13,7 @@ E examples.
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -172,7 +173,7 @@ def plan_padded(
     Examples of similar length share a batch, and still no two epochs have the same batches.
     """
     generator = rng(seed, epoch)
-    width = np.maximum.reduce(widths)
+    width = reduce(np.maximum, widths)
     order = generator.permutation(len(width))
     batches = [
         batch
@@ -196,7 +197,7 @@ def _by_length(sides: Sequence[Array]) -> Array:
     The difference ascends where the longer side is even and descends where it is odd. So it never jumps, and
     neighbours are similar on both sides.
     """
-    longer = np.maximum.reduce(sides).astype(np.int64)
+    longer = reduce(np.maximum, sides).astype(np.int64)
     difference = sides[0].astype(np.int64) - sides[-1]
     return np.lexsort((np.where(longer % 2 == 0, difference, -difference), -longer))
 

@@ -28,12 +28,34 @@ import numpy as np
 
 from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
+from regard.data.store import Store
 from regard.text.bert import SPECIALS, BertVocabulary
 
 CHUNK_SENTENCES = 1024
 """Long documents are sampled in chunks of so many sentences, in parallel."""
+
+
+@dataclass(frozen=True)
+class TokenizedDocuments:
+    """Documents of sentences of tokens. No sentence and no document is empty."""
+
+    tokens: Array
+    """All sentences end to end."""
+    sentences: Array
+    """(sentences + 1,): first token of each sentence"""
+    documents: Array
+    """(documents + 1,): first sentence of each document"""
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, store: Store) -> "TokenizedDocuments":
+        """The documents of a store that a `SentenceEncoder` made."""
+        return cls(store.values("tokens"), store.offsets("tokens"), store.groups, store.fingerprint)
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.documents) - 1
 
 
 @dataclass(frozen=True)
@@ -62,29 +84,29 @@ class SampledPairs:
         return SampledPairs(*(array[indices] for array in vars(self).values()))
 
 
-def sample_pairs(store: DocumentStore, data: DocumentDataSettings, rng: np.random.Generator) -> SampledPairs:
+def sample_pairs(corpus: TokenizedDocuments, data: DocumentDataSettings, rng: np.random.Generator) -> SampledPairs:
     """Inputs of all sentences of all documents; next sentence prediction needs two documents at least."""
-    current, ends, documents = document_chunks(store)
+    current, ends, documents = document_chunks(corpus)
     rounds = []
     while len(current):
-        sampled, current = _sample_next(store, data, rng, current, ends, documents)
+        sampled, current = _sample_next(corpus, data, rng, current, ends, documents)
         rounds.append(sampled)
         current, ends, documents = (array[current < ends] for array in (current, ends, documents))
     columns = zip(*(vars(sampled).values() for sampled in rounds), strict=True)
     return SampledPairs(*(np.concatenate(arrays) for arrays in columns))
 
 
-def document_chunks(store: DocumentStore) -> tuple[Array, Array, Array]:
+def document_chunks(corpus: TokenizedDocuments) -> tuple[Array, Array, Array]:
     """First and last sentence of each chunk of sentences, and its document."""
-    starts, sizes = store.documents[:-1], np.diff(store.documents)
+    starts, sizes = corpus.documents[:-1], np.diff(corpus.documents)
     counts = -(-sizes // CHUNK_SENTENCES)
-    documents = np.repeat(np.arange(len(store)), counts)
+    documents = np.repeat(np.arange(len(corpus)), counts)
     first = starts[documents] + CHUNK_SENTENCES * positions(np.zeros_like(counts), counts)
-    return first, np.minimum(first + CHUNK_SENTENCES, store.documents[documents + 1]), documents
+    return first, np.minimum(first + CHUNK_SENTENCES, corpus.documents[documents + 1]), documents
 
 
 def _sample_next(
-    store: DocumentStore,
+    corpus: TokenizedDocuments,
     data: DocumentDataSettings,
     rng: np.random.Generator,
     current: Array,
@@ -95,37 +117,37 @@ def _sample_next(
     max_tokens = data.max_length - (3 if data.next_sentence else 2)
     short = rng.random(len(current)) < data.short
     lengths = np.where(short, rng.integers(2, max_tokens + 1, len(current)), max_tokens)
-    stop = _end_of_sentences(store, current, ends, lengths)
+    stop = _end_of_sentences(corpus, current, ends, lengths)
     if not data.next_sentence:
-        a, a_lengths = _truncate(*_token_spans(store, current, stop), np.full_like(current, max_tokens), rng)
+        a, a_lengths = _truncate(*_token_spans(corpus, current, stop), np.full_like(current, max_tokens), rng)
         return SampledPairs(a, a_lengths, a, np.zeros_like(a), np.full_like(a, IGNORE)), stop
     middle = current + 1 + (rng.random(len(current)) * (stop - current - 1)).astype(np.int64)
     single = stop - current == 1
     is_random = single | (rng.random(len(current)) < 0.5)
     middle = np.where(single, stop, middle)
-    a, a_lengths = _token_spans(store, current, middle)
-    others = rng.integers(0, len(store) - 1, len(current))
+    a, a_lengths = _token_spans(corpus, current, middle)
+    others = rng.integers(0, len(corpus) - 1, len(current))
     others += others >= documents  # any document but this one
-    first, last = store.documents[others], store.documents[others + 1]
+    first, last = corpus.documents[others], corpus.documents[others + 1]
     first = first + (rng.random(len(current)) * (last - first)).astype(np.int64)
-    other_stop = _end_of_sentences(store, first, last, np.maximum(lengths - a_lengths, 1))
-    b, b_lengths = _token_spans(store, np.where(is_random, first, middle), np.where(is_random, other_stop, stop))
+    other_stop = _end_of_sentences(corpus, first, last, np.maximum(lengths - a_lengths, 1))
+    b, b_lengths = _token_spans(corpus, np.where(is_random, first, middle), np.where(is_random, other_stop, stop))
     a_max, b_max = truncated_lengths(max_tokens, a_lengths, b_lengths)
     a, a_lengths = _truncate(a, a_lengths, a_max, rng)
     b, b_lengths = _truncate(b, b_lengths, b_max, rng)
     return SampledPairs(a, a_lengths, b, b_lengths, is_random.astype(np.int64)), np.where(is_random, middle, stop)
 
 
-def _end_of_sentences(store: DocumentStore, first: Array, last: Array, lengths: Array) -> Array:
+def _end_of_sentences(corpus: TokenizedDocuments, first: Array, last: Array, lengths: Array) -> Array:
     """Sentence before which `lengths` tokens are reached from `first` on; at least one sentence, at most to `last`."""
-    reached = np.searchsorted(store.sentences, store.sentences[first] + lengths, side="left")
+    reached = np.searchsorted(corpus.sentences, corpus.sentences[first] + lengths, side="left")
     return np.minimum(np.maximum(reached, first + 1), last)
 
 
-def _token_spans(store: DocumentStore, first: Array, last: Array) -> tuple[Array, Array]:
+def _token_spans(corpus: TokenizedDocuments, first: Array, last: Array) -> tuple[Array, Array]:
     """First token and number of tokens of the sentences from `first` to `last`."""
-    starts = store.sentences[first]
-    return starts, store.sentences[last] - starts
+    starts = corpus.sentences[first]
+    return starts, corpus.sentences[last] - starts
 
 
 def truncated_lengths(max_tokens: int, a_lengths: Array, b_lengths: Array) -> tuple[Array, Array]:
@@ -160,9 +182,9 @@ class TokenizedInputs(NamedTuple):
 class InputBuilder:
     """Gathers the tokens of sampled inputs and adds the special tokens."""
 
-    def __init__(self, store: DocumentStore, vocabulary: BertVocabulary, whole_words: bool) -> None:
+    def __init__(self, corpus: TokenizedDocuments, vocabulary: BertVocabulary, whole_words: bool) -> None:
         """With `whole_words` a word is all its tokens; without it every token is a word."""
-        self._tokens, self._cls, self._sep = store.pieces, vocabulary.cls, vocabulary.sep
+        self._tokens, self._cls, self._sep = corpus.tokens, vocabulary.cls, vocabulary.sep
         self._continues = np.array([whole_words and entry.startswith("##") for entry in vocabulary.entries])
 
     def __call__(self, sampled: SampledPairs) -> TokenizedInputs:

@@ -18,12 +18,12 @@ import numpy as np
 
 from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE, Batch, fill, pack_sequences, pad_rows, pad_sequences, round_up
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.planning import cut_points
 from regard.data.pretraining import (
     InputBuilder,
     SampledPairs,
+    TokenizedDocuments,
     choose_masked,
     mask_tokens,
     masked_counts,
@@ -91,8 +91,8 @@ class MaskedCapacity(NamedTuple):
 class Masking:
     """Builds inputs of a model from sampled ones: gathers their tokens and masks some."""
 
-    def __init__(self, store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary) -> None:
-        self._build, self._rate = InputBuilder(store, vocabulary, data.whole_words), data.masked
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertVocabulary) -> None:
+        self._build, self._rate = InputBuilder(corpus, vocabulary, data.whole_words), data.masked
         self.pad_id, self._mask_id, self._random_ids = vocabulary.pad, vocabulary.mask, regular_ids(vocabulary)
 
     def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs:
@@ -145,7 +145,7 @@ class PretrainingBatches:
 
     def __init__(
         self,
-        store: DocumentStore,
+        corpus: TokenizedDocuments,
         data: DocumentDataSettings,
         vocabulary: BertVocabulary,
         batch_tokens: int,
@@ -155,8 +155,8 @@ class PretrainingBatches:
         packed: bool = False,
     ) -> None:
         """A step has at most `batch_tokens` tokens, divided among the shards."""
-        self._store, self._data, self._seed, self._share = store, data, seed, share
-        self._masking = Masking(store, data, vocabulary)
+        self._corpus, self._data, self._seed, self._share = corpus, data, seed, share
+        self._masking = Masking(corpus, data, vocabulary)
         self._batch_tokens = batch_tokens
         sampled, order = self._sample(0)
         points = cut_points([sampled.lengths[order]], [batch_tokens])
@@ -185,7 +185,7 @@ class PretrainingBatches:
 
     def _sample(self, epoch: int) -> tuple[SampledPairs, Array]:
         """Inputs of an epoch, and a shuffle of them."""
-        sampled = sample_pairs(self._store, self._data, rng(self._seed, epoch, INPUTS))
+        sampled = sample_pairs(self._corpus, self._data, rng(self._seed, epoch, INPUTS))
         return sampled, rng(self._seed, epoch, ORDER).permutation(len(sampled))
 
     def _plan(self, sampled: SampledPairs, order: Array) -> list[Array]:
@@ -210,10 +210,10 @@ class PretrainingBatches:
 
 
 def evaluation_batches(
-    store: DocumentStore, data: DocumentDataSettings, vocabulary: BertVocabulary, batch_tokens: int, seed: int
+    corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertVocabulary, batch_tokens: int, seed: int
 ) -> Iterator[Batch]:
     """All documents once; inputs and masked tokens depend on the seed only."""
-    sampled, masking = sample_pairs(store, data, rng(seed, INPUTS)), Masking(store, data, vocabulary)
+    sampled, masking = sample_pairs(corpus, data, rng(seed, INPUTS)), Masking(corpus, data, vocabulary)
     for number, (first, last) in enumerate(pairwise(cut_points([sampled.lengths], [batch_tokens]))):
         inputs = masking(sampled.take(np.arange(first, last)), rng(seed, WORDS, number))
         yield pad_masked(inputs, inputs.next_weight, masking.pad_id)

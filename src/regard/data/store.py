@@ -1,218 +1,314 @@
-"""A corpus, tokenised once: memory-mapped rows of token numbers, found again as long as nothing changed.
+"""A store: tokenised examples in a folder, as named ragged columns that are memory-mapped.
 
-Pairs stream through in chunks, so memory does not grow with the corpus; what grows is eight bytes a pair for the
-hashes that find duplicates. The order of pairs is that of the files, whatever the number of processes. A store that
-is there is opened by mapping it: what is read of it, and of the text it was made from, does not grow with the corpus.
+    name.values, name.offsets    a column (see arrays.py)
+    name.lengths                 (rows,) length of each selected row
+    rows                         (rows,) selected rows, if duplicates were removed
+    groups                       (groups + 1,) first row of each group: a document, or an example of several inputs
+    manifest.json                what the store was made from, and the sha256 of every file
+    digests.json                 sha256 of files that were read before (see digests.py)
+
+Examples stream through an encoder in chunks, in several processes, so memory does not grow with the data. Only the
+keys that find duplicates grow, eight bytes a row. The order of rows is the order of examples, for any number of
+processes. A store that is current is opened by mapping it: its files are not read.
 """
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from regard.data import builtin, dialogues
-from regard.data.arrays import (
-    SEEN,
-    Array,
-    ArrayWriter,
-    Ragged,
-    RaggedWriter,
-    Rows,
-    fingerprint,
-    map_array,
-    open_or_make,
-    smallest_unsigned,
-)
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.arrays import Array, ArrayWriter, Ragged, RaggedWriter, Rows, map_array, row_offsets
 from regard.data.digests import Digests
-from regard.data.filters import FilterReport, Filters
-from regard.data.pairs import PairExamples
+from regard.data.examples import Example
 from regard.data.parallel import count_workers, in_chunks, map_in_order
 from regard.errors import UserError
-from regard.files import open_binary
-from regard.text.symbols import EOS
-from regard.text.vocabulary import Vocabulary
+from regard.files import Manifest, replacing
+
+MANIFEST, DIGESTS = "manifest.json", "digests.json"
+FORMAT = 4
+"""Version of the files; a store of another version is built again."""
+CHUNK_ROWS = 1 << 16
 
 Progress = Callable[[int, int | None], None]
-
-
-class Store(PairExamples):
-    """Tokenised pairs; every row ends with the end symbol."""
-
-    def __init__(self, folder: Path, meta: dict[str, Any]) -> None:
-        """Map the arrays of a sealed folder; use `open_or_build`."""
-        self.fingerprint: str = meta["fingerprint"]
-        self.report = FilterReport(**meta["report"])
-        self._src = Ragged(folder, "src", meta["src_dtype"])
-        self._tgt = Ragged(folder, "tgt", meta["tgt_dtype"])
-        self._kept = map_array(folder / "kept", np.int64)
-        self.src_lengths = map_array(folder / "src.lengths", np.int32)
-        self.tgt_lengths = map_array(folder / "tgt.lengths", np.int32)
-
-    def sources(self, indices: Array) -> Rows:
-        """The source tokens of many pairs end to end, and the length of each."""
-        return self._src.gather(self._kept[indices])
-
-    def targets(self, indices: Array) -> Rows:
-        """The target tokens of many pairs end to end, and the length of each."""
-        return self._tgt.gather(self._kept[indices])
-
-    def at_epoch(self, epoch: int) -> "Store":
-        """The same pairs in every epoch."""
-        return self
-
-
-def open_or_build(
-    folder: Path,
-    corpora: Sequence[Corpus],
-    root: Path,
-    src_vocab: Vocabulary,
-    tgt_vocab: Vocabulary,
-    filters: Filters,
-    workers: int = 0,
-    progress: Progress | None = None,
-) -> Store:
-    """The store of `corpora` in `folder`, made anew if anything it depends on has changed or it is damaged.
-
-    `progress` is told how many pairs are done, and of
-    how many where that is known.
-    """
-    digests = Digests(folder / SEEN)
-    inputs = [_identify(corpus, root, digests) for corpus in corpora]
-    current = fingerprint(*inputs, src_vocab.to_json(), tgt_vocab.to_json(), repr(filters))
-
-    def make(place: Path) -> dict[str, Any]:
-        pairs = ((pair.src, pair.tgt) for corpus in corpora for pair in read_pairs(corpus, root))
-        encoder = (src_vocab.to_json(), tgt_vocab.to_json(), filters)
-        chunks = in_chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]))
-        with closing(map_in_order(Encoder.from_json, encoder, chunks, count_workers(workers))) as encoded:
-            facts = _write(place, encoded, filters, (len(src_vocab), len(tgt_vocab)), progress)
-        if not facts["report"]["kept"]:
-            table = FilterReport(**facts["report"]).table().replace("\n", "\n  ")
-            raise UserError(f"no pair is left of {', '.join(map(str, corpora))}", f"every one was left out:\n  {table}")
-        return facts
-
-    return Store(folder, open_or_make(folder, current, digests, make))
-
-
-def _identify(corpus: Corpus, root: Path, digests: Digests) -> str:
-    """What a corpus holds: the content of its files and how they are read, whatever they are called."""
-    if corpus.builtin is not None and corpus.part is not None:
-        return builtin.fingerprint(corpus.builtin, corpus.part)
-    for path in corpus.files(root):
-        open_binary(path).close()  # a missing or unreadable file is named
-    contents = [digests.of(path) for path in corpus.files(root)]
-    endings = ["".join(path.suffixes[-2:]) for path in corpus.files(root)]
-    if corpus.dialogue is not None:
-        return repr((contents, endings, dialogues.fingerprint(corpus.part, corpus.turns)))
-    return repr((contents, endings, corpus.src_column, corpus.tgt_column))
+"""Called with the number of examples done, and the number of all examples if it is known."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A chunk after tokenising: rows end to end, their lengths, a hash for each pair, and what was left out."""
+    """A chunk of examples after tokenising."""
 
-    src: Array
-    src_lengths: Array
-    tgt: Array
-    tgt_lengths: Array
-    hashes: Array
-    read: int
-    left_out: Counter[str]
+    columns: Mapping[str, Rows]
+    examples: int
+    """Number of examples in the chunk."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Facts that are summed over all chunks."""
+    keys: Array | None = None
+    """(rows,) 64-bit hash of each row. Of rows with equal keys the store keeps the first."""
+    groups: Array | None = None
+    """First row of each group that begins in this chunk. A group without rows disappears."""
 
 
-class Encoder:
-    """Tokenises and filters chunks of pairs."""
+class Encoder(Protocol):
+    """Tokenises chunks of examples; picklable, to run in several processes."""
 
-    def __init__(self, src_vocab: Vocabulary, tgt_vocab: Vocabulary, filters: Filters) -> None:
-        """Take the vocabularies of both sides."""
-        self._src_vocab, self._tgt_vocab, self._filters = src_vocab, tgt_vocab, filters
+    @property
+    def identity(self) -> str:
+        """Everything that the encoded columns depend on, besides the examples."""
+        ...
+
+    @property
+    def dtypes(self) -> Mapping[str, DTypeLike]:
+        """The columns and their types."""
+        ...
+
+    def __call__(self, examples: list[Example]) -> Encoded: ...
+
+
+class Store:
+    """Named ragged columns, and counts that describe them."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, Ragged],
+        *,
+        lengths: Mapping[str, Array] | None = None,
+        rows: Array | None = None,
+        groups: Array | None = None,
+        counts: Mapping[str, int] | None = None,
+        fingerprint: str = "",
+    ) -> None:
+        self._columns, self._lengths, self._rows = columns, lengths or {}, rows
+        self.groups = np.zeros(1, np.int64) if groups is None else groups
+        self.counts: Mapping[str, int] = counts or {}
+        self.fingerprint = fingerprint
+        """Hash of everything the store was made from."""
 
     @classmethod
-    def from_json(cls, src_vocab: str, tgt_vocab: str, filters: Filters) -> "Encoder":
-        """An encoder in another process."""
-        return cls(Vocabulary.from_json(src_vocab), Vocabulary.from_json(tgt_vocab), filters)
+    def of(cls, encoded: Encoded) -> "Store":
+        """A store in memory of one encoded chunk, without removal of duplicates."""
+        columns = {name: Ragged(values, row_offsets(lengths)) for name, (values, lengths) in encoded.columns.items()}
+        rows = max((len(column) for column in columns.values()), default=0)
+        groups = None if encoded.groups is None else np.append(encoded.groups, rows)
+        return cls(columns, groups=groups, counts=encoded.counts)
 
-    def __call__(self, chunk: list[tuple[str, str]]) -> Encoded:
-        """Tokenise the pairs that pass the filters."""
-        left_out: Counter[str] = Counter()
-        texts = []
-        for src, tgt in chunk:
-            reason = self._filters.judge_text(src, tgt, self._src_vocab.longest, self._tgt_vocab.longest)
-            if reason is None:
-                texts.append((src, tgt))
-            else:
-                left_out[reason] += 1
-        src_rows = self._src_vocab.encode_batch([src for src, _ in texts])
-        tgt_rows = self._tgt_vocab.encode_batch([tgt for _, tgt in texts])
-        kept = []
-        for number, (src_row, tgt_row) in enumerate(zip(src_rows, tgt_rows, strict=True)):
-            src_row.append(EOS)
-            tgt_row.append(EOS)
-            reason = self._filters.judge_lengths(len(src_row), len(tgt_row))
-            if reason is None:
-                kept.append(number)
-            else:
-                left_out[reason] += 1
-        return Encoded(
-            *_flatten([src_rows[number] for number in kept], len(self._src_vocab)),
-            *_flatten([tgt_rows[number] for number in kept], len(self._tgt_vocab)),
-            hashes=np.array([_hash(*texts[number]) for number in kept], np.uint64),
-            read=len(chunk),
-            left_out=left_out,
+    @classmethod
+    def open(cls, folder: Path, manifest: Manifest) -> "Store":
+        """Map the files of a folder that are current."""
+        dtypes = cast(dict[str, str], manifest.facts["dtypes"])
+        rows, groups = (
+            map_array(folder / name, np.int64) if name in manifest.files else None for name in ("rows", "groups")
+        )
+        return cls(
+            {name: Ragged.map(folder, name, dtype) for name, dtype in dtypes.items()},
+            lengths={name: map_array(folder / f"{name}.lengths", np.int32) for name in dtypes},
+            rows=rows,
+            groups=groups,
+            counts=cast(dict[str, int], manifest.facts["counts"]),
+            fingerprint=str(manifest.inputs),
         )
 
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self._columns.values()))) if self._rows is None else len(self._rows)
 
-def _flatten(rows: list[list[int]], vocab_size: int) -> Rows:
-    flat = np.array([number for row in rows for number in row], smallest_unsigned(vocab_size))
-    return flat, np.array([len(row) for row in rows], np.int64)
+    def gather(self, name: str, indices: Array) -> Rows:
+        """Some rows of a column end to end, and the length of each."""
+        return self._columns[name].gather(indices if self._rows is None else self._rows[indices])
+
+    def lengths(self, name: str) -> Array:
+        """(rows,): length of each row of a column."""
+        return self._lengths[name] if name in self._lengths else np.diff(self.offsets(name))
+
+    def values(self, name: str) -> Array:
+        """(N,): all rows of a column end to end."""
+        assert self._rows is None, "rows that were removed lie between the others"
+        return self._columns[name].values
+
+    def offsets(self, name: str) -> Array:
+        """(rows + 1,): where each row of a column begins in its `values`."""
+        assert self._rows is None, "rows that were removed lie between the others"
+        return self._columns[name].offsets
 
 
-def _hash(src: str, tgt: str) -> int:
-    """64 bits of a pair. Among a hundred million pairs the odds of one wrong match are one in four thousand."""
-    content = f"{len(src)} {src}{tgt}".encode()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+class StoreWriter:
+    """Writes the columns of a store into a folder."""
+
+    def __init__(self, folder: Path, dtypes: Mapping[str, DTypeLike]) -> None:
+        self._folder = folder
+        self.dtypes = {name: np.dtype(dtype).name for name, dtype in dtypes.items()}
+        self._columns = {name: RaggedWriter(folder, name, dtype) for name, dtype in dtypes.items()}
+        self._groups: ArrayWriter | None = None
+        self._last_group = -1
+        self._rows: Array | None = None
+
+    def append(self, columns: Mapping[str, Rows], groups: Array | None = None) -> None:
+        """Write rows, and the groups that begin with some of them."""
+        if groups is not None:
+            self._append_groups(groups + next(iter(self._columns.values())).rows)
+        for name, rows in columns.items():
+            self._columns[name].append(rows)
+
+    def _append_groups(self, starts: Array) -> None:
+        if self._groups is None:
+            self._groups = ArrayWriter(self._folder / "groups", np.int64)
+        self._groups.append(starts[np.diff(starts, prepend=self._last_group) > 0])  # an empty group disappears
+        self._last_group = int(starts[-1]) if len(starts) else self._last_group
+
+    def select(self, rows: Array) -> None:
+        """Keep these rows only."""
+        self._rows = rows
+        with ArrayWriter(self._folder / "rows", np.int64) as writer:
+            writer.append(rows)
+
+    def __enter__(self) -> "StoreWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        rows = max((column.rows for column in self._columns.values()), default=0)
+        if self._groups is not None:
+            if self._last_group < rows:
+                self._groups.append(np.array([rows]))
+            self._groups.close()
+        for name, column in self._columns.items():
+            column.close()
+            if error is None:
+                self._write_lengths(name)
+
+    def _write_lengths(self, name: str) -> None:
+        offsets = map_array(self._folder / f"{name}.offsets", np.int64)
+        rows = len(offsets) - 1 if self._rows is None else len(self._rows)
+        with ArrayWriter(self._folder / f"{name}.lengths", np.int32) as writer:
+            for first in range(0, rows, CHUNK_ROWS):
+                chunk = np.arange(first, min(first + CHUNK_ROWS, rows))
+                chunk = chunk if self._rows is None else self._rows[chunk]
+                writer.append(offsets[chunk + 1] - offsets[chunk])
+
+
+def open_or_build(
+    folder: Path,
+    identity: str,
+    examples: Callable[[], Iterable[Example]],
+    encoder: Encoder,
+    workers: int = 0,
+    progress: Progress | None = None,
+    digests: Digests | None = None,
+    data: str = "the data",
+) -> Store:
+    """Open the store of some examples in `folder`; build it if it is missing, damaged or made from something else.
+
+    `identity` stands for everything the examples depend on. `examples()` is called only to build. `workers` is the
+    number of processes, 0 for one on each core. `data` names the examples in an error.
+    """
+
+    def build(writer: StoreWriter) -> Counter[str]:
+        items = examples()
+        total = len(items) if isinstance(items, Sized) else None
+        with closing(map_in_order(encoder, in_chunks(items), count_workers(workers))) as encoded:
+            counts = _write(writer, encoded, progress, total)
+        if not counts["rows"]:
+            facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
+            raise UserError(
+                f"no examples are left of {data}",
+                f"check the data and the filters ({facts or 'nothing was read'})",
+                code="no-data",
+                where=data,
+            )
+        return counts
+
+    return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
 
 
 def _write(
-    place: Path, chunks: Iterator[Encoded], filters: Filters, vocab_sizes: tuple[int, int], progress: Progress | None
-) -> dict[str, Any]:
-    """Write what the chunks hold; return the facts of `meta.json`."""
-    src_dtype, tgt_dtype = (smallest_unsigned(size) for size in vocab_sizes)
-    left_out: Counter[str] = Counter()
-    read = 0
-    with RaggedWriter(place, "src", src_dtype) as src, RaggedWriter(place, "tgt", tgt_dtype) as tgt:
-        hashes = []
-        for chunk in chunks:
-            src.append(chunk.src, chunk.src_lengths)
-            tgt.append(chunk.tgt, chunk.tgt_lengths)
-            hashes.append(chunk.hashes)
-            left_out += chunk.left_out
-            read += chunk.read
-            if progress is not None:
-                progress(read, None)
-    all_hashes = np.concatenate([np.empty(0, np.uint64), *hashes])
-    kept = np.arange(len(all_hashes))
-    if filters.drop_duplicates:
-        kept = np.sort(np.unique(all_hashes, return_index=True)[1])
-        left_out["duplicate"] += len(all_hashes) - len(kept)
-    with ArrayWriter(place / "kept", np.int64) as writer:
-        writer.append(kept)
-    for side in ("src", "tgt"):
-        _write_lengths(place, side, kept)
-    report = FilterReport.count(read, left_out)
-    return {"report": asdict(report), "src_dtype": src_dtype.name, "tgt_dtype": tgt_dtype.name}
+    writer: StoreWriter, chunks: Iterable[Encoded], progress: Progress | None, total: int | None
+) -> Counter[str]:
+    """Write encoded chunks, without duplicates; return the sums of their counts."""
+    counts: Counter[str] = Counter()
+    keys: list[Array] = []
+    rows = 0
+    for chunk in chunks:
+        writer.append(chunk.columns, chunk.groups)
+        counts.update(chunk.counts)
+        counts["examples"] += chunk.examples
+        rows += len(next(iter(chunk.columns.values()))[1])
+        if chunk.keys is not None:
+            keys.append(chunk.keys)
+        if progress is not None:
+            progress(counts["examples"], total)
+    if keys:
+        first_rows = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
+        counts["duplicate"] += rows - len(first_rows)
+        rows = len(first_rows)
+        writer.select(first_rows)
+    counts["rows"] = rows
+    return counts
 
 
-def _write_lengths(place: Path, side: str, kept: Array) -> None:
-    """The lengths of the rows that stay: all that batches are planned from."""
-    offsets = map_array(place / f"{side}.offsets", np.int64)
-    with ArrayWriter(place / f"{side}.lengths", np.int32) as writer:
-        for first in range(0, len(kept), 1 << 16):
-            rows = kept[first : first + (1 << 16)]
-            writer.append(offsets[rows + 1] - offsets[rows])
+def open_or_write(
+    folder: Path,
+    inputs: str,
+    dtypes: Mapping[str, DTypeLike],
+    write: Callable[[StoreWriter], Mapping[str, int]],
+    digests: Digests | None = None,
+) -> Store:
+    """Open the store in `folder` if it is complete and was made from `inputs`; otherwise `write` it.
+
+    It is written beside `folder` and renamed, so a folder with a manifest is complete.
+    """
+    digests = Digests(folder / DIGESTS) if digests is None else digests
+    manifest = _current(folder, inputs, digests)
+    if manifest is None:
+        with replacing(folder, folder=True) as aside:
+            with StoreWriter(aside, dtypes) as writer:
+                counts = write(writer)
+            names = sorted(path.name for path in aside.iterdir())
+            facts: dict[str, object] = {"dtypes": writer.dtypes, "counts": dict(counts)}
+            Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
+        manifest = _current(folder, inputs, digests)
+        if manifest is None:
+            raise UserError(
+                f"{folder} changed while it was read",
+                "let one process at a time prepare the data",
+                code="in-use",
+                where=folder,
+            )
+    digests.save()
+    return Store.open(folder, manifest)
+
+
+def _current(folder: Path, inputs: str, digests: Digests) -> Manifest | None:
+    """The manifest of a store that was made from `inputs` and is not damaged, or None.
+
+    Files that `digests` does not know are read completely: a wrong byte would be trained on without notice.
+    """
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    if manifest is None or not manifest.is_current(inputs, FORMAT):
+        return None
+    try:
+        return None if manifest.damaged(folder, digest=digests.of) else manifest
+    except OSError:
+        return None
+
+
+def damaged_files(folder: Path) -> list[str]:
+    """Files of a store that are not as they were written; every byte is read."""
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    return [MANIFEST] if manifest is None else list(manifest.damaged(folder))
+
+
+def fingerprint_of(folder: Path) -> str | None:
+    """Fingerprint of the store in `folder`, current or not; None if there is none."""
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    return None if manifest is None else str(manifest.inputs)
+
+
+def fingerprint(*parts: str) -> str:
+    """sha256 of some texts."""
+    return hashlib.sha256(json.dumps(["regard store", *parts]).encode()).hexdigest()

@@ -9,10 +9,10 @@ from typing import Any
 
 from regard.data.corpora import Corpus, read_pairs
 from regard.data.filters import KEEP_ALL
-from regard.data.store import open_or_build
 from regard.files import write_json
 from regard.metrics import Comparison, Score, compare, perplexity
 from regard.run.folder import Progress
+from regard.run.translation import open_pairs
 from regard.run.translator import Translator
 
 
@@ -59,7 +59,7 @@ def evaluate(
     scores = translator.task.score(outputs, references, tokenize)
     run = translator.run
     with TemporaryDirectory() as aside:  # not in the run, which may be somebody else's to write to
-        store = open_or_build(Path(aside) / "evaluated", corpora, root, *run.vocabularies, KEEP_ALL)
+        store = open_pairs(Path(aside) / "evaluated", corpora, root, run.vocabularies, KEEP_ALL)
         run.refuse_longer_than_positions(store, corpora)
         nll, count = translator.task.likelihood(translator.models[0], store)
     scores.append(Score("perplexity", perplexity(nll, count), f"per token of this run's vocabulary, {count} tokens"))

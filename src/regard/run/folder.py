@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import torch
 
 from regard.config import read_toml
-from regard.data.arrays import made_from
 from regard.data.steps import BatchSource, PrefetchedSteps, Share
+from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import io_errors, write_text
 from regard.kernels import kernels_available
@@ -155,7 +155,7 @@ class Run(ABC):
 
     def prepared(self, part: str, say: Say, progress: Progress | None = None) -> Any:
         """The same, and a word if it is not what this run was trained with so far."""
-        before = made_from(self.folder / STORES / part)
+        before = fingerprint_of(self.folder / STORES / part)
         store = self.store(part, progress)
         if before not in (None, store.fingerprint) and self.checkpoints.all():
             say(f"warning: the {part} text is not what this run was trained with so far; it goes on with the new")

@@ -6,6 +6,7 @@ store/train, store/valid         the text as one row of tokens each
 """
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import Any
 
 import torch
 
-from regard.data.bptt import BPTTBatches
-from regard.data.streams import Stream, open_or_build_stream
-from regard.data.texts import Reading, Text, count_known, read_texts
+from regard.data.bptt import BPTTBatches, TokenizedText
+from regard.data.digests import Digests
+from regard.data.encoders import LineEncoder
+from regard.data.examples import Example
+from regard.data.store import DIGESTS, open_or_build
+from regard.data.texts import Reading, Text, count_known, identify, read_texts
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.files import write_text
+from regard.files import checksum, write_text
 from regard.models.language import build_language_model
 from regard.models.ngram import NGram, NGramSettings
 from regard.recipe import LanguageRecipe, Recipe
@@ -82,7 +86,7 @@ class LanguageRun(Run, task="language"):
         self.make_vocabulary(VOCABULARY, self.recipe.text, lines, say)
         self.seal(VOCABULARY, *([WORDS] if data.unknown_below else []))
         for part in ("train", "valid"):
-            text: Stream = self.prepared(part, say, progress)
+            text: TokenizedText = self.prepared(part, say, progress)
             say(f"{part}: {len(text):,} tokens, {text.words:,} words, {text.lines:,} lines")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
@@ -98,14 +102,14 @@ class LanguageRun(Run, task="language"):
             say(f"{len(known):,} words are seen {data.unknown_below} times or more")
         write_text(path, "".join(f"{word}\n" for word in sorted(known)))
 
-    def store(self, part: str, progress: Progress | None = None) -> Stream:
+    def store(self, part: str, progress: Progress | None = None) -> TokenizedText:
         """The tokens of "train", "valid" or "test"."""
         data = self.recipe.data
         texts: list[Text] = getattr(data, part)
         if not texts:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         folder = self.folder / STORES / part
-        return open_or_build_stream(folder, texts, data.folder, self.vocabulary, self.reading, data.workers, progress)
+        return open_text(folder, texts, data.folder, self.vocabulary, self.reading, data.workers, progress)
 
     def task(self, decoding: DecodingSettings | None = None) -> LanguageModelling:
         """The task as it is used after training."""
@@ -174,3 +178,25 @@ def open_language(folder: str | Path) -> LanguageRun:
     if not isinstance(run, LanguageRun):
         raise UserError(f"{folder} is no language model: its task is {run.recipe.task}", "regard predict asks any run")
     return run
+
+
+def open_text(
+    folder: Path,
+    texts: Sequence[Text],
+    root: Path,
+    vocabulary: Vocabulary,
+    reading: Reading,
+    workers: int = 0,
+    progress: Progress | None = None,
+) -> TokenizedText:
+    """The tokens of some texts, one after another."""
+    digests = Digests(folder / DIGESTS)
+    known = "all" if reading.known is None else checksum(sorted(reading.known))
+    identity = repr([*(identify(text, root, digests) for text in texts), reading.single_blanks, known])
+
+    def examples() -> Iterator[Example]:
+        return ({"text": line} for line in read_texts(texts, root, reading))
+
+    data = ", ".join(map(str, texts))
+    store = open_or_build(folder, identity, examples, LineEncoder(vocabulary), workers, progress, digests, data)
+    return TokenizedText.of(store)

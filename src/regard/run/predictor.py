@@ -186,7 +186,7 @@ class Predictor:
                 for index, row in zip(group, rows, strict=True):
                     found[index] = row[: len(inputs[index].ids)] if features.pool == "tokens" else row
             for example, each, vector in zip(some, inputs, found, strict=True):
-                yield Embedding(example, vocabulary.pieces(each.ids), vector, each.unread)
+                yield Embedding(example, vocabulary.pieces(each.ids), vector, each.truncated)
 
     def input(self, example: Example) -> Input:
         """[CLS] text [SEP] pair [SEP], as much of it as the model reads at once."""

@@ -6,12 +6,17 @@ store/train, store/valid         the documents in pieces
 A model that comes from elsewhere is such a run too, without data: it can be used and started from.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.data.document_store import DocumentStore, open_or_build_documents
-from regard.data.documents import Documents, read_documents
+from regard.data.digests import Digests
+from regard.data.documents import Documents, identify, read_documents
+from regard.data.encoders import SentenceEncoder
+from regard.data.examples import Example
+from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.store import DIGESTS, open_or_build
 from regard.errors import UserError
 from regard.models.bert import BertPretraining
 from regard.recipe.pretraining import PretrainingRecipe
@@ -34,19 +39,28 @@ class PretrainingRun(PiecesRun, task="pretraining"):
         self.make_pieces((sentence.text for sentence in read_documents(data.train, data.folder)), say)
         self.seal(VOCABULARY)
         for part in ("train", "valid"):
-            store: DocumentStore = self.prepared(part, say, progress)
+            store: TokenizedDocuments = self.prepared(part, say, progress)
             sentences = len(store.sentences) - 1
-            say(f"{part}: {len(store):,} documents, {sentences:,} sentences, {len(store.pieces):,} pieces")
+            say(f"{part}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} pieces")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
-    def store(self, part: str, progress: Progress | None = None) -> DocumentStore:
+    def store(self, part: str, progress: Progress | None = None) -> TokenizedDocuments:
         """The documents of "train", "valid" or "test", in pieces."""
         data = self.recipe.data
         files: list[Documents] = getattr(data, part)
         if not files:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         folder = self.folder / STORES / part
-        store = open_or_build_documents(folder, files, data.folder, self.vocabulary, data.workers, progress)
+        digests = Digests(folder / DIGESTS)
+        identity = repr([identify(documents, data.folder, digests) for documents in files])
+
+        def examples() -> Iterator[Example]:
+            return ({"text": text, "first": first} for text, first in read_documents(files, data.folder))
+
+        encoder, names = SentenceEncoder(self.vocabulary), ", ".join(map(str, files))
+        store = TokenizedDocuments.of(
+            open_or_build(folder, identity, examples, encoder, data.workers, progress, digests, names)
+        )
         if data.next_sentence and len(store) < 2:
             raise UserError(
                 f"{', '.join(map(str, files))} is one document, and half of the second texts must come from another",

@@ -1,6 +1,6 @@
 """A run whose task is translation: pairs of text, their vocabularies and stores, and the model of both sides."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,11 +8,15 @@ from typing import Any
 
 import torch
 
-from regard.data.corpora import Corpus, read_pairs
-from regard.data.dropout import DroppingStore, open_or_build_dropout
+from regard.data.corpora import Corpus, identify, read_pairs
+from regard.data.digests import Digests
+from regard.data.dropout import BPEDropout, open_or_build_dropout
+from regard.data.encoders import PairEncoder
+from regard.data.examples import Example
 from regard.data.filters import KEEP_ALL, Filters
+from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
-from regard.data.store import Store, open_or_build
+from regard.data.store import DIGESTS, open_or_build
 from regard.decoding.settings import DecodingSettings
 from regard.engines.choose import is_standard_transformer
 from regard.engines.device import ValidationEngine
@@ -53,7 +57,7 @@ class TranslationRun(Run, task="translation"):
         src, tgt = self.vocabularies
         pieces = f"{len(src):,}" if src is tgt else f"{len(src):,} and {len(tgt):,}"
         for part in ("train", "valid"):
-            store: Store = self.prepared(part, say, progress)
+            store: Pairs = self.prepared(part, say, progress)
             if part == "train":
                 say(store.report.table())
             say(f"{part}: {len(store):,} pairs, {int(store.src_lengths.sum() + store.tgt_lengths.sum()):,} tokens")
@@ -82,7 +86,7 @@ class TranslationRun(Run, task="translation"):
         """How the vocabulary of this name is learnt."""
         return self.recipe.text
 
-    def store(self, part: str, progress: Progress | None = None) -> Store:
+    def store(self, part: str, progress: Progress | None = None) -> Pairs:
         """The tokenised pairs of "train", "valid" or "test"."""
         data = self.recipe.data
         corpora: list[Corpus] = getattr(data, part)
@@ -90,11 +94,11 @@ class TranslationRun(Run, task="translation"):
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         filters = Filters.of(data) if part == "train" else KEEP_ALL
         folder = self.folder / STORES / part
-        store = open_or_build(folder, corpora, data.folder, *self.vocabularies, filters, data.workers, progress)
+        store = open_pairs(folder, corpora, data.folder, self.vocabularies, filters, data.workers, progress)
         self.refuse_longer_than_positions(store, corpora)
         return store
 
-    def refuse_longer_than_positions(self, store: Store, corpora: Iterable[Corpus]) -> None:
+    def refuse_longer_than_positions(self, store: Pairs, corpora: Iterable[Corpus]) -> None:
         """Learned positions end somewhere; what goes beyond them has no likelihood."""
         bound, name = self.recipe.model.length_limit, self.recipe.model.length_setting
         longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
@@ -105,7 +109,7 @@ class TranslationRun(Run, task="translation"):
                 + (' or with model.positions = "sinusoidal"' if hasattr(self.recipe.model, "positions") else ""),
             )
 
-    def training_store(self, progress: Progress | None = None) -> Store | DroppingStore:
+    def training_store(self, progress: Progress | None = None) -> Pairs | BPEDropout:
         """The training pairs, cut anew in every epoch where BPE-dropout is asked for."""
         store, text, data = self.store("train", progress), self.recipe.text, self.recipe.data
         if not text.dropout:
@@ -162,6 +166,27 @@ class TranslationRun(Run, task="translation"):
     def new_model(self) -> Any:
         src, tgt = self.vocabularies
         return build_translation_model(self.recipe.model, len(src), len(tgt))
+
+
+def open_pairs(
+    folder: Path,
+    corpora: Sequence[Corpus],
+    root: Path,
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    filters: Filters,
+    workers: int = 0,
+    progress: Progress | None = None,
+) -> Pairs:
+    """The tokenised pairs of some corpora."""
+    digests = Digests(folder / DIGESTS)
+    identity = repr([identify(corpus, root, digests) for corpus in corpora])
+
+    def examples() -> Iterator[Example]:
+        return ({"src": pair.src, "tgt": pair.tgt} for corpus in corpora for pair in read_pairs(corpus, root))
+
+    encoder = PairEncoder(*vocabularies, filters)
+    data = ", ".join(map(str, corpora))
+    return Pairs(open_or_build(folder, identity, examples, encoder, workers, progress, digests, data))
 
 
 def open_translation(folder: str | Path) -> TranslationRun:

@@ -10,15 +10,16 @@ pretrained, imported, or fine-tuned to something else. The head begins anew unle
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.data.inputs import Inputs, open_or_build_inputs
+from regard.data.inputs import InputEncoder, Inputs
 from regard.data.labelled import Parts, load_parts, read_examples, texts_of
 from regard.data.planning import Batches, Budget
+from regard.data.store import open_or_build
 from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.models.understanding import EncoderWithHead, build_encoder
@@ -73,9 +74,9 @@ class UnderstandingRun(PiecesRun):
         self.seal(VOCABULARY, *([LABELS] if (self.folder / LABELS).exists() else []))
         for part in ("train", "valid"):
             found: Inputs = self.prepared(part, say, progress)
-            cut = int((found.offsets[1:] - found.offsets[:-1] >= self.recipe.data.max_length).sum())
+            cut = int((found.input_lengths >= self.recipe.data.max_length).sum())
             longest = f", {cut:,} of them as long as data.max_length allows" if cut else ""
-            say(f"{part}: {len(found):,} inputs, {len(found.ids):,} tokens{longest}")
+            say(f"{part}: {len(found):,} inputs, {int(found.input_lengths.sum()):,} tokens{longest}")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
     def make_labels(self, say: Say) -> None:
@@ -112,10 +113,12 @@ class UnderstandingRun(PiecesRun):
     def store(self, part: str, progress: Progress | None = None) -> Inputs:
         """The tokenised examples of "train", "valid" or "test"."""
         task, examples = self.task(), self.examples(part)
-        content = json.dumps([self.recipe.task, self.recipe.data.model_dump(exclude={"root", "workers", *PARTS})])
-        content += digest_of(examples) + self.vocabulary.to_json() + json.dumps(self.labels)
-        make = lambda: task.inputs(_told(examples, progress))  # noqa: E731
-        return open_or_build_inputs(self.folder / STORES / part, content, make, task.per_token)
+        settings = json.dumps([self.recipe.task, self.recipe.data.model_dump(exclude={"root", "workers", *PARTS})])
+        identity = settings + self.vocabulary.to_json() + json.dumps(self.labels)
+        encoder = InputEncoder(task.encode, task.together, identity)
+        folder, workers = self.folder / STORES / part, self.recipe.data.workers
+        store = open_or_build(folder, digest_of(examples), lambda: examples, encoder, workers, progress, data=part)
+        return Inputs(store, task.per_token)
 
     def task(self) -> Understanding:
         """The task as it is used after training."""
@@ -237,13 +240,6 @@ def digest_of(examples: Sequence[Example]) -> str:
     for example in examples:
         whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
     return whole.hexdigest()
-
-
-def _told(examples: Sequence[Example], progress: Callable[[int, int | None], None] | None) -> Iterator[Example]:
-    for number, example in enumerate(examples):
-        if progress is not None and number % 1000 == 0:
-            progress(number, len(examples))
-        yield example
 
 
 def open_understanding(folder: str | Path) -> UnderstandingRun:

@@ -15,11 +15,10 @@ from typing import Any
 import torch
 
 from regard.config import build
-from regard.data.streams import open_or_build_stream
 from regard.data.texts import Text
 from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
-from regard.run.language import LanguageRun, open_language
+from regard.run.language import LanguageRun, open_language, open_text
 from regard.run.translator import searching
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import Generation
@@ -73,9 +72,7 @@ class Writer:
         started = time.perf_counter()
         run = self.run
         with TemporaryDirectory() as aside:  # not in the run, which may be somebody else's to write to
-            stream = open_or_build_stream(
-                Path(aside) / "text", texts, root, run.vocabulary, run.reading, run.recipe.data.workers
-            )
+            stream = open_text(Path(aside) / "text", texts, root, run.vocabulary, run.reading, run.recipe.data.workers)
             scores = self.task.score(self.model, stream)
         seconds = round(time.perf_counter() - started, 2)
         return TextEvaluation(str(run.folder), self.checkpoint, [str(text) for text in texts], scores, seconds)

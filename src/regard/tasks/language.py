@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from regard.data.arrays import Array
 from regard.data.batch import Batch
-from regard.data.bptt import contiguous_segments, sliding_windows
-from regard.data.streams import Stream
+from regard.data.bptt import TokenizedText, contiguous_segments, sliding_windows
 from regard.data.texts import UNKNOWN, Reading
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
@@ -69,7 +68,7 @@ class LanguageModelling:
     """The most tokens of a line the model has positions for."""
     label_smoothing: float = 0.0
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
-    valid: Stream | None = None
+    valid: TokenizedText | None = None
     samples: int = 1
     recurrent_state: dict[str, Tensor] = field(default_factory=dict)
     """What each part's columns remember after the stretch last trained on, by `part.name`."""
@@ -104,11 +103,11 @@ class LanguageModelling:
         metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, self.valid)}
         return Validation({"loss": nll / len(self.valid), **metrics}, self._samples(model))
 
-    def score(self, model: nn.Module, text: Stream) -> list[Score]:
+    def score(self, model: nn.Module, text: TokenizedText) -> list[Score]:
         """Perplexity per token and per word, and bits per character."""
         return self._scores(self.likelihood(model, text.ids), text)
 
-    def _scores(self, nll: float, text: Stream) -> list[Score]:
+    def _scores(self, nll: float, text: TokenizedText) -> list[Score]:
         note = "" if self.reading.known is None else f"rare words read as {UNKNOWN}"
         return language_scores(nll, len(text), text.words, text.characters, note)
 

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.batch import Batch
+from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
-from regard.data.store import Store
 from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
@@ -100,7 +100,7 @@ class MaskedTranslation(Translation):
         return Loss(2 * words.sum + length, tokens, 2 * words.nll + length.detach())
 
     @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Store, budget: int = 4096) -> tuple[float, int]:
+    def likelihood(self, model: nn.Module, store: Pairs, budget: int = 4096) -> tuple[float, int]:
         """-log P(Y | X) of every target when it is written in a single pass, in nats, and the number of tokens:
 
             P(Y | X) = P(N | X) product over i of P(y_i | X)      every word masked

@@ -20,11 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
-from regard.data.document_store import DocumentStore
 from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
-from regard.data.pretraining import InputBuilder, SampledPairs, choose_masked
+from regard.data.pretraining import InputBuilder, SampledPairs, TokenizedDocuments, choose_masked
 from regard.data.pretraining_batches import evaluation_batches
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
@@ -68,7 +67,7 @@ class Pretraining:
     label_smoothing: float = 0.0
     seed: int = 1
     """What is hidden in validation and evaluation depends on it."""
-    valid: DocumentStore | None = None
+    valid: TokenizedDocuments | None = None
     samples: int = 3
     nbest: int = 5
     """Pieces told for each [MASK]."""
@@ -89,14 +88,14 @@ class Pretraining:
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(found)}
         return Validation({"loss": loss, **metrics}, self._samples(model, self.valid))
 
-    def score(self, model: nn.Module, store: DocumentStore) -> list[Score]:
+    def score(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
         """Accuracy and perplexity of hidden words, and how often it is known whether B comes next."""
         data = self.data
         how = f"{100 * data.masked:g} % hidden, inputs of {data.max_length} tokens, seed {self.seed}"
         return scores_of(self.answers(model, store), how + (", whole words" if data.whole_words else ""))
 
     @torch.no_grad()
-    def answers(self, model: nn.Module, store: DocumentStore) -> Answers:
+    def answers(self, model: nn.Module, store: TokenizedDocuments) -> Answers:
         """Ask a model, which is in evaluation mode, everything about some documents."""
         device, total = next(model.parameters()).device, Answers()
         for batch in evaluation_batches(store, self.data, self.vocabulary, AT_ONCE, self.seed):
@@ -149,7 +148,7 @@ class Pretraining:
         return ({"masks": found, "next": value} for found, value in zip(masks, follow, strict=True))
 
     @torch.no_grad()
-    def _samples(self, model: nn.Module, store: DocumentStore) -> list[Sample]:
+    def _samples(self, model: nn.Module, store: TokenizedDocuments) -> list[Sample]:
         """Some sentences with hidden words, as they stand, and as the model fills them in."""
         lengths = np.diff(store.sentences)
         fit = np.flatnonzero((lengths >= SAMPLE[0]) & (lengths <= min(SAMPLE[1], self.data.max_length - 2)))

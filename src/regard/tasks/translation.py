@@ -17,8 +17,8 @@ from torch import nn
 
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
+from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
-from regard.data.store import Store
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
@@ -84,7 +84,7 @@ class Translation:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     max_source: int = 256
     max_target: int | None = None
-    valid: Store | None = None
+    valid: Pairs | None = None
     valid_pairs: Sequence[tuple[str, str]] = ()
     valid_scores: Sequence[str] = ()
     samples: int = 3
@@ -131,7 +131,7 @@ class Translation:
         )
 
     @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Store, budget: int = 4096) -> tuple[float, int]:
+    def likelihood(self, model: nn.Module, store: Pairs, budget: int = 4096) -> tuple[float, int]:
         """Negative log-likelihood of every target of a corpus given its source, in nats, and the number of tokens."""
         device = next(model.parameters()).device
         total, count = 0.0, 0

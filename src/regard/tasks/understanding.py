@@ -120,7 +120,7 @@ class Understanding(ABC):
             encoded = [self.encode(example) for example in some]
             read = self.read(model, encoded)
             for example, inputs, logits in zip(some, encoded, read.logits, strict=True):
-                unread = sum(each.unread for each in inputs)
+                unread = sum(each.truncated for each in inputs)
                 yield self.decode(example, inputs, logits) | ({"unread": unread} if unread else {})
 
     @torch.no_grad()

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
 from regard.data.batch import Batch
-from regard.data.pairs import PairExamples
+from regard.data.pairs import PairExamples, Pairs
 from regard.data.planning import Batches
-from regard.data.store import Store
 from regard.run.translation import TranslationRun
 from regard.runtime import World, autocast, seed_everything
 from regard.tasks import Translation
@@ -29,7 +28,7 @@ class Patient:
     pairs: int
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> Pairs:
         return self.run.store("train")
 
     @cached_property

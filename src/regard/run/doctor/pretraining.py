@@ -142,7 +142,7 @@ class PretrainingPatient(ReaderPatient):
 
     @property
     def steps(self) -> tuple[int, float]:
-        training, pieces = self.run.recipe.training, len(self.run.store("train").pieces)
+        training, pieces = self.run.recipe.training, len(self.run.store("train").tokens)
         epoch = max(1.0, pieces / self.share / training.batch_tokens)
         epochs = training.max_epochs
         return min(training.max_steps, math.ceil(epochs * epoch) if epochs else training.max_steps), epoch

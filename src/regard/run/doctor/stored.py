@@ -6,7 +6,7 @@ bits by itself is found by reading everything again, and that is done here.
 
 from pathlib import Path
 
-from regard.data.arrays import META, damaged
+from regard.data.store import MANIFEST, damaged_files
 from regard.run.doctor.check import Check
 
 NAME = "tokenised pairs"
@@ -16,8 +16,8 @@ def check_stores(folder: Path, quick: bool) -> Check:
     """Every array under `folder` has the sha256 it was sealed with."""
     if quick:
         return Check(NAME, "skip", f"those in {folder} are read whole only without --quick")
-    stores = sorted(path.parent for path in folder.glob(f"*/{META}"))
-    broken = {store: names for store in stores if (names := damaged(store))}
+    stores = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    broken = {store: names for store in stores if (names := damaged_files(store))}
     if broken:
         listed = "; ".join(f"{store}: {', '.join(names)}" for store, names in broken.items())
         remedy = f"remove {' and '.join(map(str, broken))}: training makes them again; and look after the disk"

@@ -1,0 +1,56 @@
+"""Chunks are bounded, results come in order, and a process that dies is reported."""
+
+import os
+
+import pytest
+
+from regard.data import parallel
+from regard.data.parallel import count_characters, count_workers, in_chunks, map_in_order
+from regard.errors import UserError
+
+
+class Doubler:
+    def __call__(self, chunk: list[int]) -> list[int]:
+        return [2 * item for item in chunk]
+
+
+class Dying:
+    """A function whose process ends when it is loaded there."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+
+    def __call__(self, chunk: list[int]) -> int:
+        if os.getpid() != self.process:
+            os._exit(3)
+        return 0
+
+
+def test_chunks_are_bounded_in_items_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 3)
+    monkeypatch.setattr(parallel, "CHUNK_CHARACTERS", 10)
+    examples = [{"text": "x" * size} for size in (1, 1, 1, 1, 9, 20, 2)]
+    assert [[len(each["text"]) for each in chunk] for chunk in in_chunks(examples)] == [[1, 1, 1], [1, 9], [20], [2]]
+
+
+def test_characters_are_counted_at_any_depth() -> None:
+    assert count_characters({"words": ["ab", "c"], "answers": [{"text": "de", "start": 7}], "label": None}) == 5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_order(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SINGLE_PROCESS_CHUNKS", 2)
+    chunks = [[number] for number in range(20)]
+    assert list(map_in_order(Doubler(), chunks, workers)) == [[2 * number] for number in range(20)]
+
+
+def test_zero_workers_means_every_core() -> None:
+    assert count_workers(0) >= 1
+    assert count_workers(3) == 3
+
+
+def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SINGLE_PROCESS_CHUNKS", 2)
+    with pytest.raises(UserError) as error:
+        list(map_in_order(Dying(), iter([[0]] * 5), 2))
+    assert (error.value.code, error.value.where) == ("worker-failed", "data.workers")
