@@ -28,24 +28,24 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def remembered(memory: Path, *files: Path) -> list[str]:
-    """Digests as one process after another asks for them."""
-    digests = Digests(memory)
-    found = [digests.of(file) for file in files]
+def cached_digests(cache: Path, *files: Path) -> list[str]:
+    """Digests of files, as one process after another computes them."""
+    digests = Digests(cache)
+    sha256s = [digests.of(file) for file in files]
     digests.save()
-    return found
+    return sha256s
 
 
 def test_a_file_is_read_once(tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"text")
     (tmp_path / "b").write_bytes(b"")
-    first = remembered(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b")
+    first = cached_digests(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b")
     assert first == [digest(tmp_path / "a"), digest(tmp_path / "b")]
-    assert remembered(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b") == first
+    assert cached_digests(tmp_path / "digests.json", tmp_path / "a", tmp_path / "b") == first
     assert read == ["a", "b"]
 
 
-def test_without_a_memory_everything_is_read(tmp_path: Path, read: list[str]) -> None:
+def test_without_a_cache_everything_is_read(tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"text")
     Digests().of(tmp_path / "a")
     Digests().of(tmp_path / "a")
@@ -80,10 +80,10 @@ def test_a_changed_file_is_read_again(tmp_path: Path, read: list[str], change: C
     path = tmp_path / "a"
     path.write_bytes(b"text")
     later = path.stat().st_ctime_ns
-    (before,) = remembered(tmp_path / "digests.json", path)
+    (before,) = cached_digests(tmp_path / "digests.json", path)
     while path.stat().st_ctime_ns <= later:  # until the clock of the file system has ticked
         change(path)
-    (after,) = remembered(tmp_path / "digests.json", path)
+    (after,) = cached_digests(tmp_path / "digests.json", path)
     assert after == digest(path) != before
     assert read == ["a", "a"]
 
@@ -93,10 +93,10 @@ def test_a_file_changed_a_moment_ago_is_not_trusted(tmp_path: Path, monkeypatch:
     path.write_bytes(b"text")
     changed = path.stat().st_ctime_ns
     monkeypatch.setattr("time.time_ns", lambda: changed + TICK)
-    remembered(tmp_path / "digests.json", path)
+    cached_digests(tmp_path / "digests.json", path)
     assert not (tmp_path / "digests.json").exists()
     monkeypatch.setattr("time.time_ns", lambda: changed + TICK + 1)
-    remembered(tmp_path / "digests.json", path)
+    cached_digests(tmp_path / "digests.json", path)
     assert str(path) in json.loads((tmp_path / "digests.json").read_text())["files"]
 
 
@@ -111,33 +111,33 @@ def test_a_file_that_changes_while_it_is_read_is_not_trusted(tmp_path: Path, mon
 
     monkeypatch.setattr(digests_module, "digest", reading)
     monkeypatch.setattr(digests_module, "TICK", -(10**18))
-    remembered(tmp_path / "digests.json", path)
+    cached_digests(tmp_path / "digests.json", path)
     assert not (tmp_path / "digests.json").exists()
 
 
-@given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
+@given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
 @settings(deadline=None, max_examples=60, derandomize=True, database=None)
-def test_a_damaged_memory_is_no_memory(tmp_path_factory: pytest.TempPathFactory, place: int, bit: int) -> None:
+def test_a_damaged_cache_is_ignored(tmp_path_factory: pytest.TempPathFactory, position: int, bit: int) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     (folder / "a").write_bytes(b"text")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digests_module, "TICK", -(10**18))
-        (expected,) = remembered(folder / "digests.json", folder / "a")
+        (expected,) = cached_digests(folder / "digests.json", folder / "a")
         content = bytearray((folder / "digests.json").read_bytes())
-        content[place % len(content)] ^= 1 << bit
+        content[position % len(content)] ^= 1 << bit
         (folder / "digests.json").write_bytes(content)
-        assert remembered(folder / "digests.json", folder / "a") == [expected]
+        assert cached_digests(folder / "digests.json", folder / "a") == [expected]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", '{"files": 3}', '{"files": {}, "checksum": "x"}'])
-def test_a_memory_of_another_kind_is_no_memory(tmp_path: Path, content: str) -> None:
+def test_a_cache_of_another_kind_is_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / "a").write_bytes(b"text")
     (tmp_path / "digests.json").write_text(content)
-    assert remembered(tmp_path / "digests.json", tmp_path / "a") == [digest(tmp_path / "a")]
+    assert cached_digests(tmp_path / "digests.json", tmp_path / "a") == [digest(tmp_path / "a")]
 
 
-def test_where_nothing_can_be_written_nothing_is_remembered(tmp_path: Path, read: list[str]) -> None:
+def test_a_cache_that_cannot_be_written_is_not_an_error(tmp_path: Path, read: list[str]) -> None:
     (tmp_path / "a").write_bytes(b"text")
     for _ in range(2):
-        remembered(tmp_path / "a" / "digests.json", tmp_path / "a")
+        cached_digests(tmp_path / "a" / "digests.json", tmp_path / "a")
     assert read == ["a", "a"]

@@ -1,5 +1,6 @@
-"""BPE-dropout over a store: the same text, other pieces each epoch, exact lengths, and always the same again."""
+"""BPE-dropout: the same text, other tokens in each epoch, exact lengths, and reproducible."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,11 @@ LINES = [
     ("zwei hunde laufen unter den bäumen", "two dogs run under the trees"),
     ("der baum", "the tree"),
 ] * 4
-VOCAB = train_vocabulary([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
+
+
+@cache
+def tokenizer() -> Vocabulary:
+    return train_vocabulary([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
 
 
 def pairs_of(folder: Path, pairs: list[tuple[str, str]], src: Vocabulary, tgt: Vocabulary) -> Pairs:
@@ -32,24 +37,24 @@ def pairs_of(folder: Path, pairs: list[tuple[str, str]], src: Vocabulary, tgt: V
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
-    return pairs_of(tmp_path_factory.mktemp("corpus"), LINES, VOCAB, VOCAB)
+    return pairs_of(tmp_path_factory.mktemp("corpus"), LINES, tokenizer(), tokenizer())
 
 
 def make(
     folder: Path, store: Pairs, rate: float = 0.2, seed: int = 5, max_length: int = 256, workers: int = 1
 ) -> BPEDropout:
-    return open_or_build_dropout(folder / "dropout", store, VOCAB, VOCAB, rate, seed, max_length, workers)
+    return open_or_build_dropout(folder / "dropout", store, tokenizer(), tokenizer(), rate, seed, max_length, workers)
 
 
-def test_the_text_stays_and_the_pieces_change(store: Pairs, tmp_path: Path) -> None:
+def test_the_text_stays_and_the_tokens_change(store: Pairs, tmp_path: Path) -> None:
     dropping = make(tmp_path, store)
     assert len(dropping) == len(store)
     cuts = set()
     for number in range(4):
         epoch = dropping.at_epoch(number)
         for index, (src, tgt) in enumerate(LINES):
-            assert VOCAB.decode(epoch.src(index)) == src
-            assert VOCAB.decode(epoch.tgt(index)) == tgt
+            assert tokenizer().decode(epoch.src(index)) == src
+            assert tokenizer().decode(epoch.tgt(index)) == tgt
             assert epoch.src(index)[-1] == EOS
             assert len(epoch.src(index)) == epoch.src_lengths[index]
             assert len(epoch.tgt(index)) == epoch.tgt_lengths[index]
@@ -65,13 +70,13 @@ def test_rate_zero_is_the_store(store: Pairs, tmp_path: Path) -> None:
     assert epoch.targets(everything)[1].tolist() == store.targets(everything)[1].tolist()
 
 
-def test_rows_do_not_depend_on_their_company(store: Pairs, tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_other_rows(store: Pairs, tmp_path: Path) -> None:
     epoch = make(tmp_path, store).at_epoch(2)
     wanted = np.array([11, 3, 3, 0])
     assert epoch.sources(wanted)[0].tolist() == [number for index in wanted for number in epoch.src(index)]
 
 
-def test_no_pair_grows_beyond_the_bound(store: Pairs, tmp_path: Path) -> None:
+def test_no_pair_gets_longer_than_max_length(store: Pairs, tmp_path: Path) -> None:
     longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
     dropping = make(tmp_path, store, rate=0.9, max_length=longest)
     plain = 0
@@ -83,9 +88,7 @@ def test_no_pair_grows_beyond_the_bound(store: Pairs, tmp_path: Path) -> None:
     assert plain > 0
 
 
-def test_any_process_count_and_every_time_the_same(
-    store: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_number_of_processes_writes_the_same(store: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dropout_module, "CHUNK_PAIRS", 1)
     monkeypatch.setattr(dropout_module, "CHUNK_WORDS", 2)
     monkeypatch.setattr(parallel_module, "SINGLE_PROCESS_CHUNKS", 2)
@@ -98,19 +101,19 @@ def test_any_process_count_and_every_time_the_same(
     assert one == two
 
 
-def test_opened_if_current_and_made_anew_if_not(store: Pairs, tmp_path: Path) -> None:
+def test_tables_are_opened_if_current_and_built_if_not(store: Pairs, tmp_path: Path) -> None:
     make(tmp_path, store)
     meta = tmp_path / "dropout" / MANIFEST
     made = meta.stat().st_ino, meta.stat().st_mtime_ns
     make(tmp_path, store)
     assert (meta.stat().st_ino, meta.stat().st_mtime_ns) == made
     (tmp_path / "dropout" / "src.segmentations.values").write_bytes(b"")
-    assert VOCAB.decode(make(tmp_path, store).at_epoch(0).src(0)) == LINES[0][0]
+    assert tokenizer().decode(make(tmp_path, store).at_epoch(0).src(0)) == LINES[0][0]
     first = make(tmp_path, store, seed=5).at_epoch(0).sources(np.arange(len(store)))[0].tolist()
     assert make(tmp_path, store, seed=6).at_epoch(0).sources(np.arange(len(store)))[0].tolist() != first
 
 
-def test_planned_lengths_are_kept(store: Pairs, tmp_path: Path) -> None:
+def test_batches_have_the_planned_lengths(store: Pairs, tmp_path: Path) -> None:
     batches = Batches(make(tmp_path, store, rate=0.5), Budget(80), seed=1)
     for step in range(20):
         drawn = batches.batch(step)
@@ -120,11 +123,11 @@ def test_planned_lengths_are_kept(store: Pairs, tmp_path: Path) -> None:
         assert drawn.tokens == batch.tokens
 
 
-def test_a_side_that_merges_nothing_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_side_without_merges_is_unchanged(tmp_path: Path) -> None:
     trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S", "(NP XX )NP", "(S ( )S"]
     brackets = train_vocabulary(trees, TextSettings(kind="token", min_frequency=1))
-    store = pairs_of(tmp_path, [("the little dog", tree) for tree in trees], VOCAB, brackets)
-    dropping = open_or_build_dropout(tmp_path / "dropout", store, VOCAB, brackets, 0.5, 1, 256, 1)
+    store = pairs_of(tmp_path, [("the little dog", tree) for tree in trees], tokenizer(), brackets)
+    dropping = open_or_build_dropout(tmp_path / "dropout", store, tokenizer(), brackets, 0.5, 1, 256, 1)
     cuts = set()
     for number in range(4):
         epoch = dropping.at_epoch(number)

@@ -1,6 +1,7 @@
 """Inputs of BERT pretraining: B follows A or is of another document, and the right tokens are masked."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,11 @@ from regard.text.bert import SPECIALS, BertVocabulary
 
 modest = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 WORDS = [f"w{n}" for n in range(20)]
-VOCABULARY = BertVocabulary([*SPECIALS, *WORDS, *(f"##{word}" for word in WORDS)])
+
+
+@cache
+def vocabulary() -> BertVocabulary:
+    return BertVocabulary([*SPECIALS, *WORDS, *(f"##{word}" for word in WORDS)])
 
 
 def store_of(documents: list[list[int]], seed: int = 0) -> TokenizedDocuments:
@@ -46,7 +51,7 @@ def text_of(documents: int, seed: int = 0) -> TokenizedDocuments:
     """The same with pieces of the vocabulary: sentences of 3 to 12 of them."""
     rng = np.random.default_rng(seed)
     store = store_of([rng.integers(3, 13, rng.integers(4, 30)).tolist() for _ in range(documents)])
-    tokens = rng.integers(len(SPECIALS), len(VOCABULARY), len(store.tokens)).astype(np.uint16)
+    tokens = rng.integers(len(SPECIALS), len(vocabulary()), len(store.tokens)).astype(np.uint16)
     return replace(store, tokens=tokens)
 
 
@@ -148,14 +153,14 @@ def test_special_tokens_and_segments() -> None:
     tokens = np.array([5, 26, 7, 8, 27, 9, 29], np.uint16)  # 25 and on continue a word
     store = replace(store_of([[3, 2], [2]]), tokens=tokens)
     sampled = SampledPairs(*map(np.array, ([0, 4], [3, 1], [3, 5], [2, 2], [0, 1])))
-    cls, sep = VOCABULARY.cls, VOCABULARY.sep
-    row = InputBuilder(store, VOCABULARY, whole_words=True)(sampled)
+    cls, sep = vocabulary().cls, vocabulary().sep
+    row = InputBuilder(store, vocabulary(), whole_words=True)(sampled)
     assert row.ids.tolist() == [cls, 5, 26, 7, sep, 8, 27, sep, cls, 27, sep, 9, 29, sep]
     assert row.segments.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]
     assert row.words.tolist() == [-1, 0, 0, 1, -1, 2, 2, -1, -1, 3, -1, 4, 4, -1]
     assert (row.lengths.tolist(), row.word_counts.tolist()) == ([8, 6], [3, 2])
     alone = SampledPairs(*map(np.array, ([0], [3], [0], [0], [IGNORE])))
-    row = InputBuilder(store, VOCABULARY, whole_words=False)(alone)
+    row = InputBuilder(store, vocabulary(), whole_words=False)(alone)
     assert row.ids.tolist() == [cls, 5, 26, 7, sep] and row.segments.tolist() == [0] * 5
     assert row.words.tolist() == [-1, 0, 1, 2, -1]
 
@@ -163,7 +168,7 @@ def test_special_tokens_and_segments() -> None:
 def a_row(whole_words: bool, inputs: int = 3000) -> TokenizedInputs:
     store = text_of(150, seed=2)
     sampled = sample_pairs(store, data(), rng(1))
-    return InputBuilder(store, VOCABULARY, whole_words)(sampled.take(np.arange(inputs) % len(sampled)))
+    return InputBuilder(store, vocabulary(), whole_words)(sampled.take(np.arange(inputs) % len(sampled)))
 
 
 def test_the_share_of_masked_tokens_holds_in_every_input() -> None:
@@ -200,12 +205,12 @@ def test_everything_that_fits_is_taken_from_left_to_right() -> None:
 def test_masked_tokens_are_replaced_changed_or_kept() -> None:
     row = a_row(whole_words=False)
     places = choose_masked(row, 0.15, rng(1))
-    others = regular_ids(VOCABULARY)
-    assert others.tolist() == list(range(len(SPECIALS), len(VOCABULARY)))
-    ids = mask_tokens(row.ids, places, VOCABULARY.mask, others, rng(2))
+    others = regular_ids(vocabulary())
+    assert others.tolist() == list(range(len(SPECIALS), len(vocabulary())))
+    ids = mask_tokens(row.ids, places, vocabulary().mask, others, rng(2))
     untouched = np.setdiff1d(np.arange(len(ids)), places)
     assert (ids[untouched] == row.ids[untouched]).all()
-    masked, same = ids[places] == VOCABULARY.mask, ids[places] == row.ids[places]
+    masked, same = ids[places] == vocabulary().mask, ids[places] == row.ids[places]
     changed = ~masked & ~same
     assert abs(masked.mean() - 0.8) < 0.01
     assert abs(changed.mean() - 0.1 * (1 - 1 / len(others))) < 0.01 and abs(same.mean() - 0.1) < 0.012

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.data.test_data_pretraining import VOCABULARY, data, store_of, text_of
+from tests.data.test_data_pretraining import data, store_of, text_of, vocabulary
 
 from regard.data.batch import IGNORE, Batch
 from regard.data.documents import DocumentDataSettings
@@ -18,7 +18,7 @@ def batches(
     packed: bool = False, batch_tokens: int = 512, seed: int = 7, share: Share = WHOLE, **changes: Any
 ) -> PretrainingBatches:
     settings = DocumentDataSettings.model_validate({"max_length": 32, **changes})
-    return PretrainingBatches(text_of(40), settings, VOCABULARY, batch_tokens, seed, share, packed=packed)
+    return PretrainingBatches(text_of(40), settings, vocabulary(), batch_tokens, seed, share, packed=packed)
 
 
 def unpadded(batch: Batch) -> dict[str, list[Any]]:
@@ -30,7 +30,7 @@ def unpadded(batch: Batch) -> dict[str, list[Any]]:
         lengths = batch["source_offsets"].diff()[: int((batch["next_labels"] != IGNORE).sum())]
         real = torch.arange(len(batch["source"])) < lengths.sum()
     asked = torch.zeros_like(batch["source"].flatten())
-    keep = batch.labels != VOCABULARY.pad
+    keep = batch.labels != vocabulary().pad
     asked[batch["masked_positions"][keep]] = batch.labels[keep]
     sizes = lengths.tolist()
     parts = {name: tensor.flatten()[real].split(sizes) for name, tensor in
@@ -79,7 +79,7 @@ def test_packed_batches_hold_what_padded_ones_do_in_one_shape(whole_words: bool,
             )
         else:
             assert float(batch["next_weight"]) == 0 and bool((batch["next_labels"] == IGNORE).all())
-        assert int((batch.labels != VOCABULARY.pad).sum()) == one.count
+        assert int((batch.labels != vocabulary().pad).sum()) == one.count
         shapes.add(tuple(tensor.shape for tensor in batch.tensors.values()))
     assert len(shapes) == 1
 
@@ -100,21 +100,21 @@ def test_shards_make_up_a_step() -> None:
 def test_with_more_shards_than_inputs_some_have_no_labels(packed: bool) -> None:
     step = batches(packed, batch_tokens=64, share=Share(accumulation=5)).batch(0)
     silent = [batch for batch in step.micro_batches if batch.tokens == 0]
-    assert silent and all(bool((batch.labels == VOCABULARY.pad).all()) for batch in silent)
+    assert silent and all(bool((batch.labels == vocabulary().pad).all()) for batch in silent)
     assert all(bool((batch["next_labels"] == IGNORE).all()) for batch in silent)
-    assert sum(int((batch.labels != VOCABULARY.pad).sum()) for batch in step.micro_batches) == step.count
+    assert sum(int((batch.labels != vocabulary().pad).sum()) for batch in step.micro_batches) == step.count
 
 
 def test_a_text_smaller_than_a_step_is_read_once_in_it() -> None:
-    steps = PretrainingBatches(store_of([[1] * 6, [1] * 6]), data(), VOCABULARY, 100_000, seed=1)
+    steps = PretrainingBatches(store_of([[1] * 6, [1] * 6]), data(), vocabulary(), 100_000, seed=1)
     assert steps.steps_in_epoch() == 1
     assert steps.batch(0).tokens < 100
 
 
 def test_evaluation_reads_everything_the_same_each_time() -> None:
     store, how = text_of(40), data()
-    first, again = ([unpadded(batch) for batch in evaluation_batches(store, how, VOCABULARY, 512, 3)] for _ in "ab")
+    first, again = ([unpadded(batch) for batch in evaluation_batches(store, how, vocabulary(), 512, 3)] for _ in "ab")
     assert first == again
     inputs = sum(len(batch["next"]) for batch in first)
     assert inputs == len(sample_pairs(store, how, rng(3, 0)))
-    assert Masking(store, how, VOCABULARY).pad_id == 0
+    assert Masking(store, how, vocabulary()).pad_id == 0

@@ -19,7 +19,7 @@ def test_items_come_in_order(depth: int, count: int) -> None:
     assert running() == []
 
 
-def test_an_error_comes_in_its_place() -> None:
+def test_an_error_is_raised_at_its_item() -> None:
     def items() -> Iterator[int]:
         yield 1
         yield 2
@@ -70,7 +70,7 @@ def test_no_more_than_depth_ahead() -> None:
     stream.close()
 
 
-def test_nothing_starts_before_it_is_asked_for() -> None:
+def test_nothing_starts_before_the_first_item_is_requested() -> None:
     stream = prefetch(iter([1]))
     assert running() == []
     assert list(stream) == [1]

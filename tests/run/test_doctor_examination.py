@@ -127,7 +127,7 @@ def test_filters_that_leave_little_fail_with_the_reason(recipe: Path) -> None:
 
 def test_filters_that_leave_nothing_fail_before_the_model_is_looked_at(recipe: Path) -> None:
     found = quickly(recipe, "data.max_length=2")
-    assert found["filters"].status == "fail" and "no pair is left" in found["filters"].finding
+    assert found["filters"].status == "fail" and "no examples are left" in found["filters"].finding
     assert "too long" in found["filters"].remedy and "first loss" not in found
 
 

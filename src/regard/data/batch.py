@@ -71,8 +71,8 @@ class Batch:
         ids = self.tensors[name]
         if not self.is_packed:
             return Padded.of(ids, self.tensors[f"{name}_lengths"])
-        offsets, rows, positions = (self.tensors[f"{name}_{part}"] for part in ("offsets", "rows", "positions"))
-        return Tokens(ids, Packed(offsets, rows, positions))
+        offsets, rows = self.tensors[f"{name}_offsets"], self.tensors[f"{name}_rows"]
+        return Tokens(ids, Packed(offsets, rows, self.tensors[f"{name}_positions"]))
 
     def replaced(self, **tensors: Tensor) -> "Batch":
         """Copy with some tensors replaced."""

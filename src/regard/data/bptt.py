@@ -57,16 +57,16 @@ class ContiguousStreams:
     A segment is a batch of
         source    (B, T) tokens that the model reads, one behind the labels
         labels    (B, T) tokens to predict; PAD where a stream is one token shorter than others
-        reset     () True if the streams begin here, with an empty state
+        reset     () True if the streams begin with this segment, and the state is empty
     """
 
     def __init__(self, ids: Array, streams: int, max_length: int) -> None:
         self.ids = ids
         self._starts = np.arange(streams + 1) * len(ids) // streams
-        longest = int(np.diff(self._starts).max())
-        self.segments = -(-longest // max_length)
+        stream_length = int(np.diff(self._starts).max())
+        self.segments = -(-stream_length // max_length)
         # Segments differ in length by one token at most: a short last segment would be a step on few tokens.
-        self._edges = np.arange(self.segments + 1) * longest // self.segments
+        self._edges = np.arange(self.segments + 1) * stream_length // self.segments
 
     def segment(self, index: int, streams: Array, offset: int = 0, shard: int = 0) -> Batch:
         """One segment of some streams of the text that begins at token `offset`."""

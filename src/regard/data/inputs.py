@@ -42,7 +42,7 @@ class Input(NamedTuple):
 class InputEncoder:
     """Encodes examples for a store: columns `ids`, `segments` and `labels` with a row for each input.
 
-    The inputs of an example are a group of rows if `grouped`; otherwise each input is a group of its own.
+    The inputs of an example are a group of rows if `grouped`; otherwise each input is a separate group.
     """
 
     encode: Callable[[Example], Sequence[Input]]
@@ -56,20 +56,20 @@ class InputEncoder:
 
     def __call__(self, examples: list[Example]) -> Encoded:
         encoded = [self.encode(example) for example in examples]
-        groups = encoded if self.grouped else [[each] for inputs in encoded for each in inputs]
+        groups = encoded if self.grouped else [[item] for inputs in encoded for item in inputs]
         return encode_inputs(groups, len(examples))
 
 
 def encode_inputs(groups: Sequence[Sequence[Input]], examples: int) -> Encoded:
     """Groups of inputs as columns."""
-    inputs = [each for group in groups for each in group]
+    inputs = [item for group in groups for item in group]
     columns = {
-        "ids": flatten([each.ids for each in inputs], DTYPES["ids"]),
-        "segments": flatten([each.segments for each in inputs], DTYPES["segments"]),
-        "labels": flatten([each.labels for each in inputs], DTYPES["labels"]),
+        "ids": flatten([item.ids for item in inputs], DTYPES["ids"]),
+        "segments": flatten([item.segments for item in inputs], DTYPES["segments"]),
+        "labels": flatten([item.labels for item in inputs], DTYPES["labels"]),
     }
     sizes = np.array([len(group) for group in groups], np.int64)
-    counts = Counter(truncated_inputs=sum(each.truncated > 0 for each in inputs))
+    counts = Counter(truncated_inputs=sum(item.truncated > 0 for item in inputs))
     return Encoded(columns, examples, counts, groups=np.cumsum(sizes) - sizes)
 
 

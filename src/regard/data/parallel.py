@@ -7,7 +7,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from regard.errors import UserError
 
@@ -54,10 +54,10 @@ def map_in_order(function: Callable[[C], R], chunks: Iterable[C], workers: int) 
         return
     # "spawn", because a forked child would inherit the tokenizer's threads in an undefined state
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(function,))
-    pending: deque[Future[Any]] = deque()
+    pending: deque[Future[R]] = deque()
     try:
         for chunk in chain(first, chunks):
-            pending.append(pool.submit(_apply, chunk))
+            pending.append(pool.submit(cast(Callable[[C], R], _apply), chunk))
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -80,15 +80,15 @@ def count_workers(workers: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_function: Callable[[Any], Any]
+_function: Callable[[object], object]
 
 
-def _start(function: Callable[[Any], Any]) -> None:
+def _start(function: Callable[[C], R]) -> None:
     """Prepare a new process: one thread each, because there is a process for each core."""
     global _function
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _function = function
+    _function = cast(Callable[[object], object], function)
 
 
-def _apply(chunk: Any) -> Any:
+def _apply(chunk: object) -> object:
     return _function(chunk)

@@ -309,6 +309,6 @@ def fingerprint_of(folder: Path) -> str | None:
     return None if manifest is None else str(manifest.inputs)
 
 
-def fingerprint(*parts: str) -> str:
+def fingerprint(*texts: str) -> str:
     """sha256 of some texts."""
-    return hashlib.sha256(json.dumps(["regard store", *parts]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(["regard store", *texts]).encode()).hexdigest()
