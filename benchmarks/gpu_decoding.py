@@ -31,8 +31,7 @@ from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine, SlotBatch
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)

@@ -24,8 +24,7 @@ from regard.data.pairs import PairExamples
 from regard.data.planning import Batches, Budget
 from regard.data.steps import Step
 from regard.layers.positions import sinusoid
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation
 from regard.text import BOS, EOS, PAD

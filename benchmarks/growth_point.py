@@ -24,8 +24,7 @@ from regard.attention.scored_attention import AttentionFunction, scaled_dot_atte
 from regard.data.batch import Batch
 from regard.data.pairs import pack_pairs, pad_pairs
 from regard.data.planning import Capacity
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import RuntimeSettings, World, autocast, open_world
 from regard.tasks import Translation
 from regard.text import EOS, TextSettings, train_vocabulary

@@ -30,8 +30,7 @@ from regard.data.documents import DocumentDataSettings
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
 from regard.data.steps import PrefetchedSteps
-from regard.models.bert import BertPretraining
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings
 from regard.runtime import World
 from regard.tasks.pretraining import Pretraining

@@ -16,8 +16,7 @@ from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.losses.projected import projected_cross_entropy
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
@@ -34,7 +33,7 @@ def translator(shape: Shape) -> Transformer:
     )  # fmt: skip
     model = Transformer(settings, shape.vocabulary, shape.vocabulary)
     with torch.no_grad():
-        last = [norm for norm in model.decoder.modules() if isinstance(norm, torch.nn.LayerNorm)][-1]  # type: ignore[attr-defined]
+        last = [norm for norm in model.decoder.modules() if isinstance(norm, torch.nn.LayerNorm)][-1]
         last.bias.fill_(1.0)
         model.output.weight[EOS] = -(shape.d_model**-0.5)
     return model

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from regard.decoding.settings import DecodingSettings
     from regard.errors import UserError
     from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
-    from regard.models.bert import Bert, BertPretraining
-    from regard.models.bert_settings import BertSettings
+    from regard.models.bert import Bert, BertPretraining, BertSettings
     from regard.models.convolutional import Convolutional
     from regard.models.masked import MaskedTransformer
     from regard.models.recurrent import RecurrentModel
-    from regard.models.transformer import Transformer
-    from regard.models.transformer_settings import TransformerSettings
-    from regard.models.understanding import EncoderWithHead
+    from regard.models.text_encoder import EncoderWithHead
+    from regard.models.transformer import Transformer, TransformerSettings
     from regard.recipe import Recipe, load_recipe
     from regard.run import (
         Evaluation,
@@ -76,17 +74,12 @@ HOMES = {
     "regard.decoding.settings": ("DecodingSettings",),
     "regard.errors": ("UserError",),
     "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
-    "regard.models.bert": (
-        "Bert",
-        "BertPretraining",
-    ),
-    "regard.models.bert_settings": ("BertSettings",),
+    "regard.models.bert": ("Bert", "BertPretraining", "BertSettings"),
     "regard.models.convolutional": ("Convolutional",),
     "regard.models.masked": ("MaskedTransformer",),
     "regard.models.recurrent": ("RecurrentModel",),
-    "regard.models.transformer": ("Transformer",),
-    "regard.models.transformer_settings": ("TransformerSettings",),
-    "regard.models.understanding": ("EncoderWithHead",),
+    "regard.models.transformer": ("Transformer", "TransformerSettings"),
+    "regard.models.text_encoder": ("EncoderWithHead",),
     "regard.recipe": ("Recipe", "load_recipe"),
     "regard.run": (
         "Evaluation",

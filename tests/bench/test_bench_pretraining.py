@@ -3,7 +3,7 @@
 import torch
 from benchmarks.pretraining import READY, Ours, Setting, race
 
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import BertSettings
 
 CPU = torch.device("cpu")
 TINY = BertSettings(layers=1, d_model=16, num_heads=2, d_ff=16, max_positions=32)

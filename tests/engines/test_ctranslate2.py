@@ -24,8 +24,7 @@ from regard.engines.ctranslate2 import CTranslate2Engine, split_batches, transla
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import write_ctranslate2
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
 
 ctranslate2 = pytest.importorskip("ctranslate2")

@@ -17,8 +17,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine, ValidationEngine
 from regard.errors import UserError
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 V = 40
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)

@@ -18,8 +18,7 @@ from regard.decoding.stepper import Symbols
 from regard.engines.fused import FoldedSourceKV, FusedTransformer
 from regard.engines.tree_cache import INITIAL_CAPACITY
 from regard.losses.crossentropy import cross_entropy
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 23

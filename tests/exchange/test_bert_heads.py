@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.bert import HEADS, FineTunedBert, read_finetuned, task_of, write_finetuned
-from regard.models.bert import Bert
-from regard.models.bert_settings import BertSettings
-from regard.models.understanding import EncoderWithHead
+from regard.models.bert import Bert, BertSettings
+from regard.models.text_encoder import EncoderWithHead
 from regard.run import Run
 from regard.run.importing import import_model
 from regard.text.bert import SPECIALS, BertVocabulary

@@ -15,8 +15,7 @@ from regard.data.pairs import pad_pairs
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.exchange.marian import MarianModel, read_marian, write_marian
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks.translation import Translation
 from regard.text import BOS, EOS, TextSettings, Vocabulary, train_vocabulary
 from regard.training.weights import load_weights, weights_of

@@ -11,8 +11,7 @@ from torch import Tensor
 from regard.attention.layouts import Packed, Padded
 from regard.engines.fused import FusedTransformer
 from regard.exchange.ctranslate2 import import_ctranslate2, write_ctranslate2
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks.translation import SYMBOLS
 
 V = 29

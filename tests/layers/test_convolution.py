@@ -90,7 +90,7 @@ def test_a_window_product_is_torchs_weight_normalised_convolution(kernel: int) -
 
 
 def test_weights_begin_as_drawn_and_a_longer_direction_changes_nothing() -> None:
-    linear = NormalizedLinear(200, 300, spread=4.0)
+    linear = NormalizedLinear(200, 300, variance=4.0)
     torch.testing.assert_close(linear.weight, linear.direction)
     assert float(linear.weight.detach().std()) == pytest.approx(math.sqrt(4 / 200), rel=0.02)
     assert not linear.bias.any()

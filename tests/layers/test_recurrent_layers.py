@@ -31,7 +31,7 @@ def test_the_loop_equals_the_fused_kernel(cell: str, backward: bool, lengths: Te
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.8)
     x = words().requires_grad_()
-    hidden = tuple(torch.randn(B, K, dtype=torch.float64, requires_grad=True) for _ in range(layer.cell.kept))
+    hidden = tuple(torch.randn(B, K, dtype=torch.float64, requires_grad=True) for _ in range(layer.cell.num_states))
     leaves = [x, *hidden, *layer.parameters()]
 
     def results(y: Tensor, after: Hidden) -> tuple[Tensor, ...]:
@@ -90,7 +90,7 @@ def test_a_long_sentence_of_forgetting_and_of_remembering_stays_exact() -> None:
     """The cell of an LSTM is rebuilt from products of forget gates; they may be 0 or 1 to the last bit."""
     torch.manual_seed(0)
     layer = RecurrentLayer("lstm", D_IN, K)
-    nn.init.uniform_(layer.parts()[2].data.chunk(4)[1], -90, 90)
+    nn.init.uniform_(layer.matrices()[2].data.chunk(4)[1], -90, 90)
     x, lengths = torch.randn(3, 300, D_IN), torch.tensor([300, 200, 10])
     torch.testing.assert_close(layer(x, lengths)[1], layer.read(x, lengths)[1])
 
@@ -107,7 +107,7 @@ def test_dropout_is_between_layers_alone() -> None:
 
 def test_an_lstm_begins_by_remembering() -> None:
     torch.manual_seed(0)
-    W, U, b, d = RecurrentLayer("lstm", D_IN, K).parts()
+    W, U, b, d = RecurrentLayer("lstm", D_IN, K).matrices()
     assert b.tolist() == [0.0] * K + [1.0] * K + [0.0] * 2 * K and not d.any()
     for u in U.chunk(4):
         torch.testing.assert_close(u @ u.T, torch.eye(K), atol=1e-5, rtol=0)

@@ -15,8 +15,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import cross_entropy
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import log_likelihoods, reinforce, returns
-from regard.models.recurrent import RecurrentModel
-from regard.models.recurrent_settings import RecurrentSettings
+from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.tasks import Objective, Translation
 from regard.text import EOS, PAD, TextSettings, train_vocabulary
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
 from regard.losses.projected import projected_cross_entropy
-from regard.models.bert import Bert, BertPretraining
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import Bert, BertPretraining, BertSettings
 
 V, T = 30, 8
 LENGTHS = torch.tensor([8, 3, 1, 6])

@@ -153,7 +153,7 @@ def test_ties_settings_and_refusals() -> None:
         assert model.settings.shared_vocabulary == (tie == "all")
     settings = ConvolutionalSettings(max_positions=77)
     assert settings.length_limit == 77 and not settings.supports_packing and "width 256" in settings.summary
-    with pytest.raises(ValueError, match="joint vocabulary"):
+    with pytest.raises(ValueError, match="shared vocabulary"):
         Convolutional(ConvolutionalSettings(), 10, 11)
     with pytest.raises(ValidationError, match="greater than 0"):
         ConvolutionalSettings(kernel=0)

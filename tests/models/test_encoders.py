@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
-from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
+from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 
 V, T, D = 20, 7, 16
 LENGTHS = torch.tensor([7, 3, 1, 5])
@@ -162,17 +162,17 @@ def test_half_precision_is_near(values: dict[str, Any]) -> None:
     assert all(parameter.grad.isfinite().all() for parameter in reader.parameters())
 
 
-def test_settings_say_what_is_wrong_and_what_the_reader_is() -> None:
-    assert (
-        settings(kind="recurrent").summary == "recurrent reader, 2 LSTM layers both ways, width 16, attention pooling"
+def test_settings_are_checked_and_summarised() -> None:
+    assert settings(kind="recurrent").summary == (
+        "recurrent encoder, 2 bidirectional LSTM layers, width 16, attention pooling"
     )
     assert settings(kind="transformer", positions="rotary").summary == (
-        "Transformer reader, 2 layers of 2 heads, width 16, mean pooling, positions = rotary"
+        "Transformer encoder, 2 layers of 2 heads, width 16, mean pooling, positions = rotary"
     )
     assert settings(kind="transformer", positions="learned").length_limit == 512
     assert settings(kind="transformer").length_limit is None and settings(kind="recurrent").length_limit is None
     assert settings(kind="recurrent").has_attention and not settings(kind="recurrent", pooling="max").has_attention
-    with pytest.raises(ValidationError, match="d_model = 15 has no half for each way"):
+    with pytest.raises(ValidationError, match="d_model = 15 is odd"):
         settings(kind="recurrent", d_model=15)
     with pytest.raises(ValidationError, match="num_heads = 3 does not divide"):
         settings(kind="transformer", num_heads=3)

@@ -15,7 +15,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
 from regard.models.language import LanguageModelSettings, build_language_model
-from regard.models.language_dropout import locked_dropout, weight_drop, word_dropout
+from regard.models.language_recurrent import locked_dropout, word_dropout
 
 V = 30
 ALL = [
@@ -192,8 +192,8 @@ def test_dropped_weights_are_missing_from_the_fused_kernel(kind: str) -> None:
     found = [weight.grad.clone() for weight in layer.parameters()]
     layer.zero_grad()
     torch.manual_seed(3)
-    W, U, b, d = layer.parts()
-    dropped = weight_drop(U, 0.5)
+    W, U, b, d = layer.matrices()
+    dropped = F.dropout(U, 0.5)
     assert 0.3 < float((dropped == 0).double().mean()) < 0.7
     plain = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[kind](10, 10, batch_first=True).double()
     with torch.no_grad():

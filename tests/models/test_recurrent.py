@@ -15,8 +15,7 @@ from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine
-from regard.models.recurrent import RecurrentModel
-from regard.models.recurrent_settings import RecurrentSettings
+from regard.models.recurrent import RecurrentModel, RecurrentSettings
 
 V, W = 40, 3
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
@@ -212,7 +211,7 @@ def test_one_matrix_where_tied_and_one_vocabulary_where_it_must_be() -> None:
     for tie, matrices in (("all", 1), ("output", 2), ("none", 3)):
         model = build(decoder="luong", tie=tie)
         assert len({id(x.weight) for x in (model.src_embedding, model.tgt_embedding, model.output)}) == matrices
-    with pytest.raises(ValueError, match="joint vocabulary"):
+    with pytest.raises(ValueError, match="shared vocabulary"):
         RecurrentModel(RecurrentSettings(d_model=4, tie="all"), 10, 11)
 
 

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 V = 60
 VARIANTS = [
@@ -37,7 +36,7 @@ def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @pytest.mark.parametrize(("size", "paper", "exact"), [("base", 65e6, 63_082_496), ("big", 213e6, 214_245_376)])
 def test_parameters_of_the_papers_sizes(size: str, paper: float, exact: int) -> None:
-    """Table 3 says 65 and 213 million for a joint vocabulary of about 37,000."""
+    """Table 3 says 65 and 213 million for a shared vocabulary of about 37,000."""
     with torch.device("meta"):
         model = Transformer(TransformerSettings.model_validate(dict(size=size)), 37_000, 37_000)
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -162,7 +161,7 @@ def test_three_way_tied_embeddings_are_one_matrix() -> None:
         model = build(tie=tie)
         weights = {id(x.weight) for x in (model.src_embedding, model.tgt_embedding, model.output)}
         assert len(weights) == matrices
-    with pytest.raises(ValueError, match="joint vocabulary"):
+    with pytest.raises(ValueError, match="shared vocabulary"):
         Transformer(TransformerSettings(size="tiny"), 10, 11)
 
 

@@ -8,8 +8,7 @@ from torch import nn
 
 from regard.attention.layouts import Padded
 from regard.layers.positions import Learned
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 NONE = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 SMALL = {"d_model": 32, "num_heads": 4, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}

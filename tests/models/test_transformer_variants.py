@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded, Tokens
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 V = 60
 SCORES = ["scaled_dot", "dot", "general", "additive", "concat", "cosine"]
@@ -166,12 +165,12 @@ def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, pla
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (dict(d_model=30, num_heads=4), "give the width of a head as head_dim"),
+        (dict(d_model=30, num_heads=4), "set the size of a head with head_dim"),
         (dict(num_heads=4, head_dim=7, positions="rotary"), "even head size, not 7"),
         (dict(positions="rotary", combine="concat"), "use combine = add, or positions = sinusoidal or learned"),
         (dict(positions="alibi", combine="concat"), "use combine = add"),
-        (dict(positions="relative", score="additive"), "for example positions = alibi"),
-        (dict(positions="rotary", score="general"), "for example positions = alibi"),
+        (dict(positions="relative", score="additive"), "for example to positions = alibi"),
+        (dict(positions="rotary", score="general"), "for example to positions = alibi"),
         (dict(window=-1), "greater than or equal to 0"),
         (dict(score="euclidean"), "scaled_dot"),
     ],

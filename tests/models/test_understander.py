@@ -10,9 +10,14 @@ from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
 from regard.models.bert import Bert
-from regard.models.encoder_recurrent import RecurrentEncoder
-from regard.models.encoder_transformer import TransformerEncoder, TransformerEncoderSettings
-from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
+from regard.models.text_encoder import (
+    EncoderSettings,
+    EncoderWithHead,
+    RecurrentEncoder,
+    TransformerEncoder,
+    TransformerEncoderSettings,
+    build_encoder,
+)
 from regard.recipe.understanding import UnderstandingRecipe
 
 V, T = 20, 6

@@ -16,9 +16,8 @@ from regard.data.batch import Batch
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.exchange.bert import huggingface_name
-from regard.models.bert import Bert
-from regard.models.bert_settings import BertSettings
-from regard.models.understanding import EncoderWithHead
+from regard.models.bert import Bert, BertSettings
+from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.answering import Answering
 from regard.text.bert import SPECIALS, BertVocabulary
 

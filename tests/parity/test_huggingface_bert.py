@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Packed, Padded, Tokens
 from regard.errors import UserError
 from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_bert_tokenizer, read_settings, write_bert
-from regard.models.bert import Bert, BertPretraining
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.text.bert import SPECIALS, BertVocabulary
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend

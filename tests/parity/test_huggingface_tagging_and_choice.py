@@ -14,9 +14,8 @@ from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.exchange.bert import huggingface_name
-from regard.models.bert import Bert
-from regard.models.bert_settings import BertSettings
-from regard.models.understanding import EncoderWithHead
+from regard.models.bert import Bert, BertSettings
+from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.choice import Choice
 from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Understanding

@@ -6,8 +6,7 @@ from torch import nn
 
 from regard.attention.layouts import Padded
 from regard.layers.positions import Learned
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 V, D, LENGTH = 50, 32, 16
 

@@ -33,7 +33,7 @@ def test_a_recurrent_model_is_torchs_stack_between_two_uses_of_one_matrix(kind: 
     stack: Any = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[kind](D, D, 2, batch_first=True).double()
     layers: Any = model.layers
     for number, layer in enumerate(layers):
-        for part, weight in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), layer.parts(), strict=True):
+        for part, weight in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), layer.matrices(), strict=True):
             getattr(stack, f"{part}_l{number}").data.copy_(weight)
     logits, state = with_logits(model(ids))
     weight = model.embedding.weight.detach().clone().requires_grad_()

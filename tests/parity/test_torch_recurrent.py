@@ -11,9 +11,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.attention.layouts import Padded
 from regard.attention.scoring import Additive, General
 from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentLayer
-from regard.models.recurrent import RecurrentModel
+from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.models.recurrent_decoders import BahdanauDecoder, InputFeedingDecoder, LuongDecoder
-from regard.models.recurrent_settings import RecurrentSettings
 
 B, T, D_IN, K = 4, 6, 5, 3
 LENGTHS = torch.tensor([6, 2, 1, 5])
@@ -24,11 +23,11 @@ def test_a_step_equals_torchs_cell(name: str, theirs: type[nn.RNNCell] | type[nn
     torch.manual_seed(0)
     cell, kind = theirs(D_IN, K).double(), CELLS[name]
     x = torch.randn(B, D_IN, dtype=torch.float64, requires_grad=True)
-    hidden = tuple(torch.randn(B, K, dtype=torch.float64, requires_grad=True) for _ in range(kind.kept))
-    expected = cell(x, hidden if kind.kept == 2 else hidden[0])
+    hidden = tuple(torch.randn(B, K, dtype=torch.float64, requires_grad=True) for _ in range(kind.num_states))
+    expected = cell(x, hidden if kind.num_states == 2 else hidden[0])
     inputs = nn.functional.linear(x, cell.weight_ih, cell.bias_ih)
     actual = kind.step(inputs, hidden, cell.weight_hh, cell.bias_hh)
-    expected = expected if kind.kept == 2 else (expected,)
+    expected = expected if kind.num_states == 2 else (expected,)
     torch.testing.assert_close(actual, expected)
     leaves = [x, *hidden, *cell.parameters()]
     same_gradients(actual, expected, leaves, leaves)
@@ -64,26 +63,26 @@ def test_a_stack_equals_torchs(name: str, padded: bool, direction: str) -> None:
     ours = Recurrent(name, D_IN, K, 2, direction).double()  # type: ignore[arg-type]
     theirs = kind.fused(D_IN, K, 2, bidirectional=ways == 2, batch_first=True).double()
     for layer, weights in zip(layers_of(ours), theirs.all_weights, strict=True):
-        for mine, other in zip(layer.parts(), weights, strict=True):
+        for mine, other in zip(layer.matrices(), weights, strict=True):
             nn.init.normal_(other, std=0.7)
             mine.data.copy_(other.data)
     x = torch.randn(B, T, D_IN, dtype=torch.float64, requires_grad=True)
-    begin = tuple(torch.randn(2 * ways, B, K, dtype=torch.float64, requires_grad=True) for _ in range(kind.kept))
-    start = begin if kind.kept == 2 else begin[0]
+    begin = tuple(torch.randn(2 * ways, B, K, dtype=torch.float64, requires_grad=True) for _ in range(kind.num_states))
+    start = begin if kind.num_states == 2 else begin[0]
     if padded:
         packed = pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False)
         outputs, last = theirs(packed, start)
-        expected = [pad_packed_sequence(outputs, batch_first=True)[0], *(last if kind.kept == 2 else [last])]
+        expected = [pad_packed_sequence(outputs, batch_first=True)[0], *(last if kind.num_states == 2 else [last])]
     else:
         outputs, last = theirs(x, start)
-        expected = [outputs, *(last if kind.kept == 2 else [last])]
+        expected = [outputs, *(last if kind.num_states == 2 else [last])]
     hidden: list[Hidden] = [
         tuple(torch.cat(list(part[level * ways : (level + 1) * ways]), dim=-1) for part in begin) for level in range(2)
     ]
     y, kept = ours(x, LENGTHS if padded else None, hidden)
-    parts = [torch.cat([torch.stack(level[part].chunk(ways, -1)) for level in kept]) for part in range(kind.kept)]
+    parts = [torch.cat([torch.stack(level[part].chunk(ways, -1)) for level in kept]) for part in range(kind.num_states)]
     torch.testing.assert_close([y, *parts], expected)
-    our_weights = [parameter for layer in layers_of(ours) for parameter in layer.parts()]
+    our_weights = [parameter for layer in layers_of(ours) for parameter in layer.matrices()]
     their_weights = [parameter for weights in theirs.all_weights for parameter in weights]
     same_gradients([y, *parts], expected, [x, *begin, *our_weights], [x, *begin, *their_weights])
 
@@ -120,7 +119,7 @@ def test_bahdanaus_decoder_is_the_papers_equations_word_by_word() -> None:
     assert isinstance(scoring, Additive)
 
     def cell(x: Tensor, h: Tensor, layer: RecurrentLayer, *beside: Tensor) -> Tensor:
-        W, U, b, d = layer.parts()
+        W, U, b, d = layer.matrices()
         return torch.gru_cell(x[None], h[None], torch.cat([W, *beside], dim=1), U, b, d)[0]
 
     words = [model.src_embedding.weight[word] * 2 for word in src]
@@ -157,7 +156,7 @@ def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> N
     def lstm(x: Tensor, hidden: list[Hidden], layers: Sequence[RecurrentLayer], *beside: Tensor) -> list[Hidden]:
         after: list[Hidden] = []
         for layer, before in zip(layers, hidden, strict=True):
-            W, U, b, d = layer.parts()
+            W, U, b, d = layer.matrices()
             first = torch.cat([W, *beside], dim=1) if not after else W
             h, c = torch.lstm_cell(x[None], [part[None] for part in before], first, U, b, d)
             after.append((h[0], c[0]))

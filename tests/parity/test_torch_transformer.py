@@ -10,8 +10,7 @@ from regard.attention.layouts import Padded
 from regard.attention.multihead import MultiHeadAttention
 from regard.layers.positions import sinusoid
 from regard.losses.crossentropy import cross_entropy
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 V, D, PAD = 40, 32, 0
 

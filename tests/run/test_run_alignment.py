@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from regard.attention.layouts import Attentions
 from regard.data import builtin
 from regard.data.alignments import AlignedPair, gold, unit_links, units
 from regard.data.corpora import Corpus
 from regard.errors import UserError
 from regard.metrics.alignment import coverage_error, entropy
-from regard.models.attentions import Attentions
 from regard.run.alignment import Plane, align, all_planes, gold_of, plane_names, study
 from regard.text import TextSettings, Vocabulary, train_vocabulary
 

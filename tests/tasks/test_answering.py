@@ -13,9 +13,8 @@ from torch import Tensor
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import Capacity
-from regard.models.bert import Bert
-from regard.models.bert_settings import BertSettings
-from regard.models.understanding import EncoderWithHead
+from regard.models.bert import Bert, BertSettings
+from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.answering import Answering
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
-from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
+from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.choice import Choice, choices_lost, side_by_side
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -20,8 +20,7 @@ from regard.data.pretraining_batches import PretrainingBatches, evaluation_batch
 from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
-from regard.models.bert import BertPretraining
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import BertPretraining, BertSettings
 from regard.tasks.pretraining import AT_ONCE, Pretraining
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -17,7 +17,7 @@ from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.metrics import entity_scores
 from regard.metrics.entities import entities, stray
-from regard.models.understanding import EncoderSettings, EncoderWithHead, build_encoder
+from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.tagging import Tagging, parts_of
 from regard.text.bert import SPECIALS, BertVocabulary

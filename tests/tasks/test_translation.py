@@ -20,8 +20,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.engines.stepper_engine import StepperEngine
 from regard.losses.crossentropy import r_drop
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks import Objective, Translation
 from regard.tasks.streaming import stretches
 from regard.tasks.translation import SYMBOLS

@@ -10,8 +10,7 @@ from torch import Tensor
 from regard.data.pairs import pack_pairs
 from regard.data.planning import Capacity
 from regard.data.steps import Step
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation
 from regard.text.symbols import EOS

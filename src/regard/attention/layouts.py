@@ -221,3 +221,16 @@ class RecordingPattern(PaddedPattern):
         out, weights = (function or scaled_dot_attention)(q, k, v, self.distances, self.mask, dropout)
         self.weights.append(weights)
         return out.transpose(1, 2)
+
+    def stacked(self) -> Tensor:
+        """The weights of all layers, (B, layers, H, T, S)."""
+        return torch.stack(self.weights, dim=1)
+
+
+@dataclass(frozen=True)
+class Attentions:
+    """Attention weights of a model for a batch, (B, layers, H, queries, keys); None where a model has none."""
+
+    encoder: Tensor | None = None
+    decoder: Tensor | None = None
+    cross: Tensor | None = None

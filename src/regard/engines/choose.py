@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.models.masked import MaskedTransformer
 from regard.models.settings import ModelSettings
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import TransformerSettings
 
 ENGINES = {
     "torch": "the fastest engine that torch has on the device",

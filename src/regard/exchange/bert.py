@@ -38,8 +38,7 @@ from regard.exchange.folders import (
     require_weights,
 )
 from regard.files import read_json, write_json
-from regard.models.bert import SPREAD, BertPretraining
-from regard.models.bert_settings import SIZES, BertSettings
+from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
 from regard.text.bert import BertVocabulary
 
 VOCAB_FILE = "vocab.txt"
@@ -206,7 +205,7 @@ def write_folder(
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
         raise ValueError(f"the model has {config['vocab_size']} tokens, the tokenizer has {len(tokenizer)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
-    other = {"initializer_range": SPREAD, "pad_token_id": tokenizer.pad if tokenizer else 0}
+    other = {"initializer_range": INIT_STD, "pad_token_id": tokenizer.pad if tokenizer else 0}
     with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
             tokenizer.save_entries(path / VOCAB_FILE)

@@ -43,8 +43,7 @@ from regard.exchange.folders import (
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
 from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import SIZES, TransformerSettings
+from regard.models.transformer import SIZES, Transformer, TransformerSettings
 from regard.text import BOS, EOS, PAD, Vocabulary
 
 V = TypeVar("V")

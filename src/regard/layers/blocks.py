@@ -1,16 +1,17 @@
-"""The two layers a Transformer is stacked from (Vaswani et al. 2017, section 3.1 and figure 1).
+"""The two layers of a Transformer (Vaswani et al. 2017, section 3.1 and figure 1), and a stack of them.
 
     encoder layer   self-attention, feed-forward
     decoder layer   causal self-attention, attention to the encoder, feed-forward
 
-Each sublayer stands inside a residual connection (residual.py). A decoder layer can also advance by one position
-(`step`), with what it computed before handed in and handed back.
+Each sublayer stands inside a residual connection (residual.py). Both layers can also advance by one position (`step`),
+with a cache of what they computed before; a search calls that.
 
 B sentences, W hypotheses, S source, T target, D model; `*` is (B, T) padded or (N,) packed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from torch import Tensor, nn
 
@@ -22,7 +23,10 @@ from regard.layers.residual import PostNorm, PreNorm
 
 
 class EncoderLayer(nn.Module):
-    """Every word looks at every word of its sentence, then thinks for itself."""
+    """Transformer encoder layer: self-attention, then a position-wise feed-forward network.
+
+    With a causal attention pattern it is the layer of a decoder without a source: a language model.
+    """
 
     def __init__(
         self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], PostNorm | PreNorm]
@@ -32,31 +36,39 @@ class EncoderLayer(nn.Module):
         self.feedforward, self.feedforward_residual = feedforward, residual()
 
     def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
-        y = self.attention_residual.pre(x)
+        y = self.attention_residual.pre(x)  # (*, D)
         x = self.attention_residual.post(x, self.attention(y, y, pattern))
         y = self.feedforward_residual.pre(x)
         return self.feedforward_residual.post(x, self.feedforward(y))
 
+    def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
+        """Advance by one position: x (B, W, D)."""
+        y, past = self.attention.step(self.attention_residual.pre(x), past)
+        x = self.attention_residual.post(x, y)
+        y = self.feedforward_residual.pre(x)
+        return self.feedforward_residual.post(x, self.feedforward(y)), past
+
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """What a decoder layer keeps between steps: its own past, and the memory's keys and values (B, S, H, K)."""
+    """State of a decoder layer between steps: its KV cache, and keys and values of the memory (B, S, H, K)."""
 
     past: KVCache
     memory_keys: Tensor
     memory_values: Tensor
 
     def reorder(self, parents: Tensor) -> "DecoderLayerState":
-        """All hypotheses of a sentence share its memory, so only the past is rearranged."""
+        """Rearrange the hypotheses; all hypotheses of a sentence share its memory."""
         return DecoderLayerState(self.past.reorder(parents), self.memory_keys, self.memory_values)
 
     def keep(self, sentences: Tensor) -> "DecoderLayerState":
+        """Keep only these sentences, in this order."""
         memory = (x.index_select(0, sentences) for x in (self.memory_keys, self.memory_values))
         return DecoderLayerState(self.past.keep(sentences), *memory)
 
 
 class DecoderLayer(nn.Module):
-    """Every word looks at the words written before it, then at the source, then thinks for itself."""
+    """Transformer decoder layer: causal self-attention, attention to the memory, then a feed-forward network."""
 
     def __init__(
         self,
@@ -71,7 +83,7 @@ class DecoderLayer(nn.Module):
         self.feedforward, self.feedforward_residual = feedforward, residual()
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
-        y = self.attention_residual.pre(x)
+        y = self.attention_residual.pre(x)  # (*, D)
         x = self.attention_residual.post(x, self.attention(y, y, pattern))
         y = self.cross_attention_residual.pre(x)
         x = self.cross_attention_residual.post(x, self.cross_attention(y, memory, cross_pattern))
@@ -79,14 +91,14 @@ class DecoderLayer(nn.Module):
         return self.feedforward_residual.post(x, self.feedforward(y))
 
     def start(self, memory: Tensor, layout: Layout, window: int = 0) -> DecoderLayerState:
-        """Before the first word: an empty past, and the memory (B, S, D) projected once."""
+        """The state before the first token: an empty cache, and the memory (B, S, D) projected once."""
         keys, values = self.cross_attention.project_keys_values(memory, layout.positions)
         return DecoderLayerState(self.attention.start(memory.size(0), keys, window), keys, values)
 
     def step(
         self, x: Tensor, state: DecoderLayerState, cross_pattern: AttentionPattern
     ) -> tuple[Tensor, DecoderLayerState]:
-        """One word further: x (B, W, D). To the source, W hypotheses look like a sentence of W words."""
+        """Advance by one position: x (B, W, D). In cross-attention, W hypotheses are like a sentence of W tokens."""
         y, past = self.attention.step(self.attention_residual.pre(x), state.past)
         x = self.attention_residual.post(x, y)
         y = self.cross_attention_residual.pre(x)
@@ -95,3 +107,32 @@ class DecoderLayer(nn.Module):
         y = self.feedforward_residual.pre(x)
         x = self.feedforward_residual.post(x, self.feedforward(y))
         return x, DecoderLayerState(past, state.memory_keys, state.memory_values)
+
+
+L = TypeVar("L", EncoderLayer, DecoderLayer)
+
+
+class TransformerStack(nn.ModuleList, Generic[L]):
+    """Transformer layers, one above the other: (*, D) -> (*, D).
+
+    `context` is what every layer takes besides x: the attention pattern, in a decoder also the memory. The stack is a
+    `ModuleList`, so that layers are compiled one by one and weights are named by the number of their layer.
+    """
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[L]: ...
+
+        def __getitem__(self, index: int) -> L: ...  # type: ignore[override]
+
+    def forward(self, x: Tensor, *context: object) -> Tensor:
+        for layer in self:
+            x = layer(x, *context)
+        return x
+
+    def hidden_states(self, x: Tensor, *context: object) -> list[Tensor]:
+        """The input and the output of every layer, (*, D) each."""
+        states = [x]
+        for layer in self:
+            states.append(layer(states[-1], *context))
+        return states

@@ -63,9 +63,9 @@ class NormalizedLinear(nn.Module):
     (section 3.5).
     """
 
-    def __init__(self, inputs: int, outputs: int, spread: float = 1.0) -> None:
+    def __init__(self, inputs: int, outputs: int, variance: float = 1.0) -> None:
         super().__init__()
-        self.direction = nn.Parameter(torch.randn(outputs, inputs) * math.sqrt(spread / inputs))
+        self.direction = nn.Parameter(torch.randn(outputs, inputs) * math.sqrt(variance / inputs))
         self.magnitude = nn.Parameter(self.direction.detach().norm(dim=1))
         self.bias = nn.Parameter(torch.zeros(outputs))
 
@@ -83,7 +83,7 @@ class GatedConvolution(nn.Module):
     def __init__(self, d_model: int, kernel: int, before: int, dropout: float) -> None:
         super().__init__()
         self.kernel, self.before = kernel, before
-        self.linear = NormalizedLinear(kernel * d_model, 2 * d_model, spread=4 * (1 - dropout))
+        self.linear = NormalizedLinear(kernel * d_model, 2 * d_model, variance=4 * (1 - dropout))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.gated(windows(x, self.kernel, self.before))

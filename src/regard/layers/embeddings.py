@@ -1,8 +1,8 @@
-"""Tokens to vectors and back (Vaswani et al. 2017, section 3.4).
+"""Token embeddings and the projection to the vocabulary (Vaswani et al. 2017, section 3.4).
 
-The same matrix can serve source, target and output ("three-way tied", Press & Wolf 2017): a word's row is both what
-it means when read and what the decoder must point at to write it. Read, it is multiplied by sqrt(d_model), so that
-with rows of length about one it stands on a par with the positions added to it.
+One matrix can serve source, target and output ("three-way tied", Press & Wolf 2017): a token's row is both its
+embedding and the vector that a hidden state is compared with to predict it. Embeddings are multiplied by sqrt(d_model):
+rows have a length of about one, and the positions added to them a length of sqrt(d_model / 2).
 """
 
 import math
@@ -44,14 +44,17 @@ class OutputProjection:
 
 
 class TokenEmbedding(nn.Module):
-    """A matrix (V, D) that reads tokens and, transposed, scores them; a bias (V,) may be added to the scores."""
+    """A matrix (V, D) that embeds tokens and, transposed, gives logits; a bias (V,) may be added to the logits.
 
-    def __init__(self, vocabulary: int, d_model: int, bias: bool = False) -> None:
+    Embeddings are multiplied by `scale`, sqrt(D) by default.
+    """
+
+    def __init__(self, vocabulary: int, d_model: int, bias: bool = False, scale: float | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
         nn.init.normal_(self.weight, std=d_model**-0.5)
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scale is None else scale
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (*) -> (*, D)."""

@@ -2,7 +2,7 @@
 
     FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
 
-Attention moves information between positions; this layer works on each position alone, and alike.
+Attention moves information between positions; this layer works on each position alone.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu, "silu": F.
 
 
 class FeedForward(nn.Module):
-    """Widen to d_ff, bend, narrow back: (*, D) -> (*, D)."""
+    """Two linear layers with an activation function between them: (*, D) -> (*, D_ff) -> (*, D)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu) -> None:
         super().__init__()

@@ -64,7 +64,7 @@ class Cell:
 
     step: Callable[[Tensor, Hidden, Tensor, Tensor], Hidden]
     gates: int
-    kept: int
+    num_states: int
     fused: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
 
 
@@ -86,7 +86,7 @@ class RecurrentLayer(nn.Module):
         super().__init__()
         self.cell, self.hidden_size, self.backward = CELLS[cell], hidden_size, backward
         self.weights = self.cell.fused(input_size, hidden_size, batch_first=True)
-        W, U, b, d = self.parts()
+        W, U, b, d = self.matrices()
         for w, u in zip(W.data.chunk(self.cell.gates), U.data.chunk(self.cell.gates), strict=True):
             nn.init.xavier_uniform_(w)
             nn.init.orthogonal_(u)
@@ -95,24 +95,24 @@ class RecurrentLayer(nn.Module):
         if cell == "lstm":
             nn.init.ones_(b.data.chunk(4)[1])
 
-    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """W (G K, I), U (G K, K), b and d (G K,)."""
         W, U, b, d = self.weights.all_weights[0]
         return W, U, b, d
 
     def inputs(self, x: Tensor) -> Tensor:
         """W x + b of any number of words, (*, I) -> (*, G K)."""
-        W, _, b, _ = self.parts()
+        W, _, b, _ = self.matrices()
         return F.linear(x, W, b)
 
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
         """One word further, from its W x + b (*, G K)."""
-        _, U, _, d = self.parts()
+        _, U, _, d = self.matrices()
         return self.cell.step(x, hidden, U, d)
 
     def initial_state(self, *shape: int) -> Hidden:
         """Nothing read yet: zeros (*, K)."""
-        return (self.parts()[1].new_zeros(*shape, self.hidden_size),) * self.cell.kept
+        return (self.matrices()[1].new_zeros(*shape, self.hidden_size),) * self.cell.num_states
 
     def read(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """x (B, T, I) -> h after each word (B, T, K), zero at padding, and what is kept after the last real word."""
@@ -135,7 +135,7 @@ class RecurrentLayer(nn.Module):
         """
         hidden = hidden or self.initial_state(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
-            x = self._along(x.to(self.parts()[0].dtype), lengths)
+            x = self._along(x.to(self.matrices()[0].dtype), lengths)
             y, after = self._fused(x, hidden)
             if lengths is not None:
                 after = self._last(x, y, lengths, hidden)
@@ -159,9 +159,9 @@ class RecurrentLayer(nn.Module):
             c_L = sum_t (f_(t+1) * ... * f_L) * i_t * g_t + (f_1 * ... * f_L) * c_0
         """
         last = y.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, y.size(2)))[:, 0]
-        if self.cell.kept == 1:
+        if self.cell.num_states == 1:
             return (last,)
-        (h, c), (_, U, _, d) = hidden, self.parts()
+        (h, c), (_, U, _, d) = hidden, self.matrices()
         before = torch.cat([h[:, None].to(y.dtype), y[:, :-1]], dim=1)
         i, f, g, _ = (self.inputs(x) + F.linear(before, U, d)).chunk(4, dim=-1)
         here = not_padding(lengths, y.size(1))

@@ -1,45 +1,102 @@
-"""BERT: a Transformer's encoder that has learnt to fill gaps (Devlin et al. 2018).
+"""BERT: a Transformer encoder pretrained on masked tokens (Devlin et al. 2018).
 
-    x_i = LayerNorm(E[w_i] + P[i] + S[s_i])      the word, its place, and which of two texts it is of (figure 2)
-    h   = L encoder layers of x                  post-norm, GELU; every token sees every token of its input
+    x_i = LayerNorm(E[w_i] + P[i] + S[s_i])      token, position and segment embeddings (figure 2)
+    h   = L encoder layers of x                  post-norm, GELU; every token attends to every token of its input
     C   = tanh(W_p h_1 + b_p)                    one vector for the input, from its first token, [CLS]
 
-An input is [CLS] A [SEP] or [CLS] A [SEP] B [SEP]. Two questions about it teach the model (section 3.1); whoever has
-others puts their own layer on top of h or C instead:
+An input is [CLS] A [SEP] or [CLS] A [SEP] B [SEP]. Two tasks pretrain the model (section 3.1); other tasks put another
+layer on h or C:
 
-    p(w_i)  = softmax(E LayerNorm(gelu(W_m h_i + b_m)) + c)      task 1: which word stood behind a mask?
-    p(next) = softmax(W_n C + b_n)                               task 2: does B come after A in the text?
+    p(w_i)  = softmax(E LayerNorm(gelu(W_m h_i + b_m)) + c)      task 1: masked language modelling
+    p(next) = softmax(W_n C + b_n)                               task 2: next sentence prediction
 
-A word's row of E is both what it goes in as and what must come out for it. W_p and W_m are not in the paper but in the
-authors' program, and so in every model that was published.
+E is both the embedding and the output matrix. W_p and W_m are not in the paper but in the authors' program, and so in
+every published model.
 
-B inputs, T tokens, D model, V vocabulary, M masked words; `*` is (B, T) padded or (N,) packed.
+B inputs, T tokens, D model, V vocabulary, M masked tokens; `*` is (B, T) padded or (N,) packed.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import AttentionPattern, Layout, Packed, Padded, RecordingPattern, Tokens
+from regard.attention.layouts import Attentions, Layout, Packed, Tokens
 from regard.attention.multihead import MultiHeadAttention
-from regard.layers.blocks import EncoderLayer
+from regard.config import Field, SettingError
+from regard.layers.blocks import EncoderLayer, TransformerStack
 from regard.layers.embeddings import OutputProjection
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
-from regard.models.attentions import Attentions
-from regard.models.bert_settings import BertSettings
+from regard.models.backbone import TransformerBackbone
+from regard.models.settings import ModelSettings
 
-__all__ = ["Bert", "BertPretraining", "BertSettings", "MaskedWords"]
+INIT_STD = 0.02
+"""Standard deviation of all weights at the start, as in the authors' program; the paper does not give it."""
 
-SPREAD = 0.02
-"""Standard deviation of all weights at the beginning, as in the authors' program; the paper does not say."""
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": dict(layers=2, d_model=128, num_heads=2, d_ff=512),
+    "mini": dict(layers=4, d_model=256, num_heads=4, d_ff=1024),
+    "small": dict(layers=4, d_model=512, num_heads=8, d_ff=2048),
+    "minilm": dict(layers=6, d_model=384, num_heads=12, d_ff=1536),
+    "base": dict(layers=12, d_model=768, num_heads=12, d_ff=3072),
+    "large": dict(layers=24, d_model=1024, num_heads=16, d_ff=4096),
+}
 
 
-class Bert(nn.Module):
+class BertSettings(ModelSettings):
+    """Settings of a BERT. `size` sets the sizes of a published model; each of them can be set as well."""
+
+    kind: Literal["bert"] = "bert"
+    size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = Field(
+        "base",
+        description="named size; base and large are those of the paper (Devlin et al. 2018, section 3), tiny, mini and "
+        "small those of Turc et al. 2019, minilm that of Wang et al. 2020 with 6 layers",
+    )
+    d_model: int = Field(768, gt=0, description="model size: width of the hidden states")
+    num_heads: int = Field(12, gt=0, description="attention heads; must divide d_model")
+    d_ff: int = Field(3072, gt=0, description="inner size of the feed-forward layers")
+    layers: int = Field(12, gt=0, description="number of layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
+    attention_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the attention weights")
+    activation: Literal["gelu", "relu", "silu"] = Field(
+        "gelu", description="activation function of the feed-forward layers"
+    )
+    max_positions: int = Field(512, gt=0, description="maximum length of an input, special tokens included")
+    segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+    epsilon: float = Field(1e-12, gt=0, description="epsilon of the layer norms")
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_from_size(cls, values: Any) -> Any:
+        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.d_model % self.num_heads:
+            raise SettingError(
+                "num_heads",
+                f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; change one of them",
+            )
+        return self
+
+    @property
+    def length_limit(self) -> int:
+        return self.max_positions
+
+    @property
+    def supports_packing(self) -> bool:
+        return True
+
+    @property
+    def summary(self) -> str:
+        return f"BERT, {self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+
+
+class Bert(TransformerBackbone):
     """The encoder and its pooled first token."""
 
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
@@ -50,11 +107,12 @@ class Bert(nn.Module):
         self.segments = nn.Embedding(s.segments, s.d_model)
         self.norm = nn.LayerNorm(s.d_model, eps=s.epsilon)
         self.dropout = nn.Dropout(s.dropout)
-        self.layers: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
+        residual = partial(PostNorm, s.d_model, s.dropout, s.epsilon)
+        self.layers = TransformerStack(
             EncoderLayer(
                 MultiHeadAttention(s.d_model, s.num_heads, s.attention_dropout),
                 FeedForward(s.d_model, s.d_ff, activation=ACTIVATIONS[s.activation]),
-                partial(post_norm, s),
+                residual,
             )
             for _ in range(s.layers)
         )
@@ -62,63 +120,49 @@ class Bert(nn.Module):
         self.apply(truncated_normal)
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
-        """Tokens, and which text each is of (*), the first if it is not said -> h (*, D)."""
-        x, pattern = self.embed(tokens, segments), tokens.layout.pattern(tokens.layout)
-        for layer in self.layers:
-            x = layer(x, pattern)
-        return x
+        """Tokens, and the segment of each (*), 0 by default -> h (*, D)."""
+        return self.encode(tokens, segments)
 
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """-> x (*, D)."""
         segments = torch.zeros_like(tokens.ids) if segments is None else segments
-        x = self.words(tokens.ids) + self.positions(tokens.layout.positions) + self.segments(segments)
+        x = self.words(tokens.ids) + self.positions(tokens.layout.positions) + self.segments(segments)  # (*, D)
         return self.dropout(self.norm(x))
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
         """C = tanh(W_p h_1 + b_p): h (*, D) -> (B, D)."""
         return torch.tanh(self.pooler(first_tokens(h, layout)))
 
-    def hidden_states(
-        self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None
-    ) -> list[Tensor]:
-        """x and what each layer made of it, (*, D) each; another sight, to watch or restrict, can be handed in."""
-        seen = pattern or tokens.layout.pattern(tokens.layout)
-        return list(accumulate(self.layers, lambda x, layer: layer(x, seen), initial=self.embed(tokens, segments)))
-
-    @torch.no_grad()
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
-        """What attended to what: the weights of every layer and head for a padded batch."""
-        assert isinstance(tokens.layout, Padded)
-        pattern = RecordingPattern(tokens.layout, tokens.layout, causal=False)
-        self.hidden_states(tokens, segments, pattern)
-        return Attentions(encoder=torch.stack(pattern.weights, dim=1))
+        """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
+        return Attentions(encoder=self.record_attention(tokens, segments))
 
 
 class BertPretraining(nn.Module):
-    """BERT and its two questions."""
+    """BERT with the layers of its two pretraining tasks."""
 
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
         super().__init__()
         self.settings = settings
         self.bert = Bert(settings, vocabulary)
-        self.masked = MaskedWords(settings, vocabulary)
+        self.masked = MaskedTokens(settings, vocabulary)
         self.next = nn.Linear(settings.d_model, 2)
         truncated_normal(self.next)
 
     def forward(self, tokens: Tokens, segments: Tensor | None, positions: Tensor) -> tuple[OutputProjection, Tensor]:
-        """Partly masked tokens -> projection to (M, V) of the tokens at `positions`, and logits (B, 2) of next
-        sentence prediction: "B is the next sentence", "B is not".
+        """Partly masked tokens -> projection to (M, V) of the tokens at `positions`, and logits (B, 2) of next sentence
+        prediction: "B is the next sentence", "B is not".
 
         positions (M,) are indices into all tokens of the batch, b T + t where it is padded. Only the masked tokens need
         logits.
         """
-        h = self.bert(tokens, segments)
-        masked = h.flatten(0, -2).index_select(0, positions)
+        h = self.bert(tokens, segments)  # (*, D)
+        masked = h.flatten(0, -2).index_select(0, positions)  # (M, D)
         return self.masked(masked, self.bert.words.weight), self.next(self.bert.pool(h, tokens.layout))
 
 
-class MaskedWords(nn.Module):
-    """Prediction of masked tokens: h (M, D) and the word embeddings E (V, D) -> projection to (M, V)."""
+class MaskedTokens(nn.Module):
+    """Prediction of masked tokens: h (M, D) and the token embeddings E (V, D) -> projection to (M, V)."""
 
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
         super().__init__()
@@ -133,22 +177,15 @@ class MaskedWords(nn.Module):
 
 
 def first_tokens(x: Tensor, layout: Layout) -> Tensor:
-    """The first token of every input: (*, D) -> (B, D). Room in a stream that no input takes gives some other token."""
+    """The first token of every input: (*, D) -> (B, D). Unused capacity of a stream gives an arbitrary token."""
     if isinstance(layout, Packed):
         return x.index_select(0, layout.offsets[:-1].clamp(max=len(x) - 1))
     return x[:, 0]
 
 
-def post_norm(settings: BertSettings) -> PostNorm:
-    """Add, then normalise, with BERT's own epsilon."""
-    around = PostNorm(settings.d_model, settings.dropout)
-    around.norm = nn.LayerNorm(settings.d_model, eps=settings.epsilon)
-    return around
-
-
 def truncated_normal(module: nn.Module) -> None:
-    """Weights normal, none beyond two standard deviations, biases zero: as the authors' program begins."""
+    """Initialise as the authors' program: weights normal, cut at two standard deviations; biases zero."""
     if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
+        nn.init.trunc_normal_(module.weight, std=INIT_STD, a=-2 * INIT_STD, b=2 * INIT_STD)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)

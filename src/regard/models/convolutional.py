@@ -1,12 +1,12 @@
 """Convolutional sequence to sequence (Gehring et al. 2017, "Convolutional Sequence to Sequence Learning").
 
-    source words -> e = embedding + position -> W -> N gated convolutions -> W -> z
-    target words -> g = embedding + position -> W -> N gated convolutions, each looking at (z, z + e) -> W -> scores
+    source tokens -> e = embedding + position -> W -> N gated convolutions -> W -> z
+    target tokens -> g = embedding + position -> W -> N gated convolutions with attention to (z, z + e) -> W -> logits
 
-The last rung before the Transformer: nothing recurs, so all words are computed at once, positions are told by learned
-vectors (section 3.1), and every decoder layer attends; but words of one side still meet by convolution alone.
-`forward` is the training path. `start` and `step` are the same model one word at a time; all they keep of the past are
-the last k - 1 inputs of each layer.
+The last model before the Transformer: nothing is recurrent, so all positions are computed at once, positions are
+learned vectors (section 3.1), and every decoder layer has attention; but tokens of one side meet by convolution only.
+`forward` is the training path. `start` and `step` are the same model one token at a time; their state is the last k - 1
+inputs of each layer.
 
 B sentences, W hypotheses, S source, T target, D model, E embedding, V vocabulary, k kernel.
 """
@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
+from regard.attention.layouts import AttentionPattern, Attentions, Padded, RecordingPattern, Tokens
 from regard.config import Field
 from regard.layers.convolution import (
     ConvolutionalDecoderLayer,
@@ -29,24 +29,25 @@ from regard.layers.convolution import (
 )
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.positions import Learned
-from regard.models.attentions import Attentions
-from regard.models.settings import ModelSettings
+from regard.models.settings import TIE, ModelSettings, Tie
+
+INIT_STD = 0.1
 
 
 class ConvolutionalSettings(ModelSettings):
-    """The shape of a convolutional model."""
+    """Settings of a convolutional model."""
 
     kind: Literal["convolutional"] = "convolutional"
     d_model: int = Field(256, gt=0, description="width of the convolutions")
-    d_embedding: int = Field(256, gt=0, description="width of the words' vectors, in which attention compares as well")
-    encoder_layers: int = Field(4, gt=0, description="layers of the encoder")
-    decoder_layers: int = Field(3, gt=0, description="layers of the decoder, each with an attention of its own")
-    kernel: int = Field(3, gt=0, description="words a layer sees at once")
-    dropout: float = Field(0.2, ge=0, lt=1, description="on the embeddings, before each convolution and on the output")
-    max_positions: int = Field(1024, gt=0, description="longest sentence, in tokens: positions are learned")
-    tie: Literal["all", "output", "none"] = Field(
-        "all", description="one matrix for source, target and output; for target and output; or three"
+    d_embedding: int = Field(256, gt=0, description="size of the token embeddings, also that of queries and keys")
+    encoder_layers: int = Field(4, gt=0, description="number of encoder layers")
+    decoder_layers: int = Field(3, gt=0, description="number of decoder layers, each with its own attention")
+    kernel: int = Field(3, gt=0, description="kernel width: tokens that a layer reads at once")
+    dropout: float = Field(
+        0.2, ge=0, lt=1, description="dropout on the embeddings, before each convolution and on the output"
     )
+    max_positions: int = Field(1024, gt=0, description="maximum length of a sentence: positions are learned")
+    tie: Tie = Field("all", description=TIE)
 
     @property
     def length_limit(self) -> int | None:
@@ -64,7 +65,7 @@ class ConvolutionalSettings(ModelSettings):
 
 @dataclass(frozen=True)
 class ConvolutionalState:
-    """Between two steps of decoding: the source, where its padding begins, and each layer's last inputs."""
+    """State of a search: the source, its layout, and the last inputs of each layer."""
 
     memory: SourceKeyValues
     source: Padded
@@ -72,33 +73,33 @@ class ConvolutionalState:
     position: int
 
     def reorder(self, parents: Tensor) -> "ConvolutionalState":
-        """parents (B, W'): hypothesis w of sentence b continues hypothesis parents[b, w]; the source is shared."""
+        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         pasts = [past.take_along_dim(parents[:, :, None, None], dim=1) for past in self.pasts]
         return ConvolutionalState(self.memory, self.source, pasts, self.position)
 
     def keep(self, sentences: Tensor) -> "ConvolutionalState":
-        """Only these sentences go on."""
+        """Keep only these sentences, in this order."""
         source = Padded(self.source.lengths.index_select(0, sentences), self.source.size)
         pasts = [past.index_select(0, sentences) for past in self.pasts]
         return ConvolutionalState(self.memory.keep(sentences), source, pasts, self.position)
 
 
 class Convolutional(nn.Module):
-    """Encoder, decoder, and the matrices between words and vectors."""
+    """Encoder, decoder and embeddings."""
 
     def __init__(self, settings: ConvolutionalSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         if s.tie == "all" and src_vocabulary != tgt_vocabulary:
-            raise ValueError("tie = all needs one joint vocabulary")
-        self.tgt_embedding = embedding(tgt_vocabulary, s.d_embedding)
-        self.src_embedding = self.tgt_embedding if s.tie == "all" else embedding(src_vocabulary, s.d_embedding)
-        self.output = embedding(tgt_vocabulary, s.d_embedding) if s.tie == "none" else self.tgt_embedding
-        self.src_positions, self.tgt_positions = (positions(s.max_positions, s.d_embedding) for _ in range(2))
+            raise ValueError("tie = all needs one shared vocabulary")
+        self.tgt_embedding = build_embedding(tgt_vocabulary, s.d_embedding)
+        self.src_embedding = self.tgt_embedding if s.tie == "all" else build_embedding(src_vocabulary, s.d_embedding)
+        self.output = build_embedding(tgt_vocabulary, s.d_embedding) if s.tie == "none" else self.tgt_embedding
+        self.src_positions, self.tgt_positions = (build_positions(s.max_positions, s.d_embedding) for _ in range(2))
         self.dropout = nn.Dropout(s.dropout)
 
-        kept = 1 - s.dropout
-        self.encoder_in, self.decoder_in = (NormalizedLinear(s.d_embedding, s.d_model, spread=kept) for _ in range(2))
+        keep = 1 - s.dropout
+        self.encoder_in, self.decoder_in = (NormalizedLinear(s.d_embedding, s.d_model, variance=keep) for _ in range(2))
         self.encoder: Sequence[ConvolutionalEncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             ConvolutionalEncoderLayer(s.d_model, s.kernel, s.dropout) for _ in range(s.encoder_layers)
         )
@@ -113,10 +114,10 @@ class Convolutional(nn.Module):
         return self.output.project(x)
 
     def encode(self, src: Tokens) -> SourceKeyValues:
-        """The source as all decoder layers see it.
+        """The keys and values of the source, the same for all decoder layers.
 
-        Each of them sends a gradient back into the encoder; it is divided by twice their number, or the encoder would
-        move too fast (section 3.4). The embeddings added to the values are left out of that.
+        Each decoder layer sends a gradient back into the encoder; it is divided by twice their number (section 3.4).
+        The gradient of the embeddings in the values is not.
         """
         assert isinstance(src.layout, Padded)
         e = self.embed(self.src_embedding, src.ids, self.src_positions, src.layout.positions)
@@ -127,25 +128,26 @@ class Convolutional(nn.Module):
         return SourceKeyValues.of(z, e, src.layout)
 
     def decode(self, tgt: Tokens, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
-        """-> (B, T, E), to be compared with each word's row of the output matrix."""
+        """-> hidden states (B, T, E), the input of the output projection."""
         g = self.embed(self.tgt_embedding, tgt.ids, self.tgt_positions, tgt.layout.positions)
         x = self.decoder_in(g)
         for layer in self.decoder:
             x = layer(x, g, memory, pattern)
         return self.dropout(self.decoder_out(x))
 
-    def embed(self, words: TokenEmbedding, ids: Tensor, places: Learned, positions: Tensor) -> Tensor:
-        return self.dropout(words(ids) + places(positions))
+    def embed(self, embedding: TokenEmbedding, ids: Tensor, table: Learned, positions: Tensor) -> Tensor:
+        """ids (*) at these positions -> (*, E)."""
+        return self.dropout(embedding(ids) + table(positions))
 
     def start(self, src: Tokens) -> ConvolutionalState:
-        """Read the source (padded) once; every step looks back at it."""
+        """Encode the source (padded); no target token yet."""
         assert isinstance(src.layout, Padded)
         memory = self.encode(src)
         pasts = [layer.start(memory.keys, len(src.ids)) for layer in self.decoder]
         return ConvolutionalState(memory, src.layout, pasts, 0)
 
     def step(self, tokens: Tensor, state: ConvolutionalState) -> tuple[Tensor, ConvolutionalState]:
-        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         position = torch.full((1,), state.position, device=tokens.device)
         g = self.embed(self.tgt_embedding, tokens, self.tgt_positions, position)
         x, pattern = self.decoder_in(g), Padded(state.source.lengths, tokens.size(1)).pattern(state.source)
@@ -158,27 +160,26 @@ class Convolutional(nn.Module):
 
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
-        """What attended to what: the weights of every decoder layer for a padded batch; convolutions have none."""
+        """The attention weights of every decoder layer for a padded batch; the encoder has none."""
         assert isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         pattern = RecordingPattern(tgt.layout, src.layout, causal=False)
         self.decode(tgt, self.encode(src), pattern)
-        return Attentions(cross=torch.stack(pattern.weights, dim=1))
+        return Attentions(cross=pattern.stacked())
 
 
-def embedding(vocabulary: int, d_embedding: int) -> TokenEmbedding:
-    """Rows from N(0, 0.1), read as they are (section 3.5).
+def build_embedding(vocabulary: int, d_embedding: int) -> TokenEmbedding:
+    """Token embeddings from N(0, 0.1), not scaled (section 3.5).
 
-    Layers keep the variance of what they are given, so everything stays of that size; the dot products of attention,
-    which nobody divides by sqrt(E), then begin small enough for a softmax.
+    The layers keep the variance of their input. So the dot products of attention, which are not divided by sqrt(E), are
+    small enough for a softmax at the start.
     """
-    words = TokenEmbedding(vocabulary, d_embedding)
-    nn.init.normal_(words.weight, std=0.1)
-    words.scale = 1.0
-    return words
+    embedding = TokenEmbedding(vocabulary, d_embedding, scale=1.0)
+    nn.init.normal_(embedding.weight, std=INIT_STD)
+    return embedding
 
 
-def positions(max_positions: int, d_embedding: int) -> Learned:
-    """As large as the words they are added to."""
-    places = Learned(d_embedding, max_positions)
-    nn.init.normal_(places.table.weight, std=0.1)
-    return places
+def build_positions(max_positions: int, d_embedding: int) -> Learned:
+    """Learned positions from N(0, 0.1), as the embeddings they are added to."""
+    positions = Learned(d_embedding, max_positions)
+    nn.init.normal_(positions.table.weight, std=INIT_STD)
+    return positions

@@ -2,107 +2,189 @@
 
     x_t = E[w_t],    h_t = layers(x_t, h_{t-1}),    p(w_{t+1} | w_1 .. w_t) = softmax(O h_t)
 
-All that was read is in h_t, so the past has no bound but the memory of the cell. A long text is read in stretches:
-the state goes on from one to the next, the gradient does not (truncated backpropagation through time). The output
-matrix O is E again (Inan et al. 2017; Press & Wolf 2017), behind a projection where the sizes differ.
+h_t summarises all earlier tokens, so the context has no fixed length. A long text is read in segments: the state is
+passed on from one to the next, the gradient is not (truncated backpropagation through time). The output matrix O is E
+(Inan et al. 2017; Press & Wolf 2017), after a projection where the sizes differ.
 
-B columns, T tokens, E embedding, D model, V vocabulary, L layers.
+Dropout masks are the same at every position of a segment:
+
+    locked       x_t <- m * x_t,  one mask m for all t               Gal & Ghahramani 2016, section 4
+    words        E[w] <- m_w E[w],  m_w for the whole row of a token  Gal & Ghahramani 2016, section 4.2
+    weights      U <- M * U,  one mask for a whole segment            Wan et al. 2013; Merity et al. 2017, section 2
+
+With a new mask at every position the noise adds up along the sequence and hides what the state should keep.
+
+B streams of a text or sentences of a search, W hypotheses, T tokens, E embedding, D model, V vocabulary, L layers.
 """
 
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import Hidden, RecurrentLayer
-from regard.models.language_carried import RecurrentState, StatefulLanguageModel
-from regard.models.language_dropout import locked_dropout, weight_drop, word_dropout
 from regard.models.settings import ModelSettings
 
-KEPT = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}  # the names of what a layer keeps between two words
-KERNELS = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}  # torch's, with the weights handed in
+STATE_NAMES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}  # the tensors of a layer's state
+KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
+    "rnn": torch.rnn_tanh,
+    "gru": torch.gru,
+    "lstm": torch.lstm,
+}
+
+RecurrentState = dict[str, Tensor]
+"""The state of a language model after a segment: tensors by name, (B, ...) each."""
+
+
+@dataclass(frozen=True)
+class LanguageSearchState:
+    """The state of B x W hypotheses: each tensor (B, W, ...)."""
+
+    tensors: RecurrentState
+
+    def reorder(self, parents: Tensor) -> "LanguageSearchState":
+        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
+        sentences = torch.arange(parents.size(0), device=parents.device)[:, None]
+        return LanguageSearchState({name: x[sentences, parents] for name, x in self.tensors.items()})
+
+    def keep(self, sentences: Tensor) -> "LanguageSearchState":
+        """Keep only these sentences, in this order."""
+        return LanguageSearchState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
+
+
+class StatefulLanguageModel(nn.Module, ABC):
+    """A language model that passes a state from segment to segment.
+
+    A segment of one token is a step of a search, so `forward` serves training, scoring and generation.
+    """
+
+    is_stateful = True
+
+    @abstractmethod
+    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
+        """ids (B, T) -> projection to (B, T, V), and the state after the last token."""
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> RecurrentState:
+        """The state before the first token."""
+
+    def start(self, source: Tokens) -> LanguageSearchState:
+        """The state of a search; a language model has no source, only its number of sentences is used."""
+        return LanguageSearchState({name: x.unsqueeze(1) for name, x in self.initial_state(source.ids.size(0)).items()})
+
+    def step(self, tokens: Tensor, state: LanguageSearchState) -> tuple[Tensor, LanguageSearchState]:
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        rows = {name: x.flatten(0, 1) for name, x in state.tensors.items()}  # (B W, ...)
+        projection, after = self(tokens.reshape(-1, 1), rows)
+        logits = projection.logits().view(*tokens.shape, -1)
+        return logits, LanguageSearchState({name: x.unflatten(0, tokens.shape) for name, x in after.items()})
+
+    def attentions(self, ids: Tensor) -> Attentions:
+        """None: these models have no attention."""
+        return Attentions()
 
 
 class RecurrentLanguageSettings(ModelSettings):
-    """The shape of a recurrent language model and what it is kept from learning by heart with."""
+    """Settings of a recurrent language model."""
 
     kind: Literal["rnn", "gru", "lstm"] = "lstm"
-    d_model: int = Field(650, gt=0, description="width of the recurrent state")
-    d_embedding: int = Field(0, ge=0, description="width of the words' vectors; 0: that of the state")
-    layers: int = Field(2, gt=0, description="recurrent layers, one above the other")
-    input_dropout: float = Field(0.5, ge=0, lt=1, description="on the words' vectors, one mask for a stretch")
-    hidden_dropout: float = Field(0.3, ge=0, lt=1, description="between the layers, one mask for a stretch")
-    output_dropout: float = Field(0.5, ge=0, lt=1, description="before the output, one mask for a stretch")
-    word_dropout: float = Field(0.1, ge=0, lt=1, description="of whole words, wherever they stand in a stretch")
-    weight_drop: float = Field(0.0, ge=0, lt=1, description="of the entries of the recurrent matrices")
-    tie: Literal["output", "none"] = Field("output", description="one matrix reads and writes words, or two")
+    d_model: int = Field(650, gt=0, description="size of the recurrent state")
+    d_embedding: int = Field(0, ge=0, description="size of the token embeddings; 0: d_model")
+    layers: int = Field(2, gt=0, description="number of recurrent layers")
+    input_dropout: float = Field(0.5, ge=0, lt=1, description="dropout on the embeddings, one mask per segment")
+    hidden_dropout: float = Field(0.3, ge=0, lt=1, description="dropout between layers, one mask per segment")
+    output_dropout: float = Field(0.5, ge=0, lt=1, description="dropout before the output, one mask per segment")
+    word_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of whole tokens, one mask per segment")
+    weight_drop: float = Field(0.0, ge=0, lt=1, description="dropout on the recurrent matrices (DropConnect)")
+    tie: Literal["output", "none"] = Field(
+        "output", description="weight tying: output: one matrix for embedding and output; none: two"
+    )
 
     @property
     def width(self) -> int:
-        """The size of a word's vector."""
+        """The size of a token embedding."""
         return self.d_embedding or self.d_model
 
     @property
     def summary(self) -> str:
-        return f"{self.kind.upper()} language model, {self.layers} layers of {self.d_model}, words of {self.width}"
+        return f"{self.kind.upper()} language model, {self.layers} layers of {self.d_model}, embeddings of {self.width}"
 
 
 class WeightDropLayer(RecurrentLayer):
-    """A recurrent layer that is trained with entries of U missing, the same for every word of a stretch."""
+    """A recurrent layer with dropout on U in training, the same mask for every position of a segment."""
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, drop: float) -> None:
         super().__init__(cell, input_size, hidden_size)
-        self.kernel: Any = KERNELS[cell]
+        self.kernel = KERNELS[cell]
         self.drop = drop
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         if not (self.training and self.drop):
             return super()._fused(x, hidden)
-        before = tuple(part[None].to(x.dtype) for part in hidden)
+        before = tuple(tensor[None].to(x.dtype) for tensor in hidden)
         start = before if len(before) == 2 else before[0]
-        y, *after = self.kernel(x, start, self.thinned(), True, 1, 0.0, True, False, True)
-        return y, tuple(part[0] for part in after)
+        y, *after = self.kernel(x, start, self.dropped_weights(), True, 1, 0.0, True, False, True)
+        return y, tuple(tensor[0] for tensor in after)
 
-    def thinned(self) -> list[Tensor]:
-        """W, U with entries missing, b and d: views of one strip of memory, which is how a GPU's kernels want them."""
-        W, U, b, d = self.parts()
-        parts = (W, weight_drop(U, self.drop), b, d)
-        strip = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
-        return [piece.view_as(part) for piece, part in zip(strip, parts, strict=True)]
+    def dropped_weights(self) -> list[Tensor]:
+        """W, U with dropout, b and d: views of one contiguous tensor, as GPU kernels need them."""
+        W, U, b, d = self.matrices()
+        weights = (W, F.dropout(U, self.drop), b, d)
+        contiguous = torch.cat([weight.flatten() for weight in weights]).split([weight.numel() for weight in weights])
+        return [flat.view_as(weight) for flat, weight in zip(contiguous, weights, strict=True)]
 
 
 class RecurrentLanguageModel(StatefulLanguageModel):
-    """Embedding, recurrent layers, tied output."""
+    """Embedding, recurrent layers, output projection."""
 
     def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         self.embedding = TokenEmbedding(vocabulary, s.width)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
-        # Not a list of layers to be compiled: that would unroll the fused kernels into a loop over all words.
+        # Not a ModuleList, whose layers are compiled: that would replace the fused kernels by a loop over all tokens.
         self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
         self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.width)
 
-    def initial_state(self, columns: int) -> RecurrentState:
-        """Nothing remembered: zeros (B, L, D)."""
+    def initial_state(self, batch_size: int) -> RecurrentState:
+        """Zeros (B, L, D)."""
         s, like = self.settings, self.embedding.weight
-        return {name: like.new_zeros(columns, s.layers, s.d_model) for name in KEPT[s.kind]}
+        return {name: like.new_zeros(batch_size, s.layers, s.d_model) for name in STATE_NAMES[s.kind]}
 
     def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
-        """ids (B, T) -> projection of (B, T, E) to (B, T, V), and the state after, cut off from its past."""
+        """ids (B, T) -> projection of (B, T, E) to (B, T, V), and the state after it, without a gradient."""
         s, training = self.settings, self.training
         state = self.initial_state(ids.size(0)) if state is None else state
-        x = word_dropout(self.embedding(ids), ids, len(self.embedding.weight), s.word_dropout, training)
+        x = word_dropout(self.embedding(ids), ids, len(self.embedding.weight), s.word_dropout, training)  # (B, T, E)
         x = locked_dropout(x, s.input_dropout, training)
         after = []
         for number, layer in enumerate(self.layers):
             if number:
                 x = locked_dropout(x, s.hidden_dropout, training)
-            x, hidden = layer(x, hidden=tuple(state[name][:, number] for name in KEPT[s.kind]))
+            x, hidden = layer(x, hidden=tuple(state[name][:, number] for name in STATE_NAMES[s.kind]))  # (B, T, D)
             after.append(hidden)
-        x = self.projection(locked_dropout(x, s.output_dropout, training))
-        carried = zip(KEPT[s.kind], zip(*after, strict=True), strict=True)
-        return self.output.project(x), {name: torch.stack(each, dim=1).detach() for name, each in carried}
+        x = self.projection(locked_dropout(x, s.output_dropout, training))  # (B, T, E)
+        tensors = zip(STATE_NAMES[s.kind], zip(*after, strict=True), strict=True)
+        return self.output.project(x), {name: torch.stack(layers, dim=1).detach() for name, layers in tensors}
+
+
+def locked_dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """Dropout on x (B, T, D) with one mask (B, 1, D) for all positions."""
+    if not (training and p):
+        return x
+    return x * F.dropout(x.new_ones(x.size(0), 1, x.size(2)), p)
+
+
+def word_dropout(x: Tensor, ids: Tensor, vocabulary: int, p: float, training: bool) -> Tensor:
+    """Dropout on x (B, T, D), the embeddings of ids (B, T): a dropped token is zero wherever it occurs."""
+    if not (training and p):
+        return x
+    return x * F.dropout(x.new_ones(vocabulary), p)[ids].unsqueeze(-1)

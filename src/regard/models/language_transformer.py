@@ -1,15 +1,14 @@
-"""The Transformer as a language model: its decoder alone, without a source (Radford et al. 2018; Vaswani et al. 2017).
+"""The Transformer as a language model: a decoder without a source (Radford et al. 2018; Vaswani et al. 2017).
 
-    x_t = E[w_t] + positions,    N layers in which t looks at 1 .. t,    p(w_{t+1} | w_1 .. w_t) = softmax(E x_t)
+    x_t = E[w_t] + positions,    N layers in which t attends to 1 .. t,    p(w_{t+1} | w_1 .. w_t) = softmax(E x_t)
 
-Nothing is squeezed into a state: every word of the stretch stays there to be looked at, at a price that grows with
-the square of its length. Stretches are read apart from each other. An encoder layer under a causal sight is all that
-is needed; to generate, it advances by one word with the keys and values of the past kept.
+There is no state between segments: each is read alone, and every token attends to all earlier tokens of its segment, at
+a cost that grows with the square of its length. An encoder layer with a causal attention pattern is all that is needed.
+In generation it advances by one token, with a KV cache.
 
-B columns or sentences, W hypotheses, T tokens, D model, V vocabulary.
+B streams or sentences, W hypotheses, T tokens, D model, V vocabulary.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,124 +16,117 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import KVCache
-from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
+from regard.attention.layouts import Attentions, Padded, Tokens
 from regard.config import Field
-from regard.layers.blocks import EncoderLayer
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.positions import Concatenated
 from regard.layers.residual import NORMS
-from regard.models.attentions import Attentions
-from regard.models.transformer import positions, stack, xavier
-from regard.models.transformer_settings import LayerSettings
+from regard.models.backbone import (
+    LayerFactory,
+    LayerSettings,
+    PositionKind,
+    TransformerBackbone,
+    build_combine,
+    build_positions,
+    xavier,
+)
 
 
 class TransformerLanguageSettings(LayerSettings):
-    """The shape of a Transformer that only writes."""
+    """Settings of a Transformer language model."""
 
     kind: Literal["transformer"] = "transformer"
-    layers: int = Field(6, gt=0, description="layers")
-    activation: Literal["relu", "gelu", "silu"] = Field("gelu", description="bend of the feed-forward layers")
-    norm: Literal["post", "pre"] = Field("pre", description="layer norm after the residual or before")
-    positions: Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"] = Field(
-        "rotary", description="kind of positions"
+    layers: int = Field(6, gt=0, description="number of layers")
+    activation: Literal["relu", "gelu", "silu"] = Field(
+        "gelu", description="activation function of the feed-forward layers"
     )
-    tie: Literal["output", "none"] = Field("output", description="one matrix reads and writes words, or two")
+    norm: Literal["post", "pre"] = Field(
+        "pre", description="layer norm after the residual connection (post) or before the sublayer (pre)"
+    )
+    positions: PositionKind = Field("rotary", description="kind of positions")
+    tie: Literal["output", "none"] = Field(
+        "output", description="weight tying: output: one matrix for embedding and output; none: two"
+    )
 
     @property
     def summary(self) -> str:
         return f"Transformer language model, {self.layers} layers of {self.num_heads} heads, width {self.d_model}"
 
 
-class CausalLayer(EncoderLayer):
-    """Every word looks at itself and those before it, then thinks for itself; also one word at a time."""
-
-    def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
-        """One word further: x (B, W, D)."""
-        y, past = self.attention.step(self.attention_residual.pre(x), past)
-        x = self.attention_residual.post(x, y)
-        y = self.feedforward_residual.pre(x)
-        return self.feedforward_residual.post(x, self.feedforward(y)), past
-
-
 @dataclass(frozen=True)
 class TransformerLanguageState:
-    """Between two steps: the keys and values of every layer."""
+    """State of a search: the KV cache of every layer."""
 
     layers: list[KVCache]
 
     def reorder(self, parents: Tensor) -> "TransformerLanguageState":
-        """parents (B, W): hypothesis w of sentence b continues hypothesis parents[b, w]."""
+        """Rearrange: parents (B, W); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         return TransformerLanguageState([past.reorder(parents) for past in self.layers])
 
     def keep(self, sentences: Tensor) -> "TransformerLanguageState":
-        """Only these sentences go on."""
+        """Keep only these sentences, in this order."""
         return TransformerLanguageState([past.keep(sentences) for past in self.layers])
 
 
-class TransformerLanguageModel(nn.Module):
-    """Embedding, causal layers, tied output."""
+class TransformerLanguageModel(TransformerBackbone):
+    """Embedding, causal layers, output projection."""
 
     is_stateful = False
+    causal = True
 
     def __init__(self, settings: TransformerLanguageSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
+        self.window = s.window
         self.embedding = TokenEmbedding(vocabulary, s.d_model)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.d_model)
-        self.positions = positions(s)
-        self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
+        self.positions = build_positions(s)
+        self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-        self.layers: Sequence[CausalLayer] = stack(CausalLayer, s, s.layers, self.positions)
+        self.layers = LayerFactory(s, self.positions).encoder_layers(s.layers)
         self.norm = NORMS[s.norm].final(s.d_model)
         self.apply(xavier)
 
-    def initial_state(self, columns: int) -> dict[str, Tensor]:
-        """Nothing is carried from stretch to stretch."""
+    def initial_state(self, batch_size: int) -> dict[str, Tensor]:
+        """An empty state: segments are read alone."""
         return {}
 
     def forward(
         self, ids: Tensor, state: dict[str, Tensor] | None = None
     ) -> tuple[OutputProjection, dict[str, Tensor]]:
         """ids (B, T) -> projection of (B, T, D) to (B, T, V), and an empty state."""
-        layout = full(ids)
-        x = self.read(ids, layout.pattern(layout, causal=True, window=self.settings.window))
-        return self.output.project(x), {}
+        return self.output.project(self.encode(unpadded(ids))), {}
 
-    def read(self, ids: Tensor, pattern: AttentionPattern) -> Tensor:
-        """-> (B, T, D), to be compared with each word's row of the output matrix."""
-        x = self.embed(ids, pattern.queries.positions)
-        for layer in self.layers:
-            x = layer(x, pattern)
-        return self.norm(x)
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> x (B, T, D)."""
+        return self.embed_at(tokens.ids, tokens.layout.positions)
 
-    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def embed_at(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """ids (*) at these positions -> (*, D)."""
         x = self.embedding(ids)
         return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
+    def final_norm(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
     def start(self, source: Tokens) -> TransformerLanguageState:
-        """A language model has no source: of it only the number of sentences is taken."""
+        """The state of a search; a language model has no source, only its number of sentences is used."""
         sentences, like = source.ids.size(0), self.embedding.weight
-        return TransformerLanguageState(
-            [layer.attention.start(sentences, like, self.settings.window) for layer in self.layers]
-        )
+        return TransformerLanguageState([layer.attention.start(sentences, like, self.window) for layer in self.layers])
 
     def step(self, tokens: Tensor, state: TransformerLanguageState) -> tuple[Tensor, TransformerLanguageState]:
-        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
-        x = self.embed(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))
-        pasts = []
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        x = self.embed_at(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))  # (B, W, D)
+        caches = []
         for layer, past in zip(self.layers, state.layers, strict=True):
             x, past = layer.step(x, past)
-            pasts.append(past)
-        return self.output.scores(self.norm(x)), TransformerLanguageState(pasts)
+            caches.append(past)
+        return self.output.scores(self.norm(x)), TransformerLanguageState(caches)
 
-    @torch.no_grad()
     def attentions(self, ids: Tensor) -> Attentions:
-        """What attended to what: the weights of every layer and head, (B, layers, H, T, T)."""
-        pattern = RecordingPattern(full(ids), full(ids), causal=True, window=self.settings.window)
-        self.read(ids, pattern)
-        return Attentions(decoder=torch.stack(pattern.weights, dim=1))
+        """The attention weights of every layer and head, (B, layers, H, T, T)."""
+        return Attentions(decoder=self.record_attention(unpadded(ids)))
 
 
-def full(ids: Tensor) -> Padded:
-    """A rectangle without padding."""
-    return Padded(torch.full((ids.size(0),), ids.size(1), device=ids.device), ids.size(1))
+def unpadded(ids: Tensor) -> Tokens:
+    """ids (B, T) without padding, with their layout."""
+    return Padded.of(ids, torch.full((ids.size(0),), ids.size(1), device=ids.device))

@@ -1,56 +1,56 @@
-"""A Transformer that fills in any words of a translation at once (Ghazvininejad et al. 2019, "Mask-Predict").
+"""A Transformer that predicts any masked tokens of a translation at once (Ghazvininejad et al. 2019, "Mask-Predict").
 
     P(Y_mask | X, Y_obs) = product over i in Y_mask of P(y_i | X, Y_obs)
 
-Given the source X and the words Y_obs that can be seen, all masked words are predicted together, each as if the others
-were not there. The Transformer needs two changes for it:
+Given the source X and the observed tokens Y_obs, all masked tokens are predicted together and independently. The
+Transformer needs two changes:
 
-    decoder   no causal mask: every place sees all places, before it and behind it (section 2.1)
-    encoder   reads a LENGTH token before the source, and its output says how many words to write (section 2.3):
-              who writes all words at once cannot wait for an end symbol
+    decoder   no causal mask: every position attends to all positions (section 2.1)
+    encoder   a LENGTH token before the source; its output predicts the number of target tokens (section 2.3), because
+              a model that predicts all tokens at once cannot wait for an end symbol
 
-The target is Y and its end symbol. The end symbol is never masked: it tells the decoder where the text ends. Which
-symbol stands in masked places is for the caller to say, as long as it never occurs in a text.
+The target is Y and its end symbol. The end symbol is never masked: it tells the decoder where the text ends. The caller
+chooses the symbol of masked positions; it must not occur in a text.
 
 B sentences, S source, T target with its end symbol, D model, V vocabulary, L lengths; `*` is (B, T) padded or (N,)
 packed, with room for B sentences.
 """
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import Packed, Padded, RecordingPattern, Tokens
-from regard.config import Field
+from regard.attention.layouts import Attentions, Packed, Padded, RecordingPattern, Tokens
+from regard.config import Field, SettingError
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.models.attentions import Attentions
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
+
+Index = Tensor | tuple[slice, slice | int]
 
 LENGTH = -1
-"""The LENGTH token among the ids of a source: a number that no vocabulary has."""
+"""The id of the LENGTH token in a source; no vocabulary has it."""
 
 
 class MaskedSettings(TransformerSettings):
-    """The shape of the Transformer, and how long a translation may be."""
+    """Settings of a masked Transformer."""
 
     kind: Literal["masked"] = "masked"  # type: ignore[assignment]
-    max_length: int = Field(
-        512, gt=1, description="longest translation, end symbol included, whose length can be predicted"
-    )
+    max_length: int = Field(512, gt=1, description="maximum length of a translation, end symbol included")
 
     @model_validator(mode="after")
-    def tell_masks_apart(self) -> Self:
+    def check_positions(self) -> Self:
         if self.positions == "none":
-            raise ValueError("positions = none makes all masked words the same word; choose another kind of positions")
+            raise SettingError(
+                "positions", "positions = none gives all masked tokens the same prediction; choose another kind"
+            )
         return self
 
     @property
     def length_limit(self) -> int:
-        """The LENGTH token takes one of the source's positions."""
+        """`max_length`; learned positions also hold the LENGTH token."""
         return self.max_length if self.positions != "learned" else min(self.max_length, self.max_positions - 1)
 
     @property
@@ -63,10 +63,10 @@ class MaskedSettings(TransformerSettings):
 
 
 class LengthAwareEmbedding(nn.Module):
-    """An embedding of words that knows the LENGTH token too.
+    """A token embedding that also embeds the LENGTH token.
 
-    Row n of `lengths` (L, D) is what the LENGTH token must come out as to announce n words. A text of none is not
-    translated, so row 0 is free to be what the LENGTH token goes in as.
+    Row n of `lengths` (L, D) is the output vector of a length of n tokens. No text has a length of 0, so row 0 is the
+    embedding of the LENGTH token.
     """
 
     def __init__(self, words: TokenEmbedding, lengths: TokenEmbedding) -> None:
@@ -80,7 +80,7 @@ class LengthAwareEmbedding(nn.Module):
 
 
 class MaskedTransformer(nn.Module):
-    """A Transformer whose decoder sees the whole target, and whose encoder announces the target's length."""
+    """A Transformer whose decoder attends to the whole target and whose encoder predicts the length of the target."""
 
     def __init__(self, settings: MaskedSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
@@ -90,59 +90,56 @@ class MaskedTransformer(nn.Module):
         self.transformer.src_embedding = LengthAwareEmbedding(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
 
     def forward(self, src: Tokens, tgt: Tokens) -> tuple[OutputProjection, OutputProjection]:
-        """Source and partly masked target in the same layout -> projections to the words (*, V) and to their number
+        """Source and partly masked target in the same layout -> projections to the tokens (*, V) and to their number
         (B, L)."""
         memory, length = self.encode(src)
         x = self.decode(tgt, memory, src)
         return self.transformer.output.project(x), self.lengths.project(length)
 
     def encode(self, src: Tokens) -> tuple[Tensor, Tensor]:
-        """-> memory (*, D), and what became of each LENGTH token (B, D)."""
+        """-> memory (*, D), and the output of each LENGTH token (B, D)."""
         headed, words, lengths = with_length(src)
         x = self.transformer.encode(headed, headed.layout.pattern(headed.layout, window=self.settings.window))
         return x[words], x[lengths]
 
     def decode(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
-        """-> (*, D), to be compared with each word's row of the output matrix."""
+        """-> hidden states (*, D), the input of the output projection."""
         pattern = tgt.layout.pattern(tgt.layout, window=self.settings.window)
         return self.transformer.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))
 
     def predict(self, tgt: Tokens, memory: Tensor, src: Tokens) -> Tensor:
-        """-> logits (*, V) of the word in every place."""
+        """-> logits (*, V) of every position."""
         return self.transformer.output.scores(self.decode(tgt, memory, src))
 
     def predict_length(self, length: Tensor) -> Tensor:
-        """The LENGTH token's output (B, D) -> logits (B, L) of the number of words, the end symbol not counted."""
+        """The LENGTH token's output (B, D) -> logits (B, L) of the number of tokens without the end symbol."""
         return self.lengths.scores(length)
 
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
-        """What attended to what, in a padded batch. The first place of the source is the LENGTH token: words and token
-        see each other in the encoder; to the decoder it is not shown, so its weight there is 0."""
+        """The attention weights for a padded batch. The first source position is the LENGTH token; the decoder does not
+        attend to it, so its weight there is 0."""
         headed, words, _ = with_length(src)
         assert isinstance(headed.layout, Padded) and isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         window = self.settings.window
-        patterns = (
-            RecordingPattern(headed.layout, headed.layout, causal=False, window=window),
-            RecordingPattern(tgt.layout, tgt.layout, causal=False, window=window),
-            RecordingPattern(tgt.layout, src.layout, causal=False),
-        )
-        memory = self.transformer.encode(headed, patterns[0])[words]
-        self.transformer.decode(tgt, memory, patterns[1], patterns[2])
-        encoder, decoder, cross = (torch.stack(pattern.weights, dim=1) for pattern in patterns)
-        return Attentions(encoder, decoder, F.pad(cross, (1, 0)))
+        encoder = RecordingPattern(headed.layout, headed.layout, causal=False, window=window)
+        decoder = RecordingPattern(tgt.layout, tgt.layout, causal=False, window=window)
+        cross = RecordingPattern(tgt.layout, src.layout, causal=False)
+        memory = self.transformer.encode(headed, encoder)[words]
+        self.transformer.decode(tgt, memory, decoder, cross)
+        return Attentions(encoder.stacked(), decoder.stacked(), F.pad(cross.stacked(), (1, 0)))
 
 
 class SourceWithLengthToken(NamedTuple):
-    """A source with the LENGTH token before every sentence, and where words and LENGTH tokens stand in it."""
+    """A source with the LENGTH token before every sentence, and the indices of tokens and LENGTH tokens in it."""
 
     tokens: Tokens
-    words: Any
-    lengths: Any
+    words: Index
+    lengths: Index
 
 
 def with_length(src: Tokens) -> SourceWithLengthToken:
-    """Put the LENGTH token before every sentence."""
+    """Insert the LENGTH token before every sentence."""
     if isinstance(src.layout, Packed):
         return packed_with_length(src.ids, src.layout)
     assert isinstance(src.layout, Padded)
@@ -151,15 +148,15 @@ def with_length(src: Tokens) -> SourceWithLengthToken:
 
 
 def packed_with_length(ids: Tensor, layout: Packed) -> SourceWithLengthToken:
-    """The same in a stream: what stands in sentence b moves on by b + 1 places.
+    """Insert the LENGTH tokens into a stream: the tokens of sentence b move by b + 1 positions.
 
-    Room for sentences that is not taken gets a LENGTH token too, so that the stream always grows by as much; what fills
-    it up goes to the end, to one more sentence without tokens.
+    Unused capacity for sentences gets a LENGTH token too, so that the stream always grows by the same number; the
+    padding moves to the end, to one more sentence without tokens.
     """
     sentences = torch.arange(len(layout.offsets) - 1, device=ids.device)
-    places = torch.arange(len(ids), device=ids.device)
-    rows = layout.rows.masked_fill(places >= layout.offsets[-1], len(sentences))
-    words = places + (rows + 1).clamp(max=len(sentences))
+    indices = torch.arange(len(ids), device=ids.device)
+    rows = layout.rows.masked_fill(indices >= layout.offsets[-1], len(sentences))
+    words = indices + (rows + 1).clamp(max=len(sentences))
     lengths = layout.offsets[:-1] + sentences
     size = len(ids) + len(sentences)
     positions = ids.new_zeros(size).scatter(0, words, layout.positions + 1)

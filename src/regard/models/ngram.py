@@ -28,10 +28,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layouts import Tokens
+from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field
-from regard.models.attentions import Attentions
-from regard.models.language_carried import LanguageSearchState
+from regard.models.language_recurrent import LanguageSearchState
 from regard.models.settings import ModelSettings
 
 # Where a text is too small or too odd to estimate them from.

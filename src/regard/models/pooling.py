@@ -1,17 +1,16 @@
 """Pooling: one vector s for an input, from the vectors h_1 .. h_L of its tokens.
 
-    first       s = h_1                               [CLS], which every layer before let look at the others
+    first       s = h_1                               [CLS], which attends to all tokens in every layer
     mean        s = 1 / L sum_i h_i
-    max         s_d = max_i h_id                      for each component d the token that shows it most
+    max         s_d = max_i h_id                      for each component d the largest value
     attention   u_i = tanh(W h_i + b)                 Yang et al. 2016, equations 5 to 7
                 a_i = softmax_i(u_i^T u)
                 s   = sum_i a_i h_i
 
-Attention is what it is in a translator, with one difference: nobody asks. The query u is a weight, "what is the
-informative word?" asked of every input alike, and learnt. Tokens are pooled within their own input, in 32 bits at
-least; padding has no part in it.
+Attentive pooling is attention with one difference: the query u is a learned weight, the same for every input ("what is
+the informative word?" in the paper). Tokens are pooled within their own input, in float32 at least, without padding.
 
-B inputs, T tokens, N packed tokens, D model; `*` is (B, T) padded or (N,) packed, with room for B inputs.
+B inputs, T tokens, N packed tokens, D model; `*` is (B, T) padded or (N,) packed, with capacity for B inputs.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +34,7 @@ class Pooler(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        """The tokens of each input as one vector."""
+        """Pool the tokens of each input."""
 
 
 class First(Pooler):
@@ -71,7 +70,7 @@ class AttentivePooler(Pooler):
         return segment_sum(self.weights(h, layout)[..., None] * to_float32(h), layout).to(h.dtype)
 
     def weights(self, h: Tensor, layout: Layout) -> Tensor:
-        """a: h (*, D) -> (*), which add up to one over each input."""
+        """a: h (*, D) -> (*), which sum to one over each input."""
         return segment_softmax(torch.tanh(self.key(h)) @ self.query, layout)
 
 
@@ -79,19 +78,17 @@ POOLERS: dict[str, type[Pooler]] = {"first": First, "mean": Mean, "max": Max, "a
 
 
 def segment_softmax(scores: Tensor, layout: Layout) -> Tensor:
-    """exp(e_i) / sum_j exp(e_j) over the tokens j of i's input: (*) -> (*), 0 where there is no token."""
+    """exp(e_i) / sum_j exp(e_j) over the tokens j of the input of i: (*) -> (*), 0 at padding."""
     e = to_float32(scores).masked_fill(~not_padding(layout), -torch.inf)[..., None]
-    grown = (
-        e - expand_segments(segment_max(e.detach(), layout), layout)
-    ).exp()  # the largest of an input is 1: a sum is no less
-    return (grown / expand_segments(segment_sum(grown, layout).clamp(min=1), layout))[..., 0]
+    exp = (e - expand_segments(segment_max(e.detach(), layout), layout)).exp()  # at most 1, so a sum is at least 1
+    return (exp / expand_segments(segment_sum(exp, layout).clamp(min=1), layout))[..., 0]
 
 
 def segment_sum(x: Tensor, layout: Layout) -> Tensor:
-    """The sum over each input: (*, D) -> (B, D), 0 for one without tokens.
+    """The sum over each input: (*, D) -> (B, D), 0 for an input without tokens.
 
-    In a stream each input is added up from its first token to its last, so that a GPU too finds the same sum every
-    time; `index_add` adds in the order in which tokens happen to arrive.
+    In a stream each input is added up from its first token to its last, so that the result is deterministic on a GPU
+    too; `index_add` adds in arbitrary order.
     """
     if isinstance(layout, Packed):
         return torch.segment_reduce(x, "sum", offsets=layout.offsets, axis=0, unsafe=True, initial=0)
@@ -99,23 +96,23 @@ def segment_sum(x: Tensor, layout: Layout) -> Tensor:
 
 
 def segment_max(x: Tensor, layout: Layout) -> Tensor:
-    """The largest over each input, component by component: (*, D) -> (B, D), 0 for one without tokens."""
+    """The maximum over each input, per component: (*, D) -> (B, D), 0 for an input without tokens."""
     x = x.masked_fill(~not_padding(layout)[..., None], -torch.inf)
     if isinstance(layout, Packed):
-        nothing = x.new_full((len(layout.offsets) - 1, x.size(1)), -torch.inf)
-        found = nothing.scatter_reduce(0, layout.rows[:, None].expand_as(x), x, "amax")
+        lowest = x.new_full((len(layout.offsets) - 1, x.size(1)), -torch.inf)
+        maximum = lowest.scatter_reduce(0, layout.rows[:, None].expand_as(x), x, "amax")
     else:
-        found = x.amax(dim=1)
-    return found.masked_fill(found == -torch.inf, 0)
+        maximum = x.amax(dim=1)
+    return maximum.masked_fill(maximum == -torch.inf, 0)
 
 
 def expand_segments(y: Tensor, layout: Layout) -> Tensor:
-    """To each token what belongs to its input: (B, D) -> broadcastable to (*, D)."""
+    """The row of its input for every token: (B, D) -> broadcastable to (*, D)."""
     return y[layout.rows] if isinstance(layout, Packed) else y[:, None]
 
 
 def lengths(layout: Layout) -> Tensor:
-    """(B,) tokens of each input."""
+    """Number of tokens of each input, (B,)."""
     if isinstance(layout, Packed):
         return layout.offsets.diff()
     assert isinstance(layout, Padded)
@@ -123,7 +120,7 @@ def lengths(layout: Layout) -> Tensor:
 
 
 def not_padding(layout: Layout) -> Tensor:
-    """(*): False where a rectangle or a stream is filled up."""
+    """(*): False at padding."""
     if isinstance(layout, Packed):
         return torch.arange(len(layout.rows), device=layout.rows.device) < layout.offsets[-1]
     assert isinstance(layout, Padded)

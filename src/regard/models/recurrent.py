@@ -1,23 +1,26 @@
-"""Recurrent sequence to sequence: from Sutskever et al. 2014 over Bahdanau et al. 2014 to Luong et al. 2015.
+"""Recurrent sequence to sequence: Sutskever et al. 2014, Bahdanau et al. 2014, Luong et al. 2015.
 
-    source words -> embedding -> encoder -> a vector for each word, and the state the decoder begins with
-    target words -> embedding -> decoder, with or without looking at the source -> scores of the next word
+    source tokens -> embedding -> encoder -> a vector for each token, and the initial state of the decoder
+    target tokens -> embedding -> decoder, with or without attention to the source -> logits of the next token
 
-What sets the three apart is the decoder (recurrent_decoders.py), which is a part, as is the look it takes at the source
-(attention/glance.py). `forward` writes a whole target, `start` and `step` the same one word at a time; a test holds the
-two equal.
+The three differ in the decoder (recurrent_decoders.py) and in its attention (attention/recurrent_attention.py).
+`forward` computes a whole target, `start` and `step` the same one token at a time; a test holds the two equal.
 
 B sentences, W hypotheses, S source, T target, E embedding, D hidden, M memory, V vocabulary.
 """
 
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import Padded, Tokens
+from regard.attention.layouts import Attentions, Padded, Tokens
 from regard.attention.recurrent_attention import build_source_attention
+from regard.config import Field, SettingError, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentStack
-from regard.models.attentions import Attentions
 from regard.models.recurrent_decoders import (
     BahdanauDecoder,
     DecoderOutput,
@@ -27,98 +30,183 @@ from regard.models.recurrent_decoders import (
     RecurrentDecoderState,
     glorot,
 )
-from regard.models.recurrent_settings import RecurrentSettings
+from regard.models.settings import TIE, ModelSettings, Tie
 
-__all__ = ["RecurrentDecoderState", "RecurrentModel", "RecurrentSettings"]
+# What the papers trained: Sutskever et al. 2014, section 3.4; Bahdanau et al. 2014, appendix A; Luong et al. 2015,
+# section 4.1, the best single system of table 1. A backward encoder is what the first and last call reversing.
+STYLES: dict[str, dict[str, str | int | float]] = {
+    "plain": dict(cell="lstm", layers=4, encoder="backward", d_embedding=1000, attention="none"),
+    "bahdanau": dict(cell="gru", layers=1, encoder="both", d_embedding=620, score="additive", attention="global"),
+    "luong": dict(
+        cell="lstm", layers=4, encoder="backward", d_embedding=1000, score="general", attention="local-p",
+        input_feeding=True, dropout=0.2,
+    ),
+}  # fmt: skip
+
+
+class RecurrentSettings(ModelSettings):
+    """Settings of a recurrent model. `decoder` sets the values of its paper; each of them can be set as well."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    decoder: Literal["plain", "bahdanau", "luong"] = Field(
+        "bahdanau",
+        description="plain: no attention (Sutskever 2014); bahdanau: attention before the state changes; luong: after; "
+        "sets the defaults of its paper",
+    )
+    cell: Literal["rnn", "gru", "lstm"] = Field("gru", description="kind of recurrent layer")
+    layers: int = Field(1, gt=0, description="number of layers of the encoder and of the decoder")
+    encoder: Literal["forward", "backward", "both"] = Field("both", description="direction of the encoder")
+    d_model: int = Field(1000, gt=0, description="size of the state of a layer, in each direction")
+    d_embedding: int = Field(620, gt=0, description="size of the token embeddings")
+    attention: Literal["none", "global", "local-m", "local-p", "hard-gumbel", "hard-reinforce"] = Field(
+        "global", description="kind of attention to the source; none: for decoder = plain only"
+    )
+    score: Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine"] = Field(
+        "additive", description="attention score of a decoder state and a source token"
+    )
+    window: int = Field(10, gt=0, description="local attention: source tokens on either side of the centre")
+    input_feeding: bool = Field(False, description="decoder = luong: feed the attentional vector into the next step")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout on the embeddings, between layers and before the output projection"
+    )
+    tie: Tie = Field("none", description=TIE)
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.attention != "none", 'attention other than "none"', "score")
+        yield from unless(self.attention.startswith("local"), 'attention = "local-m" or "local-p"', "window")
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_from_style(cls, values: Any) -> Any:
+        return STYLES.get(values.get("decoder", "bahdanau"), {}) | values if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if (self.decoder == "plain") != (self.attention == "none"):
+            instead = "attention = none" if self.decoder == "plain" else "decoder = plain, or attention = global"
+            raise SettingError(
+                "attention", f"decoder = {self.decoder} cannot have attention = {self.attention}; write {instead}"
+            )
+        if self.decoder == "plain" and self.encoder == "both":
+            raise SettingError(
+                "encoder",
+                "decoder = plain starts with the last state of an encoder of one direction; write encoder = backward",
+            )
+        if self.input_feeding and self.decoder != "luong":
+            raise SettingError(
+                "input_feeding",
+                f"input_feeding is for decoder = luong, not {self.decoder}; write input_feeding = false",
+            )
+        if self.encoder == "both" and self.score in ("dot", "scaled_dot", "cosine") and self.attention != "none":
+            raise SettingError(
+                "score",
+                f"score = {self.score} needs equal sizes, but the states of encoder = both are twice as wide as those "
+                "of the decoder; write score = general, or encoder = backward",
+            )
+        return self
+
+    @property
+    def has_attention(self) -> bool:
+        return self.attention != "none"
+
+    @property
+    def shared_vocabulary(self) -> bool:
+        return self.tie == "all"
+
+    @property
+    def summary(self) -> str:
+        layers = f"{self.layers} + {self.layers} {self.cell.upper()} layers, width {self.d_model}"
+        if self.attention == "none":
+            return f"recurrent, {layers}, no attention"
+        return f"recurrent, {layers}, {self.decoder.capitalize()}'s decoder, {self.score} {self.attention} attention"
 
 
 class CopyState(nn.Module):
-    """The decoder goes on from where the encoder stopped, layer by layer (Sutskever et al. 2014, section 2)."""
+    """The decoder starts with the last state of the encoder, layer by layer (Sutskever et al. 2014, section 2)."""
 
-    def forward(self, kept: list[Hidden]) -> list[Hidden]:
-        return kept
+    def forward(self, states: list[Hidden]) -> list[Hidden]:
+        return states
 
 
 class Bridge(nn.Module):
-    """s_0 = tanh(W_s h_1), from the leftward half of an encoder that read both ways (Bahdanau et al. 2014, A.2.2).
+    """s_0 = tanh(W_s h_1), from the backward half of a bidirectional encoder (Bahdanau et al. 2014, A.2.2).
 
-    The leftward layer ends at the first word, so its last state has read the whole source and the beginning last.
-    Each layer of the decoder begins with that of its own level; an LSTM's c is begun in the same way.
+    The backward layer ends at the first token, so its last state has read the whole source. Each layer of the decoder
+    starts with the state of the encoder layer of its own level; the c of an LSTM starts in the same way.
     """
 
     def __init__(self, cell: str, layers: int, d_model: int) -> None:
         super().__init__()
-        self.kept = CELLS[cell].kept
-        self.weights = nn.ModuleList(glorot(d_model, self.kept * d_model) for _ in range(layers))
+        self.num_states = CELLS[cell].num_states
+        self.weights = nn.ModuleList(glorot(d_model, self.num_states * d_model) for _ in range(layers))
 
-    def forward(self, kept: list[Hidden]) -> list[Hidden]:
-        """(h_rightward; h_leftward) (B, 2 D) of each layer -> (B, D)."""
-        backward_layer = [hidden[0].chunk(2, dim=-1)[1] for hidden in kept]
-        return [tuple(w(h).tanh().chunk(self.kept, dim=-1)) for w, h in zip(self.weights, backward_layer, strict=True)]
+    def forward(self, states: list[Hidden]) -> list[Hidden]:
+        """[forward h; backward h] (B, 2 D) of each layer -> (B, D)."""
+        backward = [hidden[0].chunk(2, dim=-1)[1] for hidden in states]
+        return [tuple(w(h).tanh().chunk(self.num_states, dim=-1)) for w, h in zip(self.weights, backward, strict=True)]
 
 
 class RecurrentModel(nn.Module):
-    """Encoder, decoder and the matrices between words and vectors."""
+    """Encoder, decoder and embeddings."""
 
     def __init__(self, settings: RecurrentSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         if s.tie == "all" and src_vocabulary != tgt_vocabulary:
-            raise ValueError("tie = all needs one joint vocabulary")
+            raise ValueError("tie = all needs one shared vocabulary")
         self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_embedding)
         self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_embedding)
         self.dropout = nn.Dropout(s.dropout)
         self.encoder = Recurrent(s.cell, s.d_embedding, s.d_model, s.layers, s.encoder, s.dropout)
         self.bridge = Bridge(s.cell, s.layers, s.d_model) if s.encoder == "both" else CopyState()
-        self.decoder = decoder(s, self.encoder.output_size)
-        # A tied matrix has rows of width E: what words are read from is brought to it.
+        self.decoder = build_decoder(s, self.encoder.output_size)
+        # A tied output matrix has rows of width E: the decoder's output is projected to it.
         width = self.decoder.width if s.tie == "none" else s.d_embedding
-        self.output_projection = (
-            nn.Identity() if width == self.decoder.width else glorot(self.decoder.width, width, bias=False)
-        )
+        same = width == self.decoder.width
+        self.output_projection = nn.Identity() if same else glorot(self.decoder.width, width, bias=False)
         self.output = TokenEmbedding(tgt_vocabulary, width) if s.tie == "none" else self.tgt_embedding
 
     def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
         """Source and shifted target, padded -> projection of (B, T, *) to (B, T, V), with the samples of attention."""
-        output = self.write(src, tgt)
+        output = self.decode(src, tgt)
         samples = output.attention.samples if output.attention else None
-        return OutputProjection(self.last(output), self.output.weight, samples=samples)
+        return OutputProjection(self.project(output), self.output.weight, samples=samples)
 
-    def write(self, src: Tokens, tgt: Tokens) -> DecoderOutput:
-        """Every position of the target, each knowing the words before it."""
+    def decode(self, src: Tokens, tgt: Tokens) -> DecoderOutput:
+        """All positions of the target, each computed from the tokens before it."""
         return self.decoder(self.dropout(self.tgt_embedding(tgt.ids)), self.start(src))
 
-    def last(self, written: DecoderOutput) -> Tensor:
-        """To be compared with each word's row of the output matrix."""
-        return self.output_projection(self.dropout(written.x))
+    def project(self, output: DecoderOutput) -> Tensor:
+        """The input of the output matrix, (B, T, *)."""
+        return self.output_projection(self.dropout(output.x))
 
     def start(self, src: Tokens) -> RecurrentDecoderState:
-        """Read the source; nothing is written yet."""
+        """Encode the source; no target token yet."""
         assert isinstance(src.layout, Padded)
         lengths = src.layout.lengths
-        memory, kept = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)
-        # In the memory's precision under autocast too: a state is added to at every word and must not lose the small.
-        hidden = [tuple(part[:, None].to(memory.dtype) for part in layer) for layer in self.bridge(kept)]
+        memory, states = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)  # (B, S, M)
+        # In the precision of the memory, under autocast too: rounding errors of a state add up over all tokens.
+        hidden = [tuple(tensor[:, None].to(memory.dtype) for tensor in layer) for layer in self.bridge(states)]
         return self.decoder.initial_state(hidden, memory, lengths)
 
     def step(self, tokens: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
-        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
-        written, state = self.decoder.step(self.dropout(self.tgt_embedding(tokens)), state)
-        return self.output.scores(self.last(written)), state
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        output, state = self.decoder.step(self.dropout(self.tgt_embedding(tokens)), state)
+        return self.output.scores(self.project(output)), state
 
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
-        """Where each word of the target looked, as the one head of one layer (B, 1, 1, T, S)."""
-        attention = self.write(src, tgt).attention
+        """The attention weights of every target position, as one head of one layer (B, 1, 1, T, S)."""
+        attention = self.decode(src, tgt).attention
         return Attentions(cross=None if attention is None else attention.weights[:, None, None])
 
 
-def decoder(s: RecurrentSettings, memory_size: int) -> NoAttentionDecoder:
-    """The decoder the settings name."""
+def build_decoder(s: RecurrentSettings, memory_size: int) -> NoAttentionDecoder:
+    """Build the decoder that the settings name."""
     stack = RecurrentStack(s.cell, s.d_embedding, s.d_model, s.layers, s.dropout)
     if s.attention == "none":
         return NoAttentionDecoder(stack)
-    source_attention = build_source_attention(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
+    attention = build_source_attention(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
     if s.decoder == "bahdanau":
-        return BahdanauDecoder(stack, source_attention, memory_size, s.d_embedding)
-    return (InputFeedingDecoder if s.input_feeding else LuongDecoder)(stack, source_attention, memory_size)
+        return BahdanauDecoder(stack, attention, memory_size, s.d_embedding)
+    return (InputFeedingDecoder if s.input_feeding else LuongDecoder)(stack, attention, memory_size)

@@ -26,7 +26,7 @@ from regard.layers.recurrent import Hidden, RecurrentStack
 
 @dataclass(frozen=True)
 class RecurrentDecoderState:
-    """Between two words: what each layer keeps, (B, W, D) each; the source; and where it is fed back, a_{t-1}."""
+    """State between two tokens: that of each layer, (B, W, D) each; the source; and, for input feeding, a_{t-1}."""
 
     hidden: list[Hidden]
     memory: SourceMemory | None
@@ -34,17 +34,17 @@ class RecurrentDecoderState:
     position: int = 0
 
     def reorder(self, parents: Tensor) -> "RecurrentDecoderState":
-        """parents (B, W'): hypothesis w of sentence b continues hypothesis parents[b, w]; the source is shared."""
+        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
 
-        def moved(x: Tensor) -> Tensor:
+        def gather(x: Tensor) -> Tensor:
             return x.gather(1, parents[:, :, None].expand(-1, -1, x.size(2)))
 
-        hidden = [tuple(moved(part) for part in layer) for layer in self.hidden]
-        return replace(self, hidden=hidden, input_feed=None if self.input_feed is None else moved(self.input_feed))
+        hidden = [tuple(gather(tensor) for tensor in layer) for layer in self.hidden]
+        return replace(self, hidden=hidden, input_feed=None if self.input_feed is None else gather(self.input_feed))
 
     def keep(self, sentences: Tensor) -> "RecurrentDecoderState":
-        """Only these sentences go on."""
-        hidden = [tuple(part.index_select(0, sentences) for part in layer) for layer in self.hidden]
+        """Keep only these sentences, in this order."""
+        hidden = [tuple(tensor.index_select(0, sentences) for tensor in layer) for layer in self.hidden]
         memory = None if self.memory is None else self.memory.keep(sentences)
         input_feed = None if self.input_feed is None else self.input_feed.index_select(0, sentences)
         return RecurrentDecoderState(hidden, memory, input_feed, self.position)
@@ -57,43 +57,43 @@ class RecurrentDecoderState:
 
 @dataclass(frozen=True)
 class DecoderOutput:
-    """For each position what its next word is read from (B, T, width), and where the decoder looked meanwhile."""
+    """The vectors from which the next tokens are predicted (B, T, width), and the output of the attention."""
 
     x: Tensor
     attention: AttentionOutput | None = None
 
 
 class NoAttentionDecoder(nn.Module):
-    """No attention: all that is known of the source is the state the decoder begins with."""
+    """A decoder without attention: the source is in its initial state only."""
 
     def __init__(self, stack: RecurrentStack) -> None:
         super().__init__()
         self.stack, self.width = stack, stack.output_size
 
     def initial_state(self, hidden: list[Hidden], memory: Tensor, lengths: Tensor) -> RecurrentDecoderState:
-        """hidden (B, 1, D) for each layer, memory (B, S, M) of sentences of these lengths."""
+        """hidden (B, 1, D) of each layer, memory (B, S, M) of sentences of these lengths (B,)."""
         return RecurrentDecoderState(hidden, None)
 
     def forward(self, words: Tensor, state: RecurrentDecoderState) -> DecoderOutput:
-        """All words of the target at once, (B, T, E)."""
+        """All tokens of the target at once, (B, T, E)."""
         return DecoderOutput(self.states(words, state))
 
     def step(self, words: Tensor, state: RecurrentDecoderState) -> tuple[DecoderOutput, RecurrentDecoderState]:
-        """The newest word of each hypothesis, (B, W, E)."""
+        """The last token of each hypothesis, (B, W, E)."""
         state = self.advance(self.stack.inputs(words), state)
         return DecoderOutput(state.top), state
 
     def states(self, words: Tensor, state: RecurrentDecoderState) -> Tensor:
-        """s_1 ... s_T (B, T, D) by one run of the fused kernel."""
-        return self.stack(words, hidden=[tuple(part[:, 0] for part in layer) for layer in state.hidden])[0]
+        """s_1 ... s_T (B, T, D) by one call of the fused kernel."""
+        return self.stack(words, hidden=[tuple(tensor[:, 0] for tensor in layer) for layer in state.hidden])[0]
 
     def advance(self, inputs: Tensor, state: RecurrentDecoderState) -> RecurrentDecoderState:
-        """One word further, from W y + b (B, W, G D)."""
+        """The state after one more token, from W y + b (B, W, G D)."""
         return replace(state, hidden=self.stack.step(inputs, state.hidden), position=state.position + 1)
 
 
 class LuongDecoder(NoAttentionDecoder):
-    """The state that has read the newest word outputs at the source; both are joined to an attentional vector a_t."""
+    """Attention of the new state; state and context are combined to the attentional vector a_t."""
 
     def __init__(self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int) -> None:
         super().__init__(stack)
@@ -104,30 +104,31 @@ class LuongDecoder(NoAttentionDecoder):
         return RecurrentDecoderState(hidden, self.source_attention.prepare(memory, lengths))
 
     def forward(self, words: Tensor, state: RecurrentDecoderState) -> DecoderOutput:
-        return DecoderOutput(
-            *self.attend(self.states(words, state), state, torch.arange(words.size(1), device=words.device))
-        )
+        positions = torch.arange(words.size(1), device=words.device)
+        return DecoderOutput(*self.attend(self.states(words, state), state, positions))
 
     def step(self, words: Tensor, state: RecurrentDecoderState) -> tuple[DecoderOutput, RecurrentDecoderState]:
         after = self.advance(self.stack.inputs(words), state)
         return DecoderOutput(*self.attend(after.top, after, state.position)), after
 
-    def attend(self, s: Tensor, state: RecurrentDecoderState, places: int | Tensor) -> tuple[Tensor, AttentionOutput]:
-        """a_t = tanh(W_c [c_t; s_t]) of states s (B, T, D) at these places of the target, and the look c_t is from."""
-        attention = self.source_attention(s, state.memory, places)
+    def attend(
+        self, s: Tensor, state: RecurrentDecoderState, positions: int | Tensor
+    ) -> tuple[Tensor, AttentionOutput]:
+        """a_t = tanh(W_c [c_t; s_t]) of states s (B, T, D) at these target positions, and the attention with c_t."""
+        attention = self.source_attention(s, state.memory, positions)
         return self.combine(torch.cat([attention.context, s], dim=-1)).tanh(), attention
 
 
 class InputFeedingDecoder(LuongDecoder):
-    """a_{t-1} is read together with y_{t-1}: the decoder knows where it looked before."""
+    """Luong's decoder with a_{t-1} as an input beside y_{t-1}: it knows its earlier attention."""
 
     def __init__(self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int) -> None:
         super().__init__(stack, source_attention, memory_size)
         self.feed = glorot(self.width, stack.gate_size, bias=False)
 
     def initial_state(self, hidden: list[Hidden], memory: Tensor, lengths: Tensor) -> RecurrentDecoderState:
-        nothing = hidden[0][0].new_zeros(memory.size(0), 1, self.width)
-        return replace(super().initial_state(hidden, memory, lengths), input_feed=nothing)
+        zeros = hidden[0][0].new_zeros(memory.size(0), 1, self.width)
+        return replace(super().initial_state(hidden, memory, lengths), input_feed=zeros)
 
     def forward(self, words: Tensor, state: RecurrentDecoderState) -> DecoderOutput:
         vectors, outputs = [], []
@@ -144,16 +145,17 @@ class InputFeedingDecoder(LuongDecoder):
     def move(
         self, inputs: Tensor, state: RecurrentDecoderState
     ) -> tuple[Tensor, AttentionOutput, RecurrentDecoderState]:
+        """a_t, the attention and the state after one more token, from W y + b (B, W, G D)."""
         after = self.advance(inputs + self.feed(state.input_feed), state)
         a, attention = self.attend(after.top, after, state.position)
         return a, attention, replace(after, input_feed=a)
 
 
 class BahdanauDecoder(NoAttentionDecoder):
-    """The state before the newest word was read outputs at the source; what it sees is read together with the word.
+    """Attention of the previous state; the context is an input beside the token.
 
-    The next word is read from the new state s_t as in equation 4 of the paper; its appendix writes s_{t-1}. The maxout
-    layer is as wide as an embedding, which a tied output matrix needs; the paper's had 500 beside 620.
+    The next token is predicted from the new state s_t as in equation 4 of the paper; its appendix writes s_{t-1}. The
+    maxout layer has the size of an embedding, which a tied output matrix needs; in the paper it is 500, embeddings 620.
     """
 
     def __init__(
@@ -175,24 +177,25 @@ class BahdanauDecoder(NoAttentionDecoder):
             attention, state = self.move(inputs, state)
             states.append(state.top)
             outputs.append(attention)
-        return self.read(torch.cat(states, dim=1), words, AttentionOutput.concatenate(outputs))
+        return self.maxout(torch.cat(states, dim=1), words, AttentionOutput.concatenate(outputs))
 
     def step(self, words: Tensor, state: RecurrentDecoderState) -> tuple[DecoderOutput, RecurrentDecoderState]:
         attention, after = self.move(self.stack.inputs(words), state)
-        return self.read(after.top, words, attention), after
+        return self.maxout(after.top, words, attention), after
 
     def move(self, inputs: Tensor, state: RecurrentDecoderState) -> tuple[AttentionOutput, RecurrentDecoderState]:
+        """The attention and the state after one more token, from W y + b (B, W, G D)."""
         attention = self.source_attention(state.top, state.memory, state.position)
         return attention, self.advance(inputs + self.context(attention.context), state)
 
-    def read(self, s: Tensor, words: Tensor, attention: AttentionOutput) -> DecoderOutput:
-        """t = max over pairs of U_o s + V_o y + C_o c (Goodfellow et al. 2013), of states and words (B, T, *)."""
+    def maxout(self, s: Tensor, words: Tensor, attention: AttentionOutput) -> DecoderOutput:
+        """t = max over pairs of U_o s + V_o y + C_o c (Goodfellow et al. 2013), of states and tokens (B, T, *)."""
         pairs = self.from_state(s) + self.from_word(words) + self.from_context(attention.context)
         return DecoderOutput(pairs.unflatten(-1, (-1, 2)).amax(dim=-1), attention)
 
 
 def glorot(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
-    """Glorot & Bengio 2010: weights uniform in +-sqrt(6 / (inputs + outputs)); a bias is zero."""
+    """A linear layer as of Glorot & Bengio 2010: weights uniform in +-sqrt(6 / (inputs + outputs)), bias zero."""
     linear = nn.Linear(inputs, outputs, bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:

@@ -1,48 +1,51 @@
-"""What every model's settings answer to those who train, store and search it without knowing which model it is."""
+"""Base class of all model settings: the facts that training, data and search need of any model."""
 
-from typing import Any
+from typing import Literal
 
 from regard.config import Field, Settings
 
+Tie = Literal["all", "output", "none"]
+TIE = "weight tying: all: one matrix for source, target and output; output: one for target and output; none: three"
+
 
 class ModelSettings(Settings):
-    """Base of the settings of a model; `kind` in a recipe's [model] says which one is meant."""
+    """Base of the settings of a model; `kind` in a recipe's [model] chooses the model."""
 
-    kind: Any
-    d_model: int = Field(512, gt=0, description="width of the vectors a word becomes")
+    kind: str
+    d_model: int = Field(512, gt=0, description="model size: width of the hidden states")
 
     @property
     def length_limit(self) -> int | None:
-        """The most tokens of a sentence the model has positions for; None where there is no bound."""
+        """Maximum number of tokens of a sentence; None if there is no limit."""
         return None
 
     @property
     def length_setting(self) -> str:
-        """The setting that `length_limit` follows from."""
+        """Name of the setting that determines `length_limit`."""
         return "max_positions"
 
     @property
     def has_attention(self) -> bool:
-        """Whether anything looks at anything: otherwise there is no attention to show."""
+        """True if the model has attention weights to show."""
         return True
 
     @property
     def shared_vocabulary(self) -> bool:
-        """Whether source and target must share one vocabulary."""
+        """True if source and target must share one vocabulary."""
         return False
 
     @property
     def supports_packing(self) -> bool:
-        """Whether `forward` takes packed batches too (attention/layouts.py); otherwise a GPU gets padded ones."""
+        """True if `forward` takes packed batches (attention/layouts.py); otherwise a GPU gets padded batches."""
         return False
 
     @property
     def num_layers(self) -> int:
-        """How many layers a signal passes, about: deeper models want smaller steps."""
+        """Total number of layers; deeper models need a lower learning rate."""
         layers = [value for name, value in self.model_dump().items() if name.endswith("layers")]
         return max(1, sum(layers))
 
     @property
     def summary(self) -> str:
-        """The model in a few words, for people."""
-        return str(self.kind)
+        """One line that describes the model."""
+        return self.kind

@@ -1,91 +1,120 @@
 """The Transformer (Vaswani et al. 2017, "Attention Is All You Need").
 
-    source words -> embedding + positions -> N encoder layers -> memory
-    target words -> embedding + positions -> N decoder layers, looking at the memory -> scores of the next word
+    source tokens -> embedding + positions -> N encoder layers -> memory
+    target tokens -> embedding + positions -> N decoder layers with attention to the memory -> logits of the next token
 
-Its variants are parts handed in: other positions, other scores inside the heads, heads of any width, and sights that
-reach no farther than a window.
+Its variants are parts: other positions, other attention scores, heads of any size, and local self-attention.
 
-`forward` is the training path: all positions at once, each seeing only those before it. `start` and `step` are the
-same model one word at a time, with the past kept in a state; a test holds the two equal.
+`forward` is the training path: all positions at once, each with attention to earlier ones only. `start` and `step` are
+the same model one token at a time, with a KV cache; a test holds the two equal.
 
 B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import AttentionPattern, Padded, RecordingPattern, Tokens
-from regard.attention.multihead import MultiHeadAttention
-from regard.attention.scored_attention import PositionBias, ScoredAttention
-from regard.attention.scoring import SCORINGS
-from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer
+from regard.attention.layouts import AttentionPattern, Attentions, Padded, RecordingPattern, Tokens
+from regard.config import Field
+from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, TransformerStack
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
-from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
 from regard.layers.residual import NORMS
-from regard.models.attentions import Attentions
-from regard.models.transformer_settings import LayerSettings, TransformerSettings
+from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
+from regard.models.settings import TIE, Tie
 
-__all__ = ["Transformer", "TransformerSettings", "TransformerState", "positions", "scored_attention", "stack", "xavier"]
+SIZES: dict[str, dict[str, int | float]] = {
+    "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
+    "small": dict(d_model=256, num_heads=4, d_ff=1024, encoder_layers=3, decoder_layers=3),
+    "base": dict(d_model=512, num_heads=8, d_ff=2048, encoder_layers=6, decoder_layers=6),
+    "big": dict(d_model=1024, num_heads=16, d_ff=4096, encoder_layers=6, decoder_layers=6, dropout=0.3),
+}
+
+
+class TransformerSettings(LayerSettings):
+    """Settings of a Transformer. `size` sets the values of table 3; each of them can be set as well."""
+
+    kind: Literal["transformer"] = "transformer"
+    size: Literal["tiny", "small", "base", "big"] = Field(
+        "base", description="named size; base and big are those of the paper"
+    )
+    encoder_layers: int = Field(6, gt=0, description="number of encoder layers")
+    decoder_layers: int = Field(6, gt=0, description="number of decoder layers")
+    tie: Tie = Field("all", description=TIE)
+    output_bias: bool = Field(False, description="add a bias to the logits")
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_from_size(cls, values: Any) -> Any:
+        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
+
+    @property
+    def shared_vocabulary(self) -> bool:
+        return self.tie == "all"
+
+    @property
+    def supports_packing(self) -> bool:
+        return self.fits_kernel
+
+    @property
+    def is_standard(self) -> bool:
+        """True if the fast engines, which implement the standard Transformer only, support this model."""
+        standard = self.fits_kernel and self.combine == "add" and not self.window
+        return standard and self.head_width * self.num_heads == self.d_model
+
+    @property
+    def summary(self) -> str:
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {self.num_heads} heads"
+        return ", ".join([f"Transformer, {layers}, width {self.d_model}", *self.variations])
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Between two steps of decoding: each layer's past and memory, and where the source's padding begins."""
+    """State of a search: cache and memory of every decoder layer, and the layout of the source."""
 
     layers: list[DecoderLayerState]
     source: Padded
 
     @property
     def position(self) -> int:
+        """Number of tokens so far."""
         return self.layers[0].past.length
 
     def reorder(self, parents: Tensor) -> "TransformerState":
-        """parents (B, W): hypothesis w of sentence b continues hypothesis parents[b, w]."""
+        """Rearrange: parents (B, W); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         return TransformerState([layer.reorder(parents) for layer in self.layers], self.source)
 
     def keep(self, sentences: Tensor) -> "TransformerState":
-        """Only these sentences go on."""
+        """Keep only these sentences, in this order."""
         source = Padded(self.source.lengths.index_select(0, sentences), self.source.size)
         return TransformerState([layer.keep(sentences) for layer in self.layers], source)
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and the matrices between words and vectors."""
+    """Encoder, decoder and embeddings."""
+
+    encoder: TransformerStack[EncoderLayer]
+    decoder: TransformerStack[DecoderLayer]
 
     def __init__(self, settings: TransformerSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
         if s.tie == "all" and src_vocabulary != tgt_vocabulary:
-            raise ValueError("tie = all needs one joint vocabulary")
+            raise ValueError("tie = all needs one shared vocabulary")
         self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias and s.tie != "none")
         self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_model)
-        apart = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias) if s.tie == "none" else None
-        self.output = apart or self.tgt_embedding
-        self.positions = positions(s)
-        self.combine = Concatenated(s.d_model) if s.combine == "concat" else torch.add
+        untied = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias) if s.tie == "none" else None
+        self.output = untied or self.tgt_embedding
+        self.positions = build_positions(s)
+        self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-
-        residual = partial(NORMS[s.norm], s.d_model, s.dropout)
-        attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, head_dim=s.head_dim)
-
-        def to_itself() -> MultiHeadAttention:
-            return attention(
-                rotate=self.positions.rotate, scored_attention=scored_attention(s, self.positions.position_bias())
-            )
-
-        feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
-        self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            EncoderLayer(to_itself(), feedforward(), residual) for _ in range(s.encoder_layers)
-        )
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(to_itself(), attention(scored_attention=scored_attention(s)), feedforward(), residual)
+        build = LayerFactory(s, self.positions)
+        self.encoder = build.encoder_layers(s.encoder_layers)
+        self.decoder = TransformerStack(
+            DecoderLayer(build.self_attention(), build.cross_attention(), build.feedforward(), build.residual)
             for _ in range(s.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
@@ -94,40 +123,37 @@ class Transformer(nn.Module):
     def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
         """Source and shifted target in the same layout -> projection of (*, D) to (*, V)."""
         window = self.settings.window
-        memory = self.encode(src, src.layout.pattern(src.layout, window=window))
+        memory = self.encode(src, src.layout.pattern(src.layout, window=window))  # (*, D)
         pattern = tgt.layout.pattern(tgt.layout, causal=True, window=window)
-        x = self.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))
+        x = self.decode(tgt, memory, pattern, tgt.layout.pattern(src.layout))  # (*, D)
         return self.output.project(x)
 
     def encode(self, src: Tokens, pattern: AttentionPattern) -> Tensor:
         """-> memory (*, D)."""
-        x = self.embed(self.src_embedding, src.ids, src.layout.positions)
-        for layer in self.encoder:
-            x = layer(x, pattern)
-        return self.encoder_norm(x)
+        x = self.embed(self.src_embedding, src.ids, src.layout.positions)  # (*, D)
+        return self.encoder_norm(self.encoder(x, pattern))
 
     def decode(self, tgt: Tokens, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
-        """-> (*, D), to be compared with each word's row of the output matrix."""
-        x = self.embed(self.tgt_embedding, tgt.ids, tgt.layout.positions)
-        for layer in self.decoder:
-            x = layer(x, memory, pattern, cross_pattern)
-        return self.decoder_norm(x)
+        """-> hidden states (*, D), the input of the output projection."""
+        x = self.embed(self.tgt_embedding, tgt.ids, tgt.layout.positions)  # (*, D)
+        return self.decoder_norm(self.decoder(x, memory, pattern, cross_pattern))
 
-    def embed(self, embedding: TokenEmbedding, ids: Tensor, positions: Tensor) -> Tensor:
+    def embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor) -> Tensor:
+        """ids (*) at these positions -> (*, D)."""
         x = embedding(ids)
         return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
     def start(self, src: Tokens) -> TransformerState:
-        """Read the source (padded) once; every step looks back at it."""
+        """Encode the source (padded); no target token yet."""
         assert isinstance(src.layout, Padded)
         window = self.settings.window
-        memory = self.encode(src, src.layout.pattern(src.layout, window=window))
+        memory = self.encode(src, src.layout.pattern(src.layout, window=window))  # (B, S, D)
         return TransformerState([layer.start(memory, src.layout, window) for layer in self.decoder], src.layout)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """The newest word of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         position = torch.full((1,), state.position, device=tokens.device)
-        x = self.embed(self.tgt_embedding, tokens, position)
+        x = self.embed(self.tgt_embedding, tokens, position)  # (B, W, D)
         hypotheses = Padded(state.source.lengths, tokens.size(1))
         cross_pattern = hypotheses.pattern(state.source)
         layers = []
@@ -138,63 +164,11 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def attentions(self, src: Tokens, tgt: Tokens) -> Attentions:
-        """What attended to what: the weights of every layer and head for a padded batch."""
+        """The attention weights of every layer and head for a padded batch."""
         assert isinstance(src.layout, Padded) and isinstance(tgt.layout, Padded)
         window = self.settings.window
-        patterns = (
-            RecordingPattern(src.layout, src.layout, causal=False, window=window),
-            RecordingPattern(tgt.layout, tgt.layout, causal=True, window=window),
-            RecordingPattern(tgt.layout, src.layout, causal=False),
-        )
-        memory = self.encode(src, patterns[0])
-        self.decode(tgt, memory, patterns[1], patterns[2])
-        return Attentions(*(torch.stack(pattern.weights, dim=1) for pattern in patterns))
-
-
-def positions(settings: LayerSettings) -> Positions:
-    """The positional part the settings name."""
-    match settings.positions:
-        case "sinusoidal":
-            return Sinusoidal(settings.d_model)
-        case "learned":
-            return Learned(settings.d_model, settings.max_positions)
-        case "rotary":
-            return Rotary()
-        case "relative":
-            return Relative(settings.head_width, settings.max_distance)
-        case "alibi":
-            return ALiBi(settings.num_heads)
-        case "none":
-            return NoPositions()
-
-
-def scored_attention(settings: LayerSettings, position_bias: PositionBias | None = None) -> ScoredAttention | None:
-    """The score the settings name and what lies between tokens; None for scaled dot products alone."""
-    if settings.score == "scaled_dot" and position_bias is None:
-        return None
-    width = settings.head_width
-    return ScoredAttention(SCORINGS[settings.score](width, width, width), position_bias)
-
-
-def stack(layer: type[EncoderLayer], settings: LayerSettings, count: int, positions: Positions) -> Any:
-    """So many layers in which the words of one text look at each other: a reader's, or a language model's."""
-    s = settings
-    attention: Any = partial(MultiHeadAttention, s.d_model, s.num_heads, s.attention_dropout, positions.rotate)
-    feedforward = partial(FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
-    residual = partial(NORMS[s.norm], s.d_model, s.dropout)
-    return nn.ModuleList(
-        layer(
-            attention(head_dim=s.head_dim, scored_attention=scored_attention(s, positions.position_bias())),
-            feedforward(),
-            residual,
-        )
-        for _ in range(count)
-    )
-
-
-def xavier(module: nn.Module) -> None:
-    """Glorot & Bengio 2010: weights uniform in +-sqrt(6 / (fan_in + fan_out)), biases zero."""
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
+        encoder = RecordingPattern(src.layout, src.layout, causal=False, window=window)
+        decoder = RecordingPattern(tgt.layout, tgt.layout, causal=True, window=window)
+        cross = RecordingPattern(tgt.layout, src.layout, causal=False)
+        self.decode(tgt, self.encode(src, encoder), decoder, cross)
+        return Attentions(encoder.stacked(), decoder.stacked(), cross.stacked())

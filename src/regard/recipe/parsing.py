@@ -9,7 +9,7 @@ from regard.data.settings import DataSettings
 from regard.data.treebanks import is_treebank
 from regard.decoding.settings import DecodingSettings
 from regard.models.masked import MaskedSettings
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe.translation import TranslationRecipe
 from regard.text import TextSettings

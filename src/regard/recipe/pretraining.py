@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.documents import DocumentDataSettings
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import BertSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
 from regard.text.bert_settings import BertTextSettings

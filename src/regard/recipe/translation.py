@@ -8,7 +8,7 @@ from regard.config import Field
 from regard.data.settings import DataSettings
 from regard.decoding.settings import DecodingSettings
 from regard.models.masked import MaskedSettings
-from regard.models.transformer_settings import TransformerSettings
+from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe.base import Recipe
 from regard.text import TextSettings

@@ -6,8 +6,7 @@ from pydantic import model_validator
 
 from regard.config import Field
 from regard.data.labelled.settings import AnsweringDataSettings, LabelledDataSettings
-from regard.models.encoder_transformer import TransformerEncoderSettings
-from regard.models.understanding import EncoderSettings
+from regard.models.text_encoder import EncoderSettings, TransformerEncoderSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
 from regard.text.bert_settings import BertTextSettings

@@ -33,11 +33,9 @@ from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.exchange.marian import read_marian, write_marian
 from regard.files import require_writable
 from regard.layers.embeddings import OutputProjection
-from regard.models.bert import Bert, BertPretraining
-from regard.models.bert_settings import BertSettings
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerSettings
-from regard.models.understanding import EncoderWithHead
+from regard.models.bert import Bert, BertPretraining, BertSettings
+from regard.models.text_encoder import EncoderWithHead
+from regard.models.transformer import Transformer, TransformerSettings
 from regard.run.importing import DRAWN
 from regard.run.pretraining import PretrainingRun
 from regard.run.translation import JOINT, SRC, TGT, TranslationRun

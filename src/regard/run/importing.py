@@ -20,7 +20,7 @@ from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned,
 from regard.exchange.folders import CONFIG, read_config
 from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
-from regard.models.bert_settings import BertSettings
+from regard.models.bert import BertSettings
 from regard.recipe import build_recipe
 from regard.run.folder import Run
 from regard.run.translation import JOINT, SRC, TGT

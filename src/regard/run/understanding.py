@@ -22,7 +22,7 @@ from regard.data.planning import Batches, Budget
 from regard.data.store import open_or_build
 from regard.errors import UserError
 from regard.files import read_json, write_json
-from regard.models.understanding import EncoderWithHead, build_encoder
+from regard.models.text_encoder import EncoderWithHead, build_encoder
 from regard.recipe.understanding import AnsweringRecipe, UnderstandingRecipe, UnderstandingTrainingSettings
 from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.pieces import VOCABULARY, PiecesRun

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.layouts import Packed, Padded, Tokens
+from regard.attention.layouts import Attentions, Packed, Padded, Tokens
 from regard.data.batch import Batch
 from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
@@ -32,7 +32,6 @@ from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
-from regard.models.attentions import Attentions
 from regard.tasks.translation import Translation
 from regard.text import BOS, EOS, PAD
 

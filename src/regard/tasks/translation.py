@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attention.layouts import Padded
+from regard.attention.layouts import Attentions, Padded
 from regard.data.batch import Batch
 from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
@@ -29,7 +29,6 @@ from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import reinforce
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
-from regard.models.attentions import Attentions
 from regard.tasks.streaming import cut, stretches
 from regard.text import BOS, EOS, PAD, Vocabulary
 from regard.training.task import Sample, Validation

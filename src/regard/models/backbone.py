@@ -1,0 +1,227 @@
+"""What all Transformers share: settings, positions, layers, and the backbone of models that read one text.
+
+    x_i = embedding of token i, with its position
+    h   = L layers of self-attention and feed-forward networks, and a final norm where the layers are pre-norm
+
+BERT, the text encoder and the language model are backbones; the translation model has a stack for each side
+(transformer.py).
+
+B sentences, T tokens, D model, H heads; `*` is (B, T) padded or (N,) packed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Literal, Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.attention.layouts import AttentionPattern, Layout, Padded, RecordingPattern, Tokens
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.scored_attention import PositionBias, ScoredAttention
+from regard.attention.scoring import SCORINGS
+from regard.config import Field, SettingError, Unused, unless
+from regard.layers.blocks import EncoderLayer, TransformerStack
+from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
+from regard.layers.residual import NORMS, PostNorm, PreNorm
+from regard.models.settings import ModelSettings
+
+PositionKind = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
+
+
+class LayerSettings(ModelSettings):
+    """Settings of the layers of every Transformer."""
+
+    d_model: int = Field(512, gt=0, description="model size: width of the hidden states")
+    num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model unless head_dim is given")
+    head_dim: int | None = Field(None, gt=0, description="size of a head; default: d_model / num_heads")
+    d_ff: int = Field(2048, gt=0, description="inner size of the feed-forward layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
+    activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
+    activation: Literal["relu", "gelu", "silu"] = Field(
+        "relu", description="activation function of the feed-forward layers"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "post", description="layer norm after the residual connection (post, the paper) or before the sublayer (pre)"
+    )
+    score: Literal["scaled_dot", "dot", "general", "additive", "concat", "cosine"] = Field(
+        "scaled_dot", description="attention score, in every head"
+    )
+    window: int = Field(
+        0, ge=0, description="local self-attention: tokens on either side, in a decoder before; 0: all tokens"
+    )
+    positions: PositionKind = Field("sinusoidal", description="kind of positions")
+    combine: Literal["add", "concat"] = Field(
+        "add", description="how sinusoidal and learned positions are combined with the embeddings: x + p, or [x; p] W"
+    )
+    max_positions: int = Field(1024, gt=0, description="learned positions: maximum length of a sentence")
+    max_distance: int = Field(16, gt=0, description="relative positions: distances beyond it share one vector")
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")
+        yield from unless(self.positions == "relative", 'positions = "relative"', "max_distance")
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.head_dim is None and self.d_model % self.num_heads:
+            raise SettingError(
+                "num_heads",
+                f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; "
+                "change one of them, or set the size of a head with head_dim",
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise SettingError("d_model", f"positions = sinusoidal needs an even d_model, not {self.d_model}")
+        if self.positions == "rotary" and self.head_width % 2:
+            raise SettingError("num_heads", f"positions = rotary needs an even head size, not {self.head_width}")
+        if self.positions == "rotary" and self.score not in ("scaled_dot", "dot", "cosine"):
+            raise SettingError(
+                "score",
+                f"positions = rotary needs a dot product, not score = {self.score}; "
+                "change one of the two, for example to positions = alibi",
+            )
+        if self.positions == "relative" and self.score != "scaled_dot":
+            raise SettingError(
+                "score",
+                f"positions = relative needs score = scaled_dot, not {self.score}; "
+                "change one of the two, for example to positions = alibi",
+            )
+        if self.combine == "concat" and self.positions not in ("sinusoidal", "learned"):
+            raise SettingError(
+                "combine",
+                f"combine = concat needs vectors of positions, and positions = {self.positions} has none; "
+                "use combine = add, or positions = sinusoidal or learned",
+            )
+        return self
+
+    @property
+    def head_width(self) -> int:
+        """The size of a head."""
+        return self.head_dim or self.d_model // self.num_heads
+
+    @property
+    def variations(self) -> list[str]:
+        """The settings of the layers that differ from their defaults."""
+        names = ("head_dim", "score", "window", "positions", "combine")
+        fields = type(self).model_fields
+        return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
+
+    @property
+    def length_limit(self) -> int | None:
+        return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def fits_kernel(self) -> bool:
+        """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
+        return self.score == "scaled_dot" and self.positions not in ("relative", "alibi")
+
+
+def build_positions(settings: LayerSettings) -> Positions:
+    """Build the positions that the settings name."""
+    match settings.positions:
+        case "sinusoidal":
+            return Sinusoidal(settings.d_model)
+        case "learned":
+            return Learned(settings.d_model, settings.max_positions)
+        case "rotary":
+            return Rotary()
+        case "relative":
+            return Relative(settings.head_width, settings.max_distance)
+        case "alibi":
+            return ALiBi(settings.num_heads)
+        case "none":
+            return NoPositions()
+
+
+def build_combine(settings: LayerSettings) -> Callable[[Tensor, Tensor], Tensor]:
+    """Build the combination of embeddings and positions: a sum, or a linear map of both."""
+    return Concatenated(settings.d_model) if settings.combine == "concat" else torch.add
+
+
+class LayerFactory:
+    """Builds the parts of Transformer layers by their settings."""
+
+    def __init__(self, settings: LayerSettings, positions: Positions) -> None:
+        s = self.settings = settings
+        self.positions = positions
+        self.feedforward: Callable[[], FeedForward] = partial(
+            FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation]
+        )
+        self.residual: Callable[[], PostNorm | PreNorm] = partial(NORMS[s.norm], s.d_model, s.dropout)
+
+    def self_attention(self) -> MultiHeadAttention:
+        """Self-attention with the positions of the model."""
+        s, scored = self.settings, self.scored_attention(self.positions.position_bias())
+        return MultiHeadAttention(
+            s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored
+        )
+
+    def cross_attention(self) -> MultiHeadAttention:
+        """Attention to a memory; source and target positions are not compared."""
+        s, scored = self.settings, self.scored_attention(None)
+        return MultiHeadAttention(
+            s.d_model, s.num_heads, s.attention_dropout, head_dim=s.head_dim, scored_attention=scored
+        )
+
+    def scored_attention(self, position_bias: PositionBias | None) -> ScoredAttention | None:
+        """The score and the bias; None for scaled dot products without a bias, which have a fused kernel."""
+        s, width = self.settings, self.settings.head_width
+        if s.score == "scaled_dot" and position_bias is None:
+            return None
+        return ScoredAttention(SCORINGS[s.score](width, width, width), position_bias)
+
+    def encoder_layers(self, count: int) -> TransformerStack[EncoderLayer]:
+        """A stack of layers with self-attention."""
+        return TransformerStack(
+            EncoderLayer(self.self_attention(), self.feedforward(), self.residual) for _ in range(count)
+        )
+
+
+class TransformerBackbone(nn.Module, ABC):
+    """Base of models that read one text: embedding -> layers -> final norm."""
+
+    layers: TransformerStack[EncoderLayer]
+    causal = False
+    window = 0
+
+    @abstractmethod
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Tokens, and the segment of each (*), 0 by default -> x (*, D)."""
+
+    def final_norm(self, x: Tensor) -> Tensor:
+        """The norm after the last layer."""
+        return x
+
+    def pattern(self, layout: Layout) -> AttentionPattern:
+        """The pattern of self-attention in this layout."""
+        return layout.pattern(layout, causal=self.causal, window=self.window)
+
+    def encode(self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None) -> Tensor:
+        """-> h (*, D); `pattern` may record or restrict the attention."""
+        x = self.embed(tokens, segments)  # (*, D)
+        return self.final_norm(self.layers(x, pattern or self.pattern(tokens.layout)))
+
+    def hidden_states(self, tokens: Tokens, segments: Tensor | None = None) -> list[Tensor]:
+        """The embeddings and the output of every layer, (*, D) each."""
+        x, pattern = self.embed(tokens, segments), self.pattern(tokens.layout)
+        *lower, last = self.layers.hidden_states(x, pattern)
+        return [*lower, self.final_norm(last)]
+
+    @torch.no_grad()
+    def record_attention(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
+        assert isinstance(tokens.layout, Padded)
+        pattern = RecordingPattern(tokens.layout, tokens.layout, self.causal, self.window)
+        self.encode(tokens, segments, pattern)
+        return pattern.stacked()
+
+
+def xavier(module: nn.Module) -> None:
+    """Initialise as Glorot & Bengio 2010: weights uniform in +-sqrt(6 / (fan_in + fan_out)), biases zero."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -1,0 +1,224 @@
+"""Text encoders with a head: a linear layer on the hidden states of a text (Devlin et al. 2018, section 3.2, figure 4).
+
+    o   = W dropout(s) + b      pooled: one output for the input, from its vector s: a class, a number, a choice
+    o_i = W dropout(h_i) + b    one output for each token: its tag, or whether an answer starts or ends there
+
+The encoders:
+
+    bert           pretrained; x_i = token + position + segment embedding                     bert.py
+    transformer    x_i = sqrt(D) (E[w_i] + S[s_i]) + positions; h = L encoder layers of x     Vaswani et al. 2017, 3.1
+    recurrent      h_i = [forward h_i; backward h_i] of L layers of x                         Yang et al. 2016, 2.2
+
+The Transformer here differs from BERT in what suits training from scratch on little labelled text: pre-norm layers need
+no long warm-up, all tokens are pooled and not the first alone, and positions, scores and windows are parts, as in
+translation. Pooling is in pooling.py.
+
+B inputs, T tokens, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
+"""
+
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Tag, model_validator
+from torch import Tensor, nn
+
+from regard.attention.layouts import Attentions, Layout, Padded, Tokens
+from regard.config import Field, SettingError, by_kind
+from regard.layers.embeddings import TokenEmbedding
+from regard.layers.recurrent import Recurrent
+from regard.layers.residual import NORMS
+from regard.models.backbone import (
+    LayerFactory,
+    LayerSettings,
+    TransformerBackbone,
+    build_combine,
+    build_positions,
+    xavier,
+)
+from regard.models.bert import Bert, BertSettings, truncated_normal
+from regard.models.pooling import POOLERS, AttentivePooler, Pooling
+from regard.models.settings import ModelSettings
+
+
+class TransformerEncoderSettings(LayerSettings):
+    """Settings of a Transformer encoder."""
+
+    kind: Literal["transformer"] = "transformer"
+    layers: int = Field(4, gt=0, description="number of layers")
+    d_model: int = Field(256, gt=0, description="model size: width of the hidden states")
+    num_heads: int = Field(4, gt=0, description="attention heads; must divide d_model unless head_dim is given")
+    d_ff: int = Field(1024, gt=0, description="inner size of the feed-forward layers")
+    activation: Literal["relu", "gelu", "silu"] = Field(
+        "gelu", description="activation function of the feed-forward layers"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "pre", description="layer norm after the residual connection (post) or before the sublayer (pre)"
+    )
+    max_positions: int = Field(512, gt=0, description="learned positions: maximum length, special tokens included")
+    pooling: Pooling = Field("mean", description="how the vectors of the tokens become one vector for the input")
+    segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+
+    @property
+    def supports_packing(self) -> bool:
+        return self.fits_kernel
+
+    @property
+    def summary(self) -> str:
+        layers = f"{self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+        return ", ".join([f"Transformer encoder, {layers}, {self.pooling} pooling", *self.variations])
+
+
+class TransformerEncoder(TransformerBackbone):
+    """Token and segment embeddings, Transformer layers, pooling."""
+
+    def __init__(self, settings: TransformerEncoderSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        self.window = s.window
+        self.words = TokenEmbedding(vocabulary, s.d_model)
+        self.segments = TokenEmbedding(s.segments, s.d_model)
+        self.positions = build_positions(s)
+        self.combine = build_combine(s)
+        self.dropout = nn.Dropout(s.dropout)
+        self.layers = LayerFactory(s, self.positions).encoder_layers(s.layers)
+        self.norm = NORMS[s.norm].final(s.d_model)
+        self.pooler = POOLERS[s.pooling](s.d_model)
+        self.apply(xavier)
+
+    def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Tokens, and the segment of each (*), 0 by default -> h (*, D)."""
+        return self.encode(tokens, segments)
+
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> x (*, D)."""
+        x = self.words(tokens.ids) + self.segments(torch.zeros_like(tokens.ids) if segments is None else segments)
+        return self.dropout(self.combine(x, self.positions(tokens.layout.positions).to(x.dtype)))
+
+    def final_norm(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
+    def pool(self, h: Tensor, layout: Layout) -> Tensor:
+        """h (*, D) -> s (B, D)."""
+        return self.pooler(h, layout)
+
+    def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
+        """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
+        return Attentions(encoder=self.record_attention(tokens, segments))
+
+
+class RecurrentEncoderSettings(ModelSettings):
+    """Settings of a bidirectional recurrent encoder."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    cell: Literal["rnn", "gru", "lstm"] = Field("lstm", description="kind of recurrent layer")
+    layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
+    d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the embeddings and between layers")
+    pooling: Pooling = Field("attention", description="how the vectors of the tokens become one vector for the input")
+    segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.d_model % 2:
+            raise SettingError("d_model", f"d_model = {self.d_model} is odd, but each direction takes half of it")
+        return self
+
+    @property
+    def has_attention(self) -> bool:
+        return self.pooling == "attention"
+
+    @property
+    def summary(self) -> str:
+        layers = f"{self.layers} bidirectional {self.cell.upper()} layer{'s' * (self.layers > 1)}, width {self.d_model}"
+        return f"recurrent encoder, {layers}, {self.pooling} pooling"
+
+
+class RecurrentEncoder(nn.Module):
+    """Token and segment embeddings, bidirectional recurrent layers, pooling (Yang et al. 2016, section 2.2).
+
+    Information passes between tokens through a state of fixed size, so it fades with their distance. Attentive pooling
+    still sees every token, and its weights show which ones count.
+    """
+
+    def __init__(self, settings: RecurrentEncoderSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        self.words = TokenEmbedding(vocabulary, s.d_model)
+        self.segments = TokenEmbedding(s.segments, s.d_model)
+        self.dropout = nn.Dropout(s.dropout)
+        self.rnn = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)
+        self.pooler = POOLERS[s.pooling](s.d_model)
+
+    def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Padded tokens, and the segment of each (B, T), 0 by default -> h (B, T, D)."""
+        assert isinstance(tokens.layout, Padded)
+        return self.rnn(self.embed(tokens, segments), tokens.layout.lengths)[0]
+
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> x (B, T, D)."""
+        segments = torch.zeros_like(tokens.ids) if segments is None else segments
+        return self.dropout(self.words(tokens.ids) + self.segments(segments))
+
+    def pool(self, h: Tensor, layout: Layout) -> Tensor:
+        """h (B, T, D) -> s (B, D)."""
+        return self.pooler(h, layout)
+
+    def hidden_states(self, tokens: Tokens, segments: Tensor | None = None) -> list[Tensor]:
+        """The embeddings and the output of every layer, (B, T, D) each."""
+        assert isinstance(tokens.layout, Padded)
+        states = [self.embed(tokens, segments)]
+        for number, layer in enumerate(self.rnn.layers):
+            x = self.rnn.dropout(states[-1]) if number else states[-1]
+            states.append(layer(x, tokens.layout.lengths)[0])
+        return states
+
+    @torch.no_grad()
+    def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
+        """The weights of attentive pooling, as the one query of one head of one layer (B, 1, 1, 1, T)."""
+        if not isinstance(self.pooler, AttentivePooler):
+            return Attentions()
+        weights = self.pooler.weights(self(tokens, segments), tokens.layout)  # (B, T)
+        return Attentions(encoder=weights[:, None, None, None])
+
+
+EncoderSettings = Annotated[
+    Annotated[BertSettings, Tag("bert")]
+    | Annotated[TransformerEncoderSettings, Tag("transformer")]
+    | Annotated[RecurrentEncoderSettings, Tag("recurrent")],
+    by_kind("transformer"),
+]
+
+TextEncoder = Bert | TransformerEncoder | RecurrentEncoder
+"""A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
+
+
+def build_encoder(settings: ModelSettings, vocabulary: int) -> TextEncoder:
+    """Build the encoder of these settings, with new weights, for a vocabulary of this size."""
+    match settings:
+        case BertSettings():
+            return Bert(settings, vocabulary)
+        case TransformerEncoderSettings():
+            return TransformerEncoder(settings, vocabulary)
+        case RecurrentEncoderSettings():
+            return RecurrentEncoder(settings, vocabulary)
+    raise TypeError(f"no text encoder has settings of {type(settings).__name__}")
+
+
+class EncoderWithHead(nn.Module):
+    """A text encoder and a linear layer: one output for the input if `pooled`, otherwise one for each token."""
+
+    encoder: TextEncoder
+
+    def __init__(self, encoder: TextEncoder, outputs: int, pooled: bool, dropout: float) -> None:
+        super().__init__()
+        self.encoder, self.pooled = encoder, pooled
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(encoder.settings.d_model, outputs)
+        truncated_normal(self.head)
+        # An unused pooler must not require a gradient: distributed training waits for the gradients of all parameters.
+        encoder.pooler.requires_grad_(pooled)
+
+    def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Tokens, and the segment of each (*), 0 by default -> o: (B, outputs) if pooled, otherwise (*, outputs)."""
+        h = self.encoder(tokens, segments)  # (*, D)
+        return self.head(self.dropout(self.encoder.pool(h, tokens.layout) if self.pooled else h))
