@@ -24,7 +24,7 @@ class MockState:
 
     def reorder(self, parents: Tensor) -> "MockState":
         rows = zip(self.texts, parents.tolist(), strict=True)
-        return MockState(self.sentences, [[row[parent] for parent in chosen] for row, chosen in rows])
+        return MockState(self.sentences, [[row[parent] for parent in order] for row, order in rows])
 
     def keep(self, sentences: Tensor) -> "MockState":
         rows = sentences.tolist()
@@ -58,13 +58,13 @@ class MockStepper:
     def log_prob(self, sentence: int, tokens: tuple[int, ...]) -> float:
         """log P of `tokens`, written without a search."""
         total = 0.0
-        for place, token in enumerate(tokens):
-            logits = self.logits(sentence, (SYMBOLS.bos, *tokens[:place]))
+        for index, token in enumerate(tokens):
+            logits = self.logits(sentence, (SYMBOLS.bos, *tokens[:index]))
             total += logits[token] - math.log(sum(math.exp(logit) for logit in logits))
         return total
 
 
-def all_texts(vocabulary: int, limit: int) -> Iterator[tuple[int, ...]]:
+def all_sequences(vocabulary: int, limit: int) -> Iterator[tuple[int, ...]]:
     """Every text of at most `limit` tokens that ends with the end symbol and has no other symbol in it."""
     words = [token for token in range(vocabulary) if token not in (SYMBOLS.bos, SYMBOLS.eos, SYMBOLS.pad)]
     for length in range(limit):

@@ -101,12 +101,12 @@ def follow(one: SlotSearch, other: SlotSearch, *, steps: int) -> None:
         assert torch.equal(one.done, other.done)
         assert torch.equal(one.position, other.position)
         batches = [search.hypotheses(torch.arange(slots)).hypotheses() for search in (one, other)]
-        for found, expected in zip(*batches, strict=True):
-            assert [(h.tokens, h.finished, h.looped) for h in found] == [
+        for actual, expected in zip(*batches, strict=True):
+            assert [(h.tokens, h.finished, h.looped) for h in actual] == [
                 (h.tokens, h.finished, h.looped) for h in expected
             ]
             assert all(
-                abs(h.score - e.score) < 1e-5 or h.score == e.score for h, e in zip(found, expected, strict=True)
+                abs(h.score - e.score) < 1e-5 or h.score == e.score for h, e in zip(actual, expected, strict=True)
             )
         if parents[0] is not None and parents[1] is not None:
             assert isinstance(one, BeamSlots) and isinstance(other, BeamSlots)

@@ -1,4 +1,4 @@
-"""CTranslate2 says what the model says: weights, scores, searches, limits and prefixes, on a model that was trained."""
+"""CTranslate2 gives the results of the reference engine: weights, scores, searches, lengths, prefixes."""
 
 import itertools
 import random
@@ -47,14 +47,14 @@ class Dates:
         settings = TransformerSettings(norm="pre", dropout=0.0, **shape)
         self.model = Transformer(settings, len(words), len(words))
         self._learn([(words.encode(src), words.encode(tgt)) for src, tgt in learnt])
-        asked = list(itertools.islice(pairs("dates", "test"), 120))
-        self.sources = [[*words.encode(src), EOS] for src, _ in asked]
-        self.targets = [words.encode(tgt) for _, tgt in asked]
+        test_pairs = list(itertools.islice(pairs("dates", "test"), 120))
+        self.sources = [[*words.encode(src), EOS] for src, _ in test_pairs]
+        self.targets = [words.encode(tgt) for _, tgt in test_pairs]
         self.max_new_tokens = [len(source) + 10 for source in self.sources]
         self.readable = StepperEngine(self.model, SYMBOLS, CPU)
         self.folders = {name: folder / name for name in ("float32", "int8")}
-        for name, place in self.folders.items():
-            write_ctranslate2(self.model, SYMBOLS, place, name)
+        for name, index in self.folders.items():
+            write_ctranslate2(self.model, SYMBOLS, index, name)
 
     def _learn(self, examples: list[tuple[list[int], list[int]]]) -> None:
         optimizer = torch.optim.Adam(self.model.parameters(), lr=4e-3, betas=(0.9, 0.98))
@@ -79,8 +79,8 @@ class Dates:
     def engine(self, name: str = "float32", workers: int = 1) -> CTranslate2Engine:
         return CTranslate2Engine(self.folders[name], SYMBOLS, name, workers=workers)
 
-    def share_right(self, answers: list[list[Hypothesis]]) -> float:
-        return sum(a[0].tokens == b for a, b in zip(answers, self.targets, strict=True)) / len(self.targets)
+    def share_right(self, results: list[list[Hypothesis]]) -> float:
+        return sum(a[0].tokens == b for a, b in zip(results, self.targets, strict=True)) / len(self.targets)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def likelihood(model: Transformer, source: list[int], target: list[int]) -> list
     src = Padded.of(torch.tensor([source]), torch.tensor([len(source)]))
     tgt = Padded.of(torch.tensor([[BOS, *target]]), torch.tensor([len(target) + 1]))
     log_probs = model(src, tgt).logits().log_softmax(dim=-1)[0]
-    return [float(log_probs[place, token]) for place, token in enumerate([*target, EOS])]
+    return [float(log_probs[index, token]) for index, token in enumerate([*target, EOS])]
 
 
 def names(ids: list[int]) -> list[str]:
@@ -129,12 +129,12 @@ def test_every_kind_of_transformer_is_converted_exactly(
     sources = [[5, 9, 11, 7, EOS], [4, EOS], [8, 8, 30, EOS]]
     targets = [[6, 7, 8], [9, 10, 11, 12, 13], []]
     scored = pool.score_batch([names(ids) for ids in sources], [names(ids) for ids in targets])
-    for source, target, found in zip(sources, targets, scored, strict=True):
-        assert found.log_probs == pytest.approx(likelihood(model, source, target), abs=1e-4)
+    for source, target, actual in zip(sources, targets, scored, strict=True):
+        assert actual.log_probs == pytest.approx(likelihood(model, source, target), abs=1e-4)
 
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM, DecodingSettings(beam=1)], ids=["greedy", "beam 4", "beam 1"])
-def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSettings) -> None:
+def test_results_equal_the_reference_engine(dates: Dates, settings: DecodingSettings) -> None:
     theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     assert dates.share_right(ours) > 0.5, "the model has learnt something"
@@ -148,7 +148,7 @@ def test_it_finds_what_our_own_search_finds(dates: Dates, settings: DecodingSett
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
-def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
+def test_alpha_is_our_length_penalty(dates: Dates, alpha: float) -> None:
     settings = DecodingSettings(beam=4, alpha=alpha)
     theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
@@ -160,22 +160,22 @@ def test_alpha_means_what_it_always_means(dates: Dates, alpha: float) -> None:
 
 @pytest.mark.parametrize("name", ["float32", "int8"])
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_nothing_is_lost_against_calling_it_directly(dates: Dates, name: str, settings: DecodingSettings) -> None:
-    found = dates.engine(name, workers=2).decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
+def test_results_equal_a_direct_call_of_the_library(dates: Dates, name: str, settings: DecodingSettings) -> None:
+    actual = dates.engine(name, workers=2).decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     pool = ctranslate2.Translator(str(dates.folders[name]), compute_type=name, intra_threads=1)
     direct = pool.translate_batch(
         [names(ids) for ids in dates.sources],
         max_decoding_length=max(dates.max_new_tokens),
         **translate_options(settings),
     )
-    for (best,), result in zip(found, direct, strict=True):
+    for (best,), result in zip(actual, direct, strict=True):
         texts = [[int(token) for token in text[:-1]] for text in result.hypotheses if text[-1] == str(EOS)]
         assert best.tokens in texts
         if settings.search == "greedy":
             assert [best.tokens] == texts and best.log_prob == pytest.approx(result.scores[0], abs=1e-3)
 
 
-def test_eight_bits_lose_little(dates: Dates) -> None:
+def test_int8_is_almost_as_good(dates: Dates) -> None:
     right = {
         name: dates.share_right(dates.engine(name).decode(DecodingRequest(dates.sources, dates.max_new_tokens, BEAM)))
         for name in dates.folders
@@ -183,7 +183,7 @@ def test_eight_bits_lose_little(dates: Dates) -> None:
     assert right["int8"] >= right["float32"] - 0.05, right
 
 
-def test_several_texts_come_best_first(dates: Dates) -> None:
+def test_nbest_hypotheses_are_sorted(dates: Dates) -> None:
     settings = DecodingSettings(beam=4, nbest=3)
     theirs = dates.engine().decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
     ours = dates.readable.decode(DecodingRequest(dates.sources, dates.max_new_tokens, settings))
@@ -195,7 +195,7 @@ def test_several_texts_come_best_first(dates: Dates) -> None:
 
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) -> None:
+def test_a_prefix_is_kept_and_scored(dates: Dates, settings: DecodingSettings) -> None:
     wrong_year = dates.targets[1][:2]
     prefixes = [[], wrong_year, [], dates.targets[3][:1], wrong_year + dates.targets[4][:3]] + [[]] * 5
     sources, max_new_tokens = dates.sources[:10], dates.max_new_tokens[:10]
@@ -207,7 +207,7 @@ def test_a_prefix_is_kept_and_counted(dates: Dates, settings: DecodingSettings) 
 
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSettings) -> None:
+def test_no_hypothesis_exceeds_its_maximum_length(dates: Dates, settings: DecodingSettings) -> None:
     max_new_tokens = [1 + number % 8 for number in range(len(dates.sources))]
     theirs = dates.engine().decode(DecodingRequest(dates.sources, max_new_tokens, settings))
     ours = dates.readable.decode(DecodingRequest(dates.sources, max_new_tokens, settings))
@@ -222,7 +222,7 @@ def test_no_text_is_longer_than_its_own_limit(dates: Dates, settings: DecodingSe
 
 
 @pytest.fixture(scope="module")
-def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine[Any], CTranslate2Engine]:
+def random_engines(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine[Any], CTranslate2Engine]:
     """A model that has learnt nothing and likes to write symbols that are no text, in both engines."""
     model = random_model(3, tie="none")
     with torch.no_grad():
@@ -232,36 +232,38 @@ def babbling(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepperEngine[An
     return StepperEngine(model, SYMBOLS, CPU), CTranslate2Engine(folder, SYMBOLS, "float32", workers=1)
 
 
-SOURCES = [[3 + (7 * number + place) % 37 for place in range(1 + number)] + [EOS] for number in range(12)]
+SOURCES = [[3 + (7 * number + index) % 37 for index in range(1 + number)] + [EOS] for number in range(12)]
 
 
 @pytest.mark.parametrize("changes", [{}, {"no_repeat_ngram": 2}], ids=["free", "no repetition"])
-def test_what_is_no_text_is_never_written(
-    babbling: tuple[StepperEngine[Any], CTranslate2Engine], changes: dict[str, Any]
+def test_special_symbols_are_never_generated(
+    random_engines: tuple[StepperEngine[Any], CTranslate2Engine], changes: dict[str, Any]
 ) -> None:
     settings = DecodingSettings(search="greedy", loop_guard=False, **changes)
     max_new_tokens = [30] * len(SOURCES)
-    ours, theirs = (engine.decode(DecodingRequest(SOURCES, max_new_tokens, settings)) for engine in babbling)
+    ours, theirs = (engine.decode(DecodingRequest(SOURCES, max_new_tokens, settings)) for engine in random_engines)
     for (a,), (b,) in zip(theirs, ours, strict=True):
         assert a.tokens == b.tokens and a.finished == b.finished
         assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
         assert not {PAD, BOS, EOS} & set(a.tokens)
 
 
-def test_a_text_that_loops_to_its_limit_is_marked(babbling: tuple[StepperEngine[Any], CTranslate2Engine]) -> None:
+def test_loops_are_marked(random_engines: tuple[StepperEngine[Any], CTranslate2Engine]) -> None:
     guarded, free = (DecodingSettings(search="greedy", loop_guard=guard) for guard in (True, False))
     max_new_tokens = [60] * len(SOURCES)
     ours, theirs = (
-        babbling[0].decode(DecodingRequest(SOURCES, max_new_tokens, free)),
-        babbling[1].decode(DecodingRequest(SOURCES, max_new_tokens, guarded)),
+        random_engines[0].decode(DecodingRequest(SOURCES, max_new_tokens, free)),
+        random_engines[1].decode(DecodingRequest(SOURCES, max_new_tokens, guarded)),
     )
-    loops = [bool(LoopGuard()(torch.tensor([[found.tokens]]))) for (found,) in ours]
+    loops = [bool(LoopGuard()(torch.tensor([[actual.tokens]]))) for (actual,) in ours]
     assert {True, False} == set(loops), "such a model loops, and not always"
-    assert [found.looped for (found,) in theirs] == loops
-    assert not any(found.looped for (found,) in babbling[1].decode(DecodingRequest(SOURCES, max_new_tokens, free)))
+    assert [actual.looped for (actual,) in theirs] == loops
+    assert not any(
+        actual.looped for (actual,) in random_engines[1].decode(DecodingRequest(SOURCES, max_new_tokens, free))
+    )
 
 
-def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates) -> None:
+def test_samples_depend_on_the_seed_and_have_correct_scores(dates: Dates) -> None:
     engine = dates.engine(workers=2)
     sources, max_new_tokens = dates.sources[:20], dates.max_new_tokens[:20]
 
@@ -274,9 +276,9 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
     assert first != drawn(2, nbest=2, temperature=2.0)
     for source, answer in zip(sources, first, strict=True):
         assert len(answer) == 2
-        for found in answer:
-            expected = likelihood(dates.model, source, found.tokens)[: len(found.tokens) + found.finished]
-            assert found.log_prob == pytest.approx(sum(expected), abs=1e-2)
+        for actual in answer:
+            expected = likelihood(dates.model, source, actual.tokens)[: len(actual.tokens) + actual.finished]
+            assert actual.log_prob == pytest.approx(sum(expected), abs=1e-2)
     assert drawn(1, top_k=10**6) == drawn(1), "as many as there are is all of them"
     likeliest = [
         [answer[0].tokens] for answer in dates.readable.decode(DecodingRequest(sources, max_new_tokens, GREEDY))
@@ -284,7 +286,7 @@ def test_draws_follow_from_the_seed_and_their_scores_are_the_models(dates: Dates
     assert [[each.tokens for each in answer] for answer in drawn(1, top_k=1, nbest=3)] == likeliest
 
 
-def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+def test_conversion_does_not_change_the_model(tmp_path: Path) -> None:
     model = random_model()
     before = {name: weights.clone() for name, weights in model.state_dict().items()}
     write_ctranslate2(model, SYMBOLS, tmp_path / "model", "int8")
@@ -295,16 +297,16 @@ def test_conversion_leaves_the_model_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 40, 400])
 @pytest.mark.parametrize("most", [50, 1000])
-def test_shares_hold_everything_once_and_keep_all_workers_busy(count: int, workers: int, most: int) -> None:
+def test_batches_contain_every_sentence_once_and_use_all_workers(count: int, workers: int, most: int) -> None:
     lengths = [1 + number * 17 % 30 for number in range(count)]
-    found = split_batches(lengths, 200, most, workers)
-    assert sorted(index for share in found for index in share) == list(range(count))
-    assert len(found) >= min(workers, count)
-    for share in found:
+    actual = split_batches(lengths, 200, most, workers)
+    assert sorted(index for share in actual for index in share) == list(range(count))
+    assert len(actual) >= min(workers, count)
+    for share in actual:
         assert len(share) == 1 or len(share) * max(lengths[index] for index in share) <= most
 
 
-def test_what_it_cannot_do_is_said(dates: Dates, tmp_path: Path) -> None:
+def test_unsupported_requests_are_refused(dates: Dates, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         write_ctranslate2(dates.model, SYMBOLS, tmp_path / "model", "int3")
     assert (error.value.code, error.value.where) == ("invalid-setting", "quantization")
@@ -327,7 +329,7 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
-def test_without_the_package_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"pip install 'regard\[ctranslate2\]'"):
         write_ctranslate2(random_model(), SYMBOLS, tmp_path / "model")

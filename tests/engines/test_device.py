@@ -1,4 +1,4 @@
-"""The engine finds what the readable search finds: every token, every score, whatever flows through its slots."""
+"""The device engine gives the tokens and scores of the reference engine, with any number of slots."""
 
 import copy
 import itertools
@@ -55,8 +55,8 @@ def readable(
 
 
 def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
-    def facts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool, bool]]]:
-        return [[(h.tokens, h.finished, h.looped) for h in hypotheses] for hypotheses in found]
+    def facts(actual: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool, bool]]]:
+        return [[(h.tokens, h.finished, h.looped) for h in hypotheses] for hypotheses in actual]
 
     assert facts(ours) == facts(theirs)
     for one, other in zip(ours, theirs, strict=True):
@@ -74,10 +74,10 @@ VARIANTS = [
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
-def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> None:
+def test_every_kind_of_model_equals_the_reference(variant: dict[str, Any], how: DecodingSettings) -> None:
     model, (sources, max_new_tokens) = build(3, ends=2.0, **variant), texts(11)
-    found = DeviceEngine(model, SYMBOLS, slots=4).decode(DecodingRequest(sources, max_new_tokens, how))
-    assert_same(found, readable(model, sources, max_new_tokens, how))
+    actual = DeviceEngine(model, SYMBOLS, slots=4).decode(DecodingRequest(sources, max_new_tokens, how))
+    assert_same(actual, readable(model, sources, max_new_tokens, how))
 
 
 @given(
@@ -91,7 +91,7 @@ def test_every_kind_of_model(variant: dict[str, Any], how: DecodingSettings) -> 
     data=st.data(),
 )
 @settings(deadline=None, max_examples=30, derandomize=True, database=None)
-def test_any_search_over_any_flow(
+def test_every_search_with_every_number_of_slots(
     seed: int, sharp: float, ends: float, width: int, alpha: float, guard: bool, slots: int, data: st.DataObject
 ) -> None:
     model, (sources, max_new_tokens) = build(seed, sharp, ends), texts(9, seed)
@@ -99,22 +99,22 @@ def test_any_search_over_any_flow(
     if width:
         nbest = data.draw(st.integers(1, width))
         how = DecodingSettings(beam=width, nbest=nbest, alpha=alpha, loop_guard=guard)
-    found = DeviceEngine(model, SYMBOLS, slots=slots).decode(DecodingRequest(sources, max_new_tokens, how))
-    assert_same(found, readable(model, sources, max_new_tokens, how))
+    actual = DeviceEngine(model, SYMBOLS, slots=slots).decode(DecodingRequest(sources, max_new_tokens, how))
+    assert_same(actual, readable(model, sources, max_new_tokens, how))
 
 
-def test_the_cases_are_not_all_alike() -> None:
+def test_the_cases_cover_all_kinds_of_results() -> None:
     """What the tests above are worth: texts that end, soon and late, texts that loop and texts that are cut."""
-    found = []
+    actual = []
     for seed, ends in itertools.product(range(4), (-2.0, 5.0)):
         engine, (sources, max_new_tokens) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)
-        found += [
+        actual += [
             hypotheses[0] for hypotheses in engine.decode(DecodingRequest(sources, max_new_tokens, DecodingSettings()))
         ]
-    assert any(best.finished and len(best.tokens) > 2 for best in found)
-    assert any(best.finished and len(best.tokens) <= 2 for best in found)
-    assert any(best.looped for best in found)
-    assert any(not best.finished and not best.looped for best in found)
+    assert any(best.finished and len(best.tokens) > 2 for best in actual)
+    assert any(best.finished and len(best.tokens) <= 2 for best in actual)
+    assert any(best.looped for best in actual)
+    assert any(not best.finished and not best.looped for best in actual)
 
 
 def learn_to_copy() -> Transformer:
@@ -138,26 +138,26 @@ def learn_to_copy() -> Transformer:
 def test_a_trained_model() -> None:
     model, (sources, max_new_tokens) = learn_to_copy(), texts(24)
     for how in (DecodingSettings(search="greedy"), DecodingSettings(beam=4, nbest=3, alpha=1.0)):
-        found = DeviceEngine(model, SYMBOLS, slots=8).decode(DecodingRequest(sources, max_new_tokens, how))
-        assert sum(hypotheses[0].finished for hypotheses in found) > 12
-        assert_same(found, readable(model, sources, max_new_tokens, how))
+        actual = DeviceEngine(model, SYMBOLS, slots=8).decode(DecodingRequest(sources, max_new_tokens, how))
+        assert sum(hypotheses[0].finished for hypotheses in actual) > 12
+        assert_same(actual, readable(model, sources, max_new_tokens, how))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("how", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)], ids=["1", "3"])
-def test_a_recorded_step_finds_the_same(how: DecodingSettings) -> None:
+def test_a_cuda_graph_gives_the_same_results(how: DecodingSettings) -> None:
     model, (sources, max_new_tokens) = build(3, 4.0, 5.0), texts(40)
     there = DeviceEngine(copy.deepcopy(model).cuda(), SYMBOLS, slots=8).decode(
         DecodingRequest(sources, max_new_tokens, how)
     )
     here = readable(model, sources, max_new_tokens, how)
-    assert [[h.tokens for h in found] for found in there] == [[h.tokens for h in found] for found in here]
+    assert [[h.tokens for h in actual] for actual in there] == [[h.tokens for h in actual] for actual in here]
     for one, other in zip(there, here, strict=True):
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
 
 
-def test_benches_are_found_again_and_make_room_for_others() -> None:
+def test_slots_are_reused_and_evicted() -> None:
     model, (sources, max_new_tokens) = build(), texts(6)
     engine = DeviceEngine(model, SYMBOLS, slots=2)
     greedy, beam = DecodingSettings(search="greedy"), DecodingSettings()
@@ -172,13 +172,13 @@ def test_benches_are_found_again_and_make_room_for_others() -> None:
     assert_same(engine.decode(DecodingRequest(sources, max_new_tokens, greedy)), first)
 
 
-def test_a_long_text_does_not_make_all_slots_long() -> None:
+def test_a_long_sentence_gets_its_own_slots() -> None:
     model = build()
     sources, max_new_tokens = [[5, 2], [7, 2], [8, 9, 2]], [3, 70, 64]
     engine = DeviceEngine(model, SYMBOLS)
-    found = engine.decode(DecodingRequest(sources, max_new_tokens, DecodingSettings(loop_guard=False)))
+    actual = engine.decode(DecodingRequest(sources, max_new_tokens, DecodingSettings(loop_guard=False)))
     assert sorted(slot_batch.shape.positions for slot_batch in engine.slot_batches.values()) == [64, 128]
-    assert_same(found, readable(model, sources, max_new_tokens, DecodingSettings(loop_guard=False)))
+    assert_same(actual, readable(model, sources, max_new_tokens, DecodingSettings(loop_guard=False)))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_long_text_does_not_make_all_slots_long() -> None:
     ],
     ids=["sampling", "constraint", "prefix"],
 )
-def test_what_slots_cannot_do_is_searched_as_usual(how: DecodingSettings, more: dict[str, Any]) -> None:
+def test_unsupported_searches_use_the_reference_engine(how: DecodingSettings, more: dict[str, Any]) -> None:
     model, (sources, max_new_tokens) = build(2, ends=1.0), texts(4)
     engine = DeviceEngine(model, SYMBOLS)
     assert not engine.supports(DecodingRequest(sources, max_new_tokens, how, **more))
@@ -200,17 +200,17 @@ def test_what_slots_cannot_do_is_searched_as_usual(how: DecodingSettings, more: 
     )
 
 
-def test_positions_that_were_not_learned_are_left_to_the_model() -> None:
+def test_more_positions_than_learned_are_not_supported() -> None:
     engine = DeviceEngine(build(positions="learned", max_positions=8), SYMBOLS)
     assert engine.supports(DecodingRequest([[2]], [8], DecodingSettings()))
     assert not engine.supports(DecodingRequest([[2]], [9], DecodingSettings()))
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input() -> None:
     assert DeviceEngine(build(), SYMBOLS).decode(DecodingRequest([], [], DecodingSettings())) == []
 
 
-def test_mistakes_are_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     engine = DeviceEngine(build(), SYMBOLS)
     with pytest.raises(ValueError, match="at least 1"):
         engine.decode(DecodingRequest([[5, 2]], [0], DecodingSettings()))
@@ -222,7 +222,7 @@ def test_mistakes_are_refused() -> None:
         DeviceEngine(build(), SYMBOLS, slots=0)
 
 
-def test_damaged_weights_come_to_light() -> None:
+def test_nan_weights_raise_an_error() -> None:
     model = build()
     with torch.no_grad():
         model.output.weight.fill_(torch.nan)
@@ -232,7 +232,7 @@ def test_damaged_weights_come_to_light() -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_an_engine_follows_a_model_in_training(positions: str) -> None:
+def test_the_validation_engine_uses_the_current_weights(positions: str) -> None:
     model = build(positions=positions)
     sources, max_new_tokens = texts(5)
     follow, how = ValidationEngine(SYMBOLS, torch.float32), DecodingSettings(search="greedy")

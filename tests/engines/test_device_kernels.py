@@ -1,4 +1,4 @@
-"""The kernels for a GPU compute what `TorchKernels` and the searches in torch say, here interpreted on the CPU."""
+"""The Triton kernels, interpreted on a CPU, compute the same as `TorchKernels` and the searches in torch."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ INTERPRETED = Path(__file__).with_name("interpreted_device_kernels.py")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton comes with torch for GPUs only")
-def test_kernels_equal_what_they_replace() -> None:
+def test_triton_kernels_equal_torch() -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, str(INTERPRETED)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def test_among_equal_logits_the_lowest_token_comes_first() -> None:
     assert top_k.logits.tolist() == [[3.0, 1.0, 0.0, 0.0, -2.0, -2.0, -torch.inf]]
 
 
-def test_what_is_forbidden_still_has_its_share_of_the_mass() -> None:
+def test_forbidden_tokens_count_in_the_normalisation() -> None:
     logits = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
     top_k = TorchKernels().top_k(logits, 12, (0, 5))
     torch.testing.assert_close(top_k.log_z, logits.logsumexp(-1))

@@ -1,4 +1,4 @@
-"""A prepared model says what the model says: every variant, every search, however hypotheses and sentences move."""
+"""The fused Transformer gives the logits of the model: every variant, every search, any reordering."""
 
 import itertools
 from typing import Any
@@ -22,7 +22,7 @@ from regard.models.transformer import Transformer, TransformerSettings
 
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 23
-SEEDS = settings(deadline=None, max_examples=25, derandomize=True, database=None)
+PROPERTY = settings(deadline=None, max_examples=25, derandomize=True, database=None)
 TINY: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, d_ff=24, encoder_layers=2, decoder_layers=2)
 
 
@@ -49,14 +49,14 @@ Move = Tensor | tuple[str, Tensor]
 
 def walk(stepper: Any, src: Tokens, moves: list[Move]) -> list[Tensor]:
     """The logits along the way."""
-    state, found = stepper.start(src), []
+    state, actual = stepper.start(src), []
     for move in moves:
         if isinstance(move, tuple):
             state = getattr(state, move[0])(move[1])
         else:
             logits, state = stepper.step(move, state)
-            found.append(logits)
-    return found
+            actual.append(logits)
+    return actual
 
 
 def random_moves(seed: int, sentences: int, steps: int, widen_first: bool = False) -> list[Move]:
@@ -85,8 +85,8 @@ def random_moves(seed: int, sentences: int, steps: int, widen_first: bool = Fals
 
 def assert_same_walk(reference: Transformer, src: Tokens, moves: list[Move]) -> None:
     with torch.no_grad():
-        found, expected = walk(FusedTransformer(reference), src, moves), walk(reference, src, moves)
-    for ours, theirs in zip(found, expected, strict=True):
+        actual, expected = walk(FusedTransformer(reference), src, moves), walk(reference, src, moves)
+    for ours, theirs in zip(actual, expected, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
@@ -102,20 +102,20 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
-def test_every_variant_gives_the_models_logits(variant: dict[str, Any]) -> None:
+def test_logits_equal_the_model_for_every_variant(variant: dict[str, Any]) -> None:
     assert_same_walk(model(**variant), batch([5, 1, 7]), random_moves(2, sentences=3, steps=9))
 
 
-@SEEDS
+@PROPERTY
 @given(seed=st.integers(0, 10_000), widen_first=st.booleans())
-def test_hypotheses_and_sentences_may_move_as_they_like(seed: int, widen_first: bool) -> None:
+def test_any_sequence_of_reorder_and_keep(seed: int, widen_first: bool) -> None:
     moves = random_moves(seed, sentences=4, steps=12, widen_first=widen_first)
     assert_same_walk(model(), batch([4, 6, 2, 6], seed), moves)
 
 
 @pytest.mark.parametrize("variant", VARIANTS[:6:5], ids=lambda variant: "-".join(variant.values()))
 @pytest.mark.parametrize("length", [1, 7, 8, 11])  # heads of 8: shorter sources are multiplied into the weights
-def test_one_sentence_alone(length: int, variant: dict[str, Any]) -> None:
+def test_one_sentence(length: int, variant: dict[str, Any]) -> None:
     for seed in range(3):
         moves = random_moves(seed, sentences=1, steps=8)
         moves[5:5] = [("keep", torch.tensor([0]))]
@@ -127,28 +127,28 @@ def test_one_sentence_alone(length: int, variant: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_past_outgrows_its_room(width: int) -> None:
+def test_the_cache_grows(width: int) -> None:
     generator = torch.Generator().manual_seed(4)
     moves: list[Move] = [torch.full((2, 1), SYMBOLS.bos), ("reorder", torch.zeros(2, width, dtype=torch.long))]
-    for place in range(3 * INITIAL_CAPACITY):
+    for index in range(3 * INITIAL_CAPACITY):
         moves.append(torch.randint(3, VOCABULARY, (2, width), generator=generator))
         # Now and then hypotheses live side by side for long, so that nothing can be swept out.
         parents = torch.randint(width, (2, width), generator=generator)
-        moves.append(("reorder", torch.arange(width).expand(2, -1) if place // INITIAL_CAPACITY == 1 else parents))
+        moves.append(("reorder", torch.arange(width).expand(2, -1) if index // INITIAL_CAPACITY == 1 else parents))
     assert_same_walk(model(), batch([3, 5]), moves)
 
 
-def test_dead_branches_are_swept_out() -> None:
+def test_unused_nodes_are_removed() -> None:
     stepper, parents = FusedTransformer(model()), torch.tensor([[0, 0, 1, 1]])
     _, state = stepper.step(torch.full((1, 1), SYMBOLS.bos), stepper.start(batch([4])))
-    for place in range(60):
-        state = state.reorder(parents if place else torch.zeros(1, 4, dtype=torch.long))
+    for index in range(60):
+        state = state.reorder(parents if index else torch.zeros(1, 4, dtype=torch.long))
         _, state = stepper.step(torch.full((1, 4), 5), state)
     assert state.length == 61
     assert state.cache.nodes.capacity == 4 * INITIAL_CAPACITY  # 241 nodes were written; every path has 61 of its own
 
 
-def test_no_state_is_changed_by_what_is_done_with_it() -> None:
+def test_states_are_not_modified() -> None:
     stepper, src = FusedTransformer(model()), batch([4, 2])
     begin = stepper.start(src)
     first, second = torch.tensor([[3, 4], [5, 6]]), torch.tensor([[7, 8], [9, 3]])
@@ -163,17 +163,17 @@ def test_no_state_is_changed_by_what_is_done_with_it() -> None:
     assert torch.equal(stepper.step(torch.full((2, 1), 4), begin)[0], stepper.step(torch.full((2, 1), 4), begin)[0])
 
 
-def test_padding_and_neighbours_change_nothing() -> None:
+def test_padding_and_batch_do_not_matter() -> None:
     stepper, src = FusedTransformer(model()), batch([6, 2, 4])
     together = walk(stepper, src, [torch.full((3, 1), SYMBOLS.bos), torch.full((3, 1), 5)])
-    for place, length in enumerate([6, 2, 4]):
-        alone = Padded.of(src.ids[place : place + 1, :length], torch.tensor([length]))
-        found = walk(stepper, alone, [torch.full((1, 1), SYMBOLS.bos), torch.full((1, 1), 5)])
-        for ours, theirs in zip(found, together, strict=True):
-            torch.testing.assert_close(ours[0], theirs[place], atol=1e-5, rtol=1e-5)
+    for index, length in enumerate([6, 2, 4]):
+        alone = Padded.of(src.ids[index : index + 1, :length], torch.tensor([length]))
+        actual = walk(stepper, alone, [torch.full((1, 1), SYMBOLS.bos), torch.full((1, 1), 5)])
+        for ours, theirs in zip(actual, together, strict=True):
+            torch.testing.assert_close(ours[0], theirs[index], atol=1e-5, rtol=1e-5)
 
 
-def test_a_source_without_a_word_gives_numbers_all_the_same() -> None:
+def test_an_empty_source_gives_finite_logits() -> None:
     src = batch([3, 2])
     empty = Padded.of(src.ids, torch.tensor([3, 0]))
     assert_same_walk(model(), empty, [torch.full((2, 1), SYMBOLS.bos), torch.full((2, 1), 5)])
@@ -187,30 +187,30 @@ SEARCHES = [
 ]
 
 
-def assert_same_answers(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    assert [[h.tokens for h in sentence] for sentence in found] == [[h.tokens for h in s] for s in expected]
-    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+def assert_same_answers(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    assert [[h.tokens for h in sentence] for sentence in actual] == [[h.tokens for h in s] for s in expected]
+    for ours, theirs in zip(itertools.chain(*actual), itertools.chain(*expected), strict=True):
         assert (ours.finished, ours.looped) == (theirs.finished, theirs.looped)
         assert ours.score == pytest.approx(theirs.score, abs=1e-4)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.search)
 @pytest.mark.parametrize("prefixes", [None, [[5, 6], [], [7], []]], ids=["free", "prefixes"])
-def test_every_search_finds_the_same(search: DecodingSettings, prefixes: list[list[int]] | None) -> None:
+def test_every_search_gives_the_same_results(search: DecodingSettings, prefixes: list[list[int]] | None) -> None:
     reference, src = model(3), batch([5, 9, 1, 4])
     max_new_tokens = torch.tensor([20, 40, 8, 30])
-    found = decode(FusedTransformer(reference), src, max_new_tokens, SYMBOLS, search, prefixes=prefixes)
-    assert_same_answers(found, decode(reference, src, max_new_tokens, SYMBOLS, search, prefixes=prefixes))
+    actual = decode(FusedTransformer(reference), src, max_new_tokens, SYMBOLS, search, prefixes=prefixes)
+    assert_same_answers(actual, decode(reference, src, max_new_tokens, SYMBOLS, search, prefixes=prefixes))
 
 
-def test_an_ensemble_of_prepared_models() -> None:
+def test_an_ensemble_of_fused_models() -> None:
     models, src = [model(seed) for seed in (1, 2)], batch([5, 3])
     max_new_tokens, search = torch.tensor([12, 12]), DecodingSettings(beam=3, nbest=2)
-    found = decode(Ensemble([FusedTransformer(each) for each in models]), src, max_new_tokens, SYMBOLS, search)
-    assert_same_answers(found, decode(Ensemble(models), src, max_new_tokens, SYMBOLS, search))
+    actual = decode(Ensemble([FusedTransformer(each) for each in models]), src, max_new_tokens, SYMBOLS, search)
+    assert_same_answers(actual, decode(Ensemble(models), src, max_new_tokens, SYMBOLS, search))
 
 
-def test_a_trained_model_translates_as_before() -> None:
+def test_a_trained_model_gives_the_same_results() -> None:
     torch.manual_seed(1)
     trained = Transformer(TransformerSettings(**(TINY | dict(d_model=32, dropout=0.0))), VOCABULARY, VOCABULARY)
     optimizer = torch.optim.Adam(trained.parameters(), 5e-3)
@@ -228,12 +228,12 @@ def test_a_trained_model_translates_as_before() -> None:
     trained.eval()
     src, max_new_tokens = batch([5] * 8, seed=999), torch.full((8,), 12)
     for search in SEARCHES:
-        found = decode(FusedTransformer(trained), src, max_new_tokens, SYMBOLS, search)
-        assert_same_answers(found, decode(trained, src, max_new_tokens, SYMBOLS, search))
-    assert sum(best.finished for best, *_ in found) >= 6  # it has learnt when to end
+        actual = decode(FusedTransformer(trained), src, max_new_tokens, SYMBOLS, search)
+        assert_same_answers(actual, decode(trained, src, max_new_tokens, SYMBOLS, search))
+    assert sum(best.finished for best, *_ in actual) >= 6  # it has learnt when to end
 
 
-def test_positions_that_were_not_learned_are_refused() -> None:
+def test_more_positions_than_learned_are_refused() -> None:
     stepper = FusedTransformer(model(positions="learned", max_positions=3))
     moves: list[Move] = [torch.full((1, 1), 4)] * 3
     assert len(walk(stepper, batch([3]), moves)) == 3
@@ -242,7 +242,7 @@ def test_positions_that_were_not_learned_are_refused() -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_other_precisions_keep_theirs(positions: str) -> None:
+def test_other_precisions_are_kept(positions: str) -> None:
     reference = model(positions=positions).double()
     src, moves = batch([5, 1, 7]), random_moves(2, sentences=3, steps=5)
     for ours, theirs in zip(walk(FusedTransformer(reference), src, moves), walk(reference, src, moves), strict=True):

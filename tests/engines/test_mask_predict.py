@@ -1,4 +1,4 @@
-"""Mask-predict against the paper's equations written as loops over one sentence and one length at a time."""
+"""Mask-predict against the equations of the paper, written as loops over one sentence and one length."""
 
 import math
 
@@ -40,7 +40,7 @@ def settings(**given: int) -> DecodingSettings:
     return DecodingSettings.model_validate(dict(search="mask_predict") | given)
 
 
-def slowly(
+def reference_mask_predict(
     model: MaskedTransformer, source: list[int], prefix: list[int], count: int, iterations: int
 ) -> tuple[list[int], float]:
     """Section 3 for one sentence of `count` words: the text, and the sum of the log p of what was not given."""
@@ -67,23 +67,23 @@ def predicted(model: MaskedTransformer, source: list[int], target: list[int]) ->
 
 
 @torch.no_grad()
-def slow_search(
+def reference_search(
     model: MaskedTransformer, source: list[int], limit: int, prefix: list[int], iterations: int, candidates: int
 ) -> list[Hypothesis]:
     src = Padded.of(torch.tensor([source]), torch.tensor([len(source)]))
     log_p = model.predict_length(model.encode(src)[1])[0].log_softmax(-1).tolist()
     allowed = [n for n in range(L) if len(prefix) <= n <= len(prefix) + limit - 1]
-    found = []
+    actual = []
     for count in sorted(allowed, key=lambda n: -log_p[n])[:candidates]:
-        words, total = slowly(model, source, prefix, count, iterations)
+        words, total = reference_mask_predict(model, source, prefix, count, iterations)
         total += log_p[count]
-        found.append(Hypothesis(words, total / (count - len(prefix) + 1), total, finished=True))
-    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+        actual.append(Hypothesis(words, total / (count - len(prefix) + 1), total, finished=True))
+    return sorted(actual, key=lambda hypothesis: -hypothesis.score)
 
 
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    assert [each.tokens for each in found] == [each.tokens for each in expected]
-    for mine, other in zip(found, expected, strict=True):
+def assert_same(actual: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [each.tokens for each in actual] == [each.tokens for each in expected]
+    for mine, other in zip(actual, expected, strict=True):
         assert mine.score == pytest.approx(other.score, abs=1e-4)
         assert mine.log_prob == pytest.approx(other.log_prob, abs=1e-3)
         assert mine.finished and not mine.looped
@@ -91,53 +91,53 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5, 10])
 @pytest.mark.parametrize("prefixes", [None, [[], [20, 21], [9], [17], [6, 6, 6]]])
-def test_batched_is_the_same_as_one_by_one(
+def test_batches_equal_single_sentences(
     model: MaskedTransformer, iterations: int, prefixes: list[list[int]] | None
 ) -> None:
-    asked = settings(iterations=iterations, length_candidates=4, nbest=4)
-    found = engine(model).decode(DecodingRequest(SOURCES, LIMITS, asked, prefixes=prefixes or ()))
+    decoding_settings = settings(iterations=iterations, length_candidates=4, nbest=4)
+    actual = engine(model).decode(DecodingRequest(SOURCES, LIMITS, decoding_settings, prefixes=prefixes or ()))
     for i, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
         prefix = prefixes[i] if prefixes else []
-        assert_same(found[i], slow_search(model, source, limit, prefix, iterations, 4))
-        assert all(each.tokens[: len(prefix)] == prefix for each in found[i])
-        assert all(len(each.tokens) - len(prefix) < limit for each in found[i])
-        assert not {0, 1, 2} & {token for each in found[i] for token in each.tokens[len(prefix) :]}
+        assert_same(actual[i], reference_search(model, source, limit, prefix, iterations, 4))
+        assert all(each.tokens[: len(prefix)] == prefix for each in actual[i])
+        assert all(len(each.tokens) - len(prefix) < limit for each in actual[i])
+        assert not {0, 1, 2} & {token for each in actual[i] for token in each.tokens[len(prefix) :]}
 
 
-def test_iterations_change_the_answer(model: MaskedTransformer) -> None:
+def test_iterations_change_the_result(model: MaskedTransformer) -> None:
     """Or the test above would hold for a search that never mends anything."""
-    answers = [
+    results = [
         engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=n, length_candidates=4)))
         for n in (1, 10)
     ]
-    assert [a[0].tokens for a in answers[0]] != [a[0].tokens for a in answers[1]]
+    assert [a[0].tokens for a in results[0]] != [a[0].tokens for a in results[1]]
 
 
 def test_one_iteration_is_the_argmax_of_one_pass(model: MaskedTransformer) -> None:
-    (found,) = engine(model).decode(DecodingRequest([SOURCES[2]], [30], settings(iterations=1, length_candidates=1)))
-    count = len(found[0].tokens)
+    (actual,) = engine(model).decode(DecodingRequest([SOURCES[2]], [30], settings(iterations=1, length_candidates=1)))
+    count = len(actual[0].tokens)
     logits = predicted(model, SOURCES[2], [SYMBOLS.bos] * count + [SYMBOLS.eos])
     logits[:, :3] = -math.inf
-    assert found[0].tokens == logits[:count].argmax(-1).tolist()
+    assert actual[0].tokens == logits[:count].argmax(-1).tolist()
 
 
-def test_groups_do_not_matter(model: MaskedTransformer) -> None:
+def test_results_do_not_depend_on_batch_tokens(model: MaskedTransformer) -> None:
     together = engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=4)))
     apart = engine(model).decode(DecodingRequest(SOURCES, LIMITS, settings(iterations=4, batch_tokens=1)))
     for mine, other in zip(together, apart, strict=True):
         assert_same(mine, other)
 
 
-def test_a_limit_of_one_token_leaves_no_word(model: MaskedTransformer) -> None:
-    found = engine(model).decode(DecodingRequest([[5, 2], [5, 2]], [1, 1], settings(nbest=3), prefixes=[[], [9, 9]]))
-    assert [[each.tokens for each in texts] for texts in found] == [[[]], [[9, 9]]]
+def test_one_new_token_is_the_end_symbol(model: MaskedTransformer) -> None:
+    actual = engine(model).decode(DecodingRequest([[5, 2], [5, 2]], [1, 1], settings(nbest=3), prefixes=[[], [9, 9]]))
+    assert [[each.tokens for each in texts] for texts in actual] == [[[]], [[9, 9]]]
 
 
-def test_nothing_in_nothing_out(model: MaskedTransformer) -> None:
+def test_empty_input(model: MaskedTransformer) -> None:
     assert engine(model).decode(DecodingRequest([], [], settings())) == []
 
 
-def test_what_is_observed_is_kept_and_the_doubtful_are_asked_again() -> None:
+def test_uncertain_words_are_predicted_again() -> None:
     """A model that knows places 0 and 2 at once, and the others only when it sees those."""
     sure, certain = torch.tensor([5, 6, 7, 8]), {0: 5.0, 1: 0.2, 2: 4.0, 3: 0.1}
     seen = []
@@ -153,28 +153,28 @@ def test_what_is_observed_is_kept_and_the_doubtful_are_asked_again() -> None:
 
     words = torch.tensor([[1, 1, 1, 1, 2]])
     free = torch.tensor([[True, True, True, True, False]])
-    found, log_p = mask_predict(predict, words, free, 2, SYMBOLS)
+    actual, log_p = mask_predict(predict, words, free, 2, SYMBOLS)
     assert seen == [[1, 1, 1, 1, 2], [5, 1, 7, 1, 2]]
-    assert found.tolist() == [[5, 6, 7, 8, 2]]
+    assert actual.tolist() == [[5, 6, 7, 8, 2]]
     assert log_p[0, 4] == 0 and bool((log_p[0, :4] < 0).all())
 
 
-def test_the_least_likely_of_equals_is_the_first() -> None:
+def test_among_equal_words_the_first_is_masked() -> None:
     log_p = torch.tensor([[-1.0, -2.0, -2.0, -0.5], [-1.0, -1.0, -1.0, -9.0]])
     free = torch.tensor([[True] * 4, [True, True, True, False]])
-    chosen = least_likely(log_p, free, torch.tensor([[1], [2]]))
-    assert chosen.tolist() == [[False, True, False, False], [True, True, False, False]]
+    masked = least_likely(log_p, free, torch.tensor([[1], [2]]))
+    assert masked.tolist() == [[False, True, False, False], [True, True, False, False]]
 
 
-def test_lengths_stay_within_their_bounds() -> None:
+def test_lengths_are_within_their_bounds() -> None:
     log_p = torch.tensor([[9.0, 1.0, 2.0, 3.0, 4.0], [0.0, 5.0, 1.0, 1.5, 2.0]]).log_softmax(1)
-    owners, counts, found = top_lengths(log_p, torch.tensor([1, 0]), torch.tensor([3, 40]), 4)
+    owners, counts, actual = top_lengths(log_p, torch.tensor([1, 0]), torch.tensor([3, 40]), 4)
     assert owners.tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert counts.tolist() == [3, 2, 1, 1, 4, 3, 2]
-    torch.testing.assert_close(found, log_p[owners, counts])
+    torch.testing.assert_close(actual, log_p[owners, counts])
 
 
-def test_what_cannot_be_asked_is_refused(model: MaskedTransformer) -> None:
+def test_unsupported_requests_are_refused(model: MaskedTransformer) -> None:
     with pytest.raises(UserError) as error:
         engine(model).decode(DecodingRequest(SOURCES, LIMITS, DecodingSettings(search="greedy")))
     assert (error.value.code, error.value.where) == ("unsupported", "decoding.search")

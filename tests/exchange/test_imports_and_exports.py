@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.cli.command import refused, regard
-from tests.exchange.test_bert_heads import LABELS, saved, their_answers, vocabulary
-from tests.exchange.test_marian_numbers import write_marian_folder
+from tests.exchange.test_exchange_bert import LABELS, saved, their_answers, vocabulary
+from tests.exchange.test_marian_tokenizers import write_marian_folder
 
 from regard.attention.layouts import Padded
 from regard.errors import UserError
@@ -83,7 +83,7 @@ def test_a_finetuned_bert_says_the_same_as_a_run_and_comes_back_to_the_bit(task:
     assert run.recipe.task == task
     assert run.labels == {"classification": LABELS, "tagging": LABELS, "answering": ("answerable",)}.get(task, ())
     assert done.drawn == ([] if run.task().pooled else ["encoder.pooler.weight", "encoder.pooler.bias"])
-    from tests.exchange.test_bert_heads import compare, our_answers
+    from tests.exchange.test_exchange_bert import compare, our_answers
 
     compare(task, our_answers(run.model()), their_answers(other, task))
     if done.drawn:

@@ -42,7 +42,7 @@ def step_by_step(stepper: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("tie", ["all", "output", "none"])
-def test_it_is_added_once_and_everywhere(tie: str) -> None:
+def test_the_output_bias_is_added_once_by_every_engine(tie: str) -> None:
     built = model(tie=tie)
     bias = built.output.bias
     assert bias is not None
@@ -59,7 +59,7 @@ def test_it_is_added_once_and_everywhere(tie: str) -> None:
     torch.testing.assert_close(gradient, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_ctranslate2_has_it(tmp_path: Path) -> None:
+def test_ctranslate2_has_the_output_bias(tmp_path: Path) -> None:
     built = model()
     write_ctranslate2(built, SYMBOLS, tmp_path / "model", "float32")
     pool = import_ctranslate2().Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)

@@ -1,4 +1,4 @@
-"""SentencePiece's files are read as they are written, and text is cut as its definition says: the likeliest way."""
+"""SentencePiece files are read, and text is tokenized by the definition: the most likely way."""
 
 import math
 from collections.abc import Iterator
@@ -53,34 +53,34 @@ def by_definition(text: str) -> list[str]:
 
 @FEW
 @given(st.text(alphabet="abc d", max_size=9))
-def test_of_all_ways_to_cut_a_text_the_likeliest_is_taken(text: str) -> None:
-    found = vocabulary()
-    ids = found.encode(text)
+def test_the_most_likely_tokenization_is_selected(text: str) -> None:
+    loaded = vocabulary()
+    ids = loaded.encode(text)
     pieces = [PIECES[number] for number in ids]
     expected = by_definition(text)
     likely = {piece: SCORES.get(piece, min(SCORES.values()) - 10) for piece in {*pieces, *expected}}
     assert math.isclose(sum(likely[piece] for piece in pieces), sum(likely[piece] for piece in expected), abs_tol=1e-6)
     assert "".join(pieces) == "".join(expected)
     if "d" not in text:
-        assert found.decode(ids) == " ".join(text.split())
+        assert loaded.decode(ids) == " ".join(text.split())
 
 
-def test_what_is_not_of_this_side_is_never_read_and_can_be_written() -> None:
-    found = vocabulary()
+def test_subwords_of_the_other_side_are_only_decoded() -> None:
+    loaded = vocabulary()
     for text in ("bca", "fremd", "⟨pad⟩", "<unk>", "⟨/s⟩", ">>fra<", f"{HIDDEN}<unk>"):
-        assert not {PIECES.index("bca"), PIECES.index("▁fremd"), 0, 1, 2} & {*found.encode(text)}
-    assert found.decode([PIECES.index("▁fremd"), PIECES.index("bca"), EOS, 0, found.unknown]) == "fremdbca"
-    assert found.pieces([1, PIECES.index("▁fremd"), found.unknown]) == ["⟨s⟩", "␣fremd", "<unk>"]
-    assert len(found) == len(PIECES)
+        assert not {PIECES.index("bca"), PIECES.index("▁fremd"), 0, 1, 2} & {*loaded.encode(text)}
+    assert loaded.decode([PIECES.index("▁fremd"), PIECES.index("bca"), EOS, 0, loaded.unknown]) == "fremdbca"
+    assert loaded.pieces([1, PIECES.index("▁fremd"), loaded.unknown]) == ["⟨s⟩", "␣fremd", "<unk>"]
+    assert len(loaded) == len(PIECES)
 
 
-def test_a_language_is_named_before_the_text_alone() -> None:
-    found = vocabulary()
+def test_a_language_code_is_special_only_at_the_start() -> None:
+    loaded = vocabulary()
     code = PIECES.index(">>fra<<")
-    assert found.encode(">>fra<< ab") == [code, *found.encode("ab")]
-    assert found.encode(">>deu<<ab") == [found.unknown, *found.encode("ab")]
-    assert code not in found.encode("ab >>fra<<")
-    assert found.encode_batch([">>fra<<a", "b"]) == [[code, *found.encode("a")], found.encode("b")]
+    assert loaded.encode(">>fra<< ab") == [code, *loaded.encode("ab")]
+    assert loaded.encode(">>deu<<ab") == [loaded.unknown, *loaded.encode("ab")]
+    assert code not in loaded.encode("ab >>fra<<")
+    assert loaded.encode_batch([">>fra<<a", "b"]) == [[code, *loaded.encode("a")], loaded.encode("b")]
 
 
 def test_blanks() -> None:
@@ -91,28 +91,28 @@ def test_blanks() -> None:
     assert tidy.spelled_out("ab xyz b x") == (2, 4)
 
 
-def test_a_file_says_everything_and_is_known_for_what_it_is(tmp_path: Path) -> None:
-    found = vocabulary()
-    found.save(tmp_path / "tokenizer.json")
+def test_save_and_load(tmp_path: Path) -> None:
+    loaded = vocabulary()
+    loaded.save(tmp_path / "tokenizer.json")
     again = Vocabulary.load(tmp_path / "tokenizer.json")
     assert isinstance(again, SentencePieceVocabulary)
-    assert again.to_json() == found.to_json() and again.encode("abcab d") == found.encode("abcab d")
+    assert again.to_json() == loaded.to_json() and again.encode("abcab d") == loaded.encode("abcab d")
     with pytest.raises(ValueError, match="its first entries must be"):
-        Vocabulary.from_json(found.to_json().replace("⟨pad⟩", "<pad>"))
+        Vocabulary.from_json(loaded.to_json().replace("⟨pad⟩", "<pad>"))
 
 
 def test_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "source.spm"
     write_model(path, SCORES)
-    found = read_sentencepiece(path)
-    assert found.scores == pytest.approx(SCORES)
-    assert (found.prefix, found.tidy, found.characters) == (True, True, b"")
-    assert [kind for _, _, kind in found.pieces[:3]] == [2, 3, 3]
+    loaded = read_sentencepiece(path)
+    assert loaded.scores == pytest.approx(SCORES)
+    assert (loaded.prefix, loaded.tidy, loaded.characters) == (True, True, b"")
+    assert [kind for _, _, kind in loaded.pieces[:3]] == [2, 3, 3]
     said = field(2, b"table") + field(3, 0) + field(4, 0)
     path.write_bytes(model_file([*symbols(), ("a", -1.5, 1), ("[NAME]", 0.0, 4), ("no", -1.0, 5)], b"", said))
-    found = read_sentencepiece(path)
-    assert (found.prefix, found.tidy, found.characters) == (False, False, b"table")
-    assert found.scores == pytest.approx({"a": -1.5, "[NAME]": 6 * -1.5 - 0.1})
+    loaded = read_sentencepiece(path)
+    assert (loaded.prefix, loaded.tidy, loaded.characters) == (False, False, b"table")
+    assert loaded.scores == pytest.approx({"a": -1.5, "[NAME]": 6 * -1.5 - 0.1})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Translators go to `transformers` and come back: the same logits there, the same translations, the same bits here."""
+"""Translation models: the same logits and translations as transformers, and an exact round trip."""
 
 import json
 from pathlib import Path
@@ -48,9 +48,9 @@ def written(folder: Path, pair: tuple[Vocabulary, Vocabulary], **changes: Any) -
     return ours
 
 
-def restored(found: MarianModel) -> Transformer:
-    ours = Transformer(found.settings, *map(len, found.tokenizers)).eval()
-    load_weights(ours, found.weights, "test")
+def restored(loaded: MarianModel) -> Transformer:
+    ours = Transformer(loaded.settings, *map(len, loaded.tokenizers)).eval()
+    load_weights(ours, loaded.weights, "test")
     return ours
 
 
@@ -64,7 +64,7 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_logits_and_ids_there_are_those_here(variant: dict[str, Any], tmp_path: Path) -> None:
+def test_logits_and_ids_equal_transformers(variant: dict[str, Any], tmp_path: Path) -> None:
     import transformers
 
     pair = vocabularies(joint=variant.get("tie", "all") == "all")
@@ -84,7 +84,7 @@ def test_logits_and_ids_there_are_those_here(variant: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word", "token", "char"])
-def test_their_tokenizer_cuts_and_joins_as_ours_does(kind: str, tmp_path: Path) -> None:
+def test_the_exported_tokenizer_equals_ours(kind: str, tmp_path: Path) -> None:
     import transformers
 
     pair = vocabularies(joint=True, kind=kind, vocab_size=600)
@@ -97,14 +97,14 @@ def test_their_tokenizer_cuts_and_joins_as_ours_does(kind: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_there_and_back_is_the_same_to_the_bit(variant: dict[str, Any], tmp_path: Path) -> None:
+def test_the_round_trip_is_exact(variant: dict[str, Any], tmp_path: Path) -> None:
     pair = vocabularies(joint=variant.get("tie", "all") == "all")
     ours = written(tmp_path / "model", pair, **variant)
-    found = read_marian(tmp_path / "model")
-    assert found.settings.model_dump(exclude={"size"}) == ours.settings.model_dump(exclude={"size"})
-    assert found.weights.keys() == weights_of(ours).keys()
-    assert all(torch.equal(found.weights[name], tensor) for name, tensor in weights_of(ours).items())
-    assert [each.to_json() for each in found.tokenizers] == [each.to_json() for each in pair]
+    loaded = read_marian(tmp_path / "model")
+    assert loaded.settings.model_dump(exclude={"size"}) == ours.settings.model_dump(exclude={"size"})
+    assert loaded.weights.keys() == weights_of(ours).keys()
+    assert all(torch.equal(loaded.weights[name], tensor) for name, tensor in weights_of(ours).items())
+    assert [each.to_json() for each in loaded.tokenizers] == [each.to_json() for each in pair]
 
 
 @pytest.fixture(scope="module", params=["post", "pre"])
@@ -130,7 +130,7 @@ def learnt(request: pytest.FixtureRequest) -> Transformer:
 
 
 @pytest.mark.parametrize("search", [dict(search="greedy"), dict(search="beam", beam=4, alpha=0.0)], ids=str)
-def test_their_search_finds_what_ours_finds(learnt: Transformer, search: dict[str, Any], tmp_path: Path) -> None:
+def test_transformers_generates_the_same(learnt: Transformer, search: dict[str, Any], tmp_path: Path) -> None:
     """Without a length penalty the two are defined alike; what never ends is cut otherwise, and left out."""
     import transformers
 
@@ -150,14 +150,14 @@ def test_their_search_finds_what_ours_finds(learnt: Transformer, search: dict[st
         assert tokenizer.decode(ids[0], skip_special_tokens=True) == prediction.text
 
 
-def test_a_folder_of_theirs_is_read_and_what_it_writes_is_equal(tmp_path: Path) -> None:
+def test_a_folder_of_transformers_is_read(tmp_path: Path) -> None:
     """Their own numbering, one matrix for all, a bias, and what stands in older files besides."""
     theirs = their_marian(tmp_path / "theirs", scale_embedding=True)
     pair = vocabularies(joint=True)
     add_tokenizer(tmp_path / "theirs", pair[0])
-    found = read_marian(tmp_path / "theirs")
-    assert found.settings.tie == "all" and found.settings.output_bias
-    compare(theirs, restored(found))
+    loaded = read_marian(tmp_path / "theirs")
+    assert loaded.settings.tie == "all" and loaded.settings.output_bias
+    compare(theirs, restored(loaded))
     tensors = load_file(tmp_path / "theirs" / "model.safetensors")
     old = tensors | {
         "lm_head.weight": tensors["model.shared.weight"].clone(),
@@ -166,7 +166,7 @@ def test_a_folder_of_theirs_is_read_and_what_it_writes_is_equal(tmp_path: Path) 
     }
     save_file(old, tmp_path / "theirs" / "model.safetensors")
     again = read_marian(tmp_path / "theirs")
-    assert all(torch.equal(again.weights[name], tensor) for name, tensor in found.weights.items())
+    assert all(torch.equal(again.weights[name], tensor) for name, tensor in loaded.weights.items())
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_a_folder_of_theirs_is_read_and_what_it_writes_is_equal(tmp_path: Path) 
 def test_other_ties_and_scales_are_read(changes: dict[str, Any], tie: str, tmp_path: Path) -> None:
     theirs = their_marian(tmp_path / "theirs", **({"scale_embedding": True} | changes))
     add_tokenizer(tmp_path / "theirs", vocabularies(joint=True)[0])
-    found = read_marian(tmp_path / "theirs")
-    assert found.settings.tie == tie
-    compare(theirs, restored(found))
+    loaded = read_marian(tmp_path / "theirs")
+    assert loaded.settings.tie == tie
+    compare(theirs, restored(loaded))
 
 
 def their_marian(folder: Path, **changes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A BERT with the layer of a task: the same answers there and here, and there and back the same bits."""
+"""A BERT with the head of a task: the same outputs as transformers, and an exact round trip."""
 
 import json
 from dataclasses import replace
@@ -56,10 +56,10 @@ def saved(task: str, folder: Path) -> Any:
     return model
 
 
-def ours(found: FineTunedBert) -> EncoderWithHead:
-    head = HEADS[found.task]
-    model = EncoderWithHead(Bert(found.settings, V), len(found.weights["head.bias"]), head.pooled, 0.1).eval()
-    load_weights(model, weights_of(model) | found.weights, "test")
+def ours(loaded: FineTunedBert) -> EncoderWithHead:
+    head = HEADS[loaded.task]
+    model = EncoderWithHead(Bert(loaded.settings, V), len(loaded.weights["head.bias"]), head.pooled, 0.1).eval()
+    load_weights(model, weights_of(model) | loaded.weights, "test")
     return model
 
 
@@ -77,8 +77,8 @@ def their_answers(model: Any, task: str) -> Tensor:
     given = dict(input_ids=ids, token_type_ids=segments, attention_mask=mask)
     if task == "choice":  # one example of three choices
         return model(**{name: tensor[None] for name, tensor in given.items()}).logits[0, :, None]
-    found = model(**given)
-    return torch.stack([found.start_logits, found.end_logits], -1) if task == "answering" else found.logits
+    loaded = model(**given)
+    return torch.stack([loaded.start_logits, loaded.end_logits], -1) if task == "answering" else loaded.logits
 
 
 @torch.no_grad()
@@ -93,16 +93,16 @@ def compare(task: str, actual: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_answers_are_theirs_and_bits_come_back(task: str, tmp_path: Path) -> None:
+def test_outputs_equal_transformers_and_round_trip_is_exact(task: str, tmp_path: Path) -> None:
     import transformers
 
     other = saved(task, tmp_path / "theirs")
-    found = read_finetuned(tmp_path / "theirs")
-    assert found.task == task and len(found.weights["head.bias"]) == NAMED[task]
-    assert found.labels == (LABELS if task in ("classification", "tagging") else ())
-    compare(task, our_answers(ours(found)), their_answers(other, task))
+    loaded = read_finetuned(tmp_path / "theirs")
+    assert loaded.task == task and len(loaded.weights["head.bias"]) == NAMED[task]
+    assert loaded.labels == (LABELS if task in ("classification", "tagging") else ())
+    compare(task, our_answers(ours(loaded)), their_answers(other, task))
 
-    write_finetuned(tmp_path / "ours", found, vocabulary())
+    write_finetuned(tmp_path / "ours", loaded, vocabulary())
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("theirs", "ours"))
     assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
     again = getattr(transformers, HEADS[task].architecture).from_pretrained(tmp_path / "ours").eval()
@@ -112,7 +112,7 @@ def test_answers_are_theirs_and_bits_come_back(task: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
+def test_transformers_reads_what_is_written(task: str, tmp_path: Path) -> None:
     import transformers
 
     torch.manual_seed(4)
@@ -129,17 +129,17 @@ def test_what_was_trained_here_is_read_there(task: str, tmp_path: Path) -> None:
     assert tokenizer("a b", "c").input_ids == read.ids
 
 
-def test_a_model_that_may_say_there_is_no_answer_says_so_again(tmp_path: Path) -> None:
+def test_no_answer_labels_survive_the_round_trip(tmp_path: Path) -> None:
     saved("answering", tmp_path / "theirs")
-    found = replace(read_finetuned(tmp_path / "theirs"), labels=("answerable", "unanswerable"))
-    write_finetuned(tmp_path / "ours", found, vocabulary())
-    assert read_finetuned(tmp_path / "ours").labels == found.labels
+    loaded = replace(read_finetuned(tmp_path / "theirs"), labels=("answerable", "unanswerable"))
+    write_finetuned(tmp_path / "ours", loaded, vocabulary())
+    assert read_finetuned(tmp_path / "ours").labels == loaded.labels
     import_model(tmp_path / "ours", tmp_path / "run")
     import_model(tmp_path / "theirs", tmp_path / "other")
     assert Run.open(tmp_path / "run").task().no_answer and not Run.open(tmp_path / "other").task().no_answer
 
 
-def test_which_task_a_folder_is_of() -> None:
+def test_the_task_of_a_config() -> None:
     one = {"architectures": ["BertForSequenceClassification"]}
     assert task_of(one) == "classification"
     assert task_of(one | {"id2label": {"0": "LABEL_0"}}) == "regression"
@@ -169,7 +169,7 @@ def test_labels_that_do_not_fit_are_refused(changes: dict[str, Any], code: str, 
     assert (error.value.code, error.value.where) == (code, f"{tmp_path / 'config.json'}:{key}")
 
 
-def test_a_head_that_is_not_there_is_missed(tmp_path: Path) -> None:
+def test_a_missing_head_is_an_error(tmp_path: Path) -> None:
     saved("answering", tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     save_file(

@@ -1,4 +1,4 @@
-"""Beam search against brute force, and against itself in other batches, widths and orders."""
+"""Beam search against brute force, and with other batches, widths and orders."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper, all_texts
+from tests.decoding.mock_stepper import SYMBOLS, MockState, MockStepper, all_sequences
 from torch import Tensor
 
 from regard.decoding.beam import beam_search
@@ -19,7 +19,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper
 from regard.errors import UserError
 
-NUMBERS = settings(deadline=None, max_examples=30, derandomize=True, database=None)
+PROPERTY = settings(deadline=None, max_examples=30, derandomize=True, database=None)
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -29,12 +29,12 @@ def penalty(length: int, alpha: float) -> float:
 def exhaustive(model: MockStepper, sentence: int, limit: int, alpha: float) -> list[tuple[float, list[int]]]:
     """Every text with its score, best first."""
     scored = []
-    for text in all_texts(model.vocabulary, limit):
+    for text in all_sequences(model.vocabulary, limit):
         scored.append((model.log_prob(sentence, text) / penalty(len(text), alpha), list(text[:-1])))
     return sorted(scored, reverse=True)
 
 
-def plain_beam(
+def reference_beam(
     model: MockStepper, sentence: int, limit: int, alpha: float, width: int
 ) -> list[tuple[float, list[int]]]:
     """Beam search in plain Python that never stops early: lists, loops and no tensors. All that ended, best first."""
@@ -57,37 +57,37 @@ def plain_beam(
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_beam_that_holds_every_text_is_exhaustive_search(alpha: float) -> None:
+def test_a_beam_with_all_hypotheses_is_exhaustive_search(alpha: float) -> None:
     model = MockStepper(vocabulary=6)
-    found = beam_search(model, [0, 1, 2], torch.tensor([4, 3, 2]), Rules(SYMBOLS, alpha), width=150, nbest=10)
-    for sentence, (limit, hypotheses) in enumerate(zip([4, 3, 2], found, strict=True)):
+    actual = beam_search(model, [0, 1, 2], torch.tensor([4, 3, 2]), Rules(SYMBOLS, alpha), width=150, nbest=10)
+    for sentence, (limit, hypotheses) in enumerate(zip([4, 3, 2], actual, strict=True)):
         expected = exhaustive(model, sentence, limit, alpha)[:10]
         assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
         assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
         assert all(hypothesis.finished for hypothesis in hypotheses)
 
 
-@NUMBERS
+@PROPERTY
 @given(
     seed=st.integers(0, 10_000),
     width=st.integers(1, 5),
     alpha=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
     eos_bonus=st.sampled_from([-3.0, 0.0, 2.0]),
 )
-def test_stopping_early_never_changes_the_answer(seed: int, width: int, alpha: float, eos_bonus: float) -> None:
+def test_early_stopping_does_not_change_the_result(seed: int, width: int, alpha: float, eos_bonus: float) -> None:
     model = MockStepper(vocabulary=7, seed=seed, eos_bonus=eos_bonus)
     max_new_tokens = [6, 1, 4]
     for nbest in {1, width}:
-        found = beam_search(
+        actual = beam_search(
             model, [0, 1, 2], torch.tensor(max_new_tokens), Rules(SYMBOLS, alpha), width=width, nbest=nbest
         )
         for sentence, limit in enumerate(max_new_tokens):
-            expected = plain_beam(model, sentence, limit, alpha, width)[:nbest]
-            assert [hypothesis.tokens for hypothesis in found[sentence]] == [tokens for _, tokens in expected]
-            assert [h.score for h in found[sentence]] == pytest.approx([score for score, _ in expected], abs=1e-4)
+            expected = reference_beam(model, sentence, limit, alpha, width)[:nbest]
+            assert [hypothesis.tokens for hypothesis in actual[sentence]] == [tokens for _, tokens in expected]
+            assert [h.score for h in actual[sentence]] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-@NUMBERS
+@PROPERTY
 @given(seed=st.integers(0, 10_000))
 def test_a_beam_of_one_without_length_penalty_is_greedy(seed: int) -> None:
     model, rules, max_new_tokens = MockStepper(8, seed), Rules(SYMBOLS, alpha=0.0), torch.tensor([9, 5, 1])
@@ -96,49 +96,49 @@ def test_a_beam_of_one_without_length_penalty_is_greedy(seed: int) -> None:
     )
 
 
-@NUMBERS
+@PROPERTY
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(5)))
-def test_a_sentence_gets_the_same_answer_in_any_batch(seed: int, order: list[int]) -> None:
+def test_results_do_not_depend_on_the_batch(seed: int, order: list[int]) -> None:
     model, rules = MockStepper(9, seed), Rules(SYMBOLS)
     max_new_tokens = torch.tensor([3, 12, 7, 1, 5])
     together = beam_search(model, order, max_new_tokens[order], rules, width=3, nbest=3)
-    for place, sentence in enumerate(order):
+    for index, sentence in enumerate(order):
         alone = beam_search(model, [sentence], max_new_tokens[sentence : sentence + 1], rules, width=3, nbest=3)[0]
-        assert together[place] == alone
+        assert together[index] == alone
 
 
-@NUMBERS
+@PROPERTY
 @given(seed=st.integers(0, 10_000), alpha=st.sampled_from([0.0, 0.6, 1.5]))
-def test_nbest_is_sorted_distinct_and_honest_about_its_numbers(seed: int, alpha: float) -> None:
+def test_nbest_is_sorted_and_distinct_with_correct_scores(seed: int, alpha: float) -> None:
     model = MockStepper(8, seed)
-    for sentence, found in enumerate(
+    for sentence, actual in enumerate(
         beam_search(model, [0, 1], torch.tensor([6, 9]), Rules(SYMBOLS, alpha), width=6, nbest=6)
     ):
-        scores = [hypothesis.score for hypothesis in found]
+        scores = [hypothesis.score for hypothesis in actual]
         assert scores == sorted(scores, reverse=True)
-        assert len({tuple(hypothesis.tokens) for hypothesis in found}) == len(found)
-        for hypothesis in found:
+        assert len({tuple(hypothesis.tokens) for hypothesis in actual}) == len(actual)
+        for hypothesis in actual:
             text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
             assert not {SYMBOLS.bos, SYMBOLS.pad, SYMBOLS.eos} & set(hypothesis.tokens)
             assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
             assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty(len(text), alpha), abs=1e-4)
 
 
-def test_the_best_of_a_longer_nbest_is_the_best() -> None:
+def test_a_shorter_nbest_is_a_prefix_of_a_longer_one() -> None:
     model, max_new_tokens = MockStepper(9), torch.tensor([10, 10])
     many = beam_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), width=5, nbest=5)
     for nbest in (1, 2, 4):
         fewer = beam_search(model, [0, 1], max_new_tokens, Rules(SYMBOLS), width=5, nbest=nbest)
-        assert fewer == [found[:nbest] for found in many]
+        assert fewer == [actual[:nbest] for actual in many]
 
 
 def test_a_beam_wider_than_the_vocabulary() -> None:
-    found = beam_search(MockStepper(4), [0], torch.tensor([6]), Rules(SYMBOLS), width=12, nbest=12)[0]
+    actual = beam_search(MockStepper(4), [0], torch.tensor([6]), Rules(SYMBOLS), width=12, nbest=12)[0]
     # One word: a text is a number of them.
-    assert sorted(len(hypothesis.tokens) for hypothesis in found) == [0, 1, 2, 3, 4, 5]
+    assert sorted(len(hypothesis.tokens) for hypothesis in actual) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_text_that_meets_its_limit_is_cut_and_says_so() -> None:
+def test_a_hypothesis_at_its_maximum_length_is_truncated() -> None:
     model = MockStepper(8, eos_bonus=-1e9)
     for hypotheses, limit in zip(
         beam_search(model, [0, 1], torch.tensor([3, 7]), Rules(SYMBOLS), width=3, nbest=2), [3, 7], strict=True
@@ -149,30 +149,30 @@ def test_a_text_that_meets_its_limit_is_cut_and_says_so() -> None:
 def test_forced_prefixes_of_different_lengths() -> None:
     model, max_new_tokens = MockStepper(9), torch.tensor([5, 5, 5])
     prefixes = [[4, 7, 3], [], [8]]
-    found = beam_search(model, [0, 1, 2], max_new_tokens, Rules(SYMBOLS), width=3, nbest=3, prefixes=prefixes)
-    for sentence, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
+    actual = beam_search(model, [0, 1, 2], max_new_tokens, Rules(SYMBOLS), width=3, nbest=3, prefixes=prefixes)
+    for sentence, (prefix, hypotheses) in enumerate(zip(prefixes, actual, strict=True)):
         for hypothesis in hypotheses:
             assert hypothesis.tokens[: len(prefix)] == prefix
             assert len(hypothesis.tokens) <= len(prefix) + 5
             text = (*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else []))
             assert hypothesis.log_prob == pytest.approx(model.log_prob(sentence, text), abs=1e-4)
-    assert found[1] == beam_search(model, [1], max_new_tokens[:1], Rules(SYMBOLS), width=3, nbest=3)[0]
+    assert actual[1] == beam_search(model, [1], max_new_tokens[:1], Rules(SYMBOLS), width=3, nbest=3)[0]
 
 
-def test_a_search_after_a_prefix_is_exhaustive_over_what_can_follow() -> None:
+def test_search_after_a_prefix_equals_exhaustive_search() -> None:
     model, prefix = MockStepper(6), (4, 3)
     best = max(
         (model.log_prob(0, (*prefix, *text)) / penalty(len(prefix) + len(text), 0.6), [*prefix, *text[:-1]])
-        for text in all_texts(6, 3)
+        for text in all_sequences(6, 3)
     )
-    found = beam_search(model, [0], torch.tensor([3]), Rules(SYMBOLS), width=40, prefixes=[prefix])[0][0]
-    assert found.tokens == best[1]
-    assert found.score == pytest.approx(best[0], abs=1e-4)
+    actual = beam_search(model, [0], torch.tensor([3]), Rules(SYMBOLS), width=40, prefixes=[prefix])[0][0]
+    assert actual.tokens == best[1]
+    assert actual.score == pytest.approx(best[0], abs=1e-4)
 
 
-def test_a_prefix_may_hold_what_may_not_be_written() -> None:
-    found = beam_search(MockStepper(9), [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[SYMBOLS.bos, SYMBOLS.pad]])
-    assert found[0][0].tokens[:2] == [SYMBOLS.bos, SYMBOLS.pad]
+def test_a_prefix_may_contain_special_symbols() -> None:
+    actual = beam_search(MockStepper(9), [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[SYMBOLS.bos, SYMBOLS.pad]])
+    assert actual[0][0].tokens[:2] == [SYMBOLS.bos, SYMBOLS.pad]
 
 
 class Counting:
@@ -190,16 +190,16 @@ class Counting:
         return self.inner.step(tokens, state)
 
 
-def test_finished_sentences_leave_the_batch_and_the_first_step_is_narrow() -> None:
+def test_done_sentences_leave_the_batch_and_the_first_step_has_one_hypothesis() -> None:
     counting = Counting(MockStepper(8, eos_bonus=-1e9))
     beam_search(counting, [0, 1, 2], torch.tensor([1, 4, 2]), Rules(SYMBOLS), width=3)
     assert counting.rows == [(3, 1), (2, 3), (1, 3), (1, 3)]
 
 
-def test_a_certain_ending_stops_the_search_at_once() -> None:
+def test_a_certain_end_stops_the_search_after_one_step() -> None:
     counting = Counting(MockStepper(8, eos_bonus=50.0))
-    found = beam_search(counting, [0, 1], torch.tensor([40, 40]), Rules(SYMBOLS), width=4)
-    assert [hypotheses[0].tokens for hypotheses in found] == [[], []]
+    actual = beam_search(counting, [0, 1], torch.tensor([40, 40]), Rules(SYMBOLS), width=4)
+    assert [hypotheses[0].tokens for hypotheses in actual] == [[], []]
     assert counting.rows == [(2, 1)]
 
 
@@ -220,7 +220,7 @@ class Chain:
 
 
 @pytest.mark.parametrize("width", [1, 4])
-def test_the_search_goes_on_while_a_longer_text_can_still_win(width: int) -> None:
+def test_the_search_continues_while_a_longer_hypothesis_can_win(width: int) -> None:
     # Ending at once scores log 0.6; the ten words and their end score log 0.4 / lp(11), which is more.
     longer, shorter = math.log(0.4) / penalty(11, 1.0), math.log(0.6)
     assert longer > shorter
@@ -230,7 +230,7 @@ def test_the_search_goes_on_while_a_longer_text_can_still_win(width: int) -> Non
     assert best.score == pytest.approx(shorter)
 
 
-def test_nothing_to_search_and_no_room_to_write() -> None:
+def test_empty_input_and_invalid_arguments() -> None:
     assert beam_search(MockStepper(8), [], torch.zeros(0, dtype=torch.long), Rules(SYMBOLS)) == []
     with pytest.raises(ValueError, match="max_new_tokens"):
         beam_search(MockStepper(8), [0], torch.tensor([0]), Rules(SYMBOLS))
@@ -256,7 +256,7 @@ class Constant:
 @pytest.mark.parametrize("vocabulary", [6, 1000])
 @pytest.mark.parametrize("bad", ["all", "one"])
 @pytest.mark.parametrize("search", ["beam", "greedy", "sample"])
-def test_a_model_that_gives_no_numbers_is_reported(search: Any, bad: str, vocabulary: int) -> None:
+def test_nan_logits_raise_an_error(search: Any, bad: str, vocabulary: int) -> None:
     scores = [math.nan if bad == "all" or token == 4 else 0.1 * (token % 7) for token in range(vocabulary)]
     broken: Stepper[list[int], MockState] = Constant(scores)
     with pytest.raises(UserError) as error:
@@ -264,18 +264,18 @@ def test_a_model_that_gives_no_numbers_is_reported(search: Any, bad: str, vocabu
     assert error.value.code == "not-finite"
 
 
-def test_a_model_that_allows_nothing_gives_an_empty_hypothesis() -> None:
+def test_a_model_without_allowed_tokens_gives_an_empty_hypothesis() -> None:
     only_padding: Stepper[list[int], MockState] = Constant([-math.inf, -math.inf, 0.0, -math.inf])
-    found = beam_search(only_padding, [0], torch.tensor([4]), Rules(SYMBOLS), width=2)
-    assert found == [[Hypothesis([], -math.inf, -math.inf, finished=False)]]
+    actual = beam_search(only_padding, [0], torch.tensor([4]), Rules(SYMBOLS), width=2)
+    assert actual == [[Hypothesis([], -math.inf, -math.inf, finished=False)]]
 
 
-def test_a_prefix_the_model_holds_for_impossible_is_written_all_the_same() -> None:
+def test_a_prefix_with_probability_zero_is_kept() -> None:
     model = Constant([-math.inf, 0.0, -math.inf, -math.inf, 1.0])
     for search in (beam_search, greedy_search):
-        (found,) = search(model, [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[3]])[0]
-        assert found.tokens[0] == 3
-        assert found.log_prob < -1e3
+        (actual,) = search(model, [0], torch.tensor([2]), Rules(SYMBOLS), prefixes=[[3]])[0]
+        assert actual.tokens[0] == 3
+        assert actual.log_prob < -1e3
 
 
 def test_half_precision_logits_are_scored_in_float32() -> None:

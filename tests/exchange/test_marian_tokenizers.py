@@ -1,4 +1,4 @@
-"""A Marian with its own files and numbers, the end symbol first and padding last, becomes ours and stays the same."""
+"""Marian's own files: ids are reordered, and the model computes the same."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecati
 SOURCE = {"▁the": -2.0, "▁cat": -3.0, "▁": -4.0, "c": -5.0, "a": -5.0, "t": -5.0, "s": -5.5, "▁!": -7.0}
 TARGET = {"▁die": -2.0, "▁Katze": -3.0, "▁": -3.5, "K": -6.0, "a": -4.0, "t": -4.5, "z": -5.0, "e": -5.0}
 PAIRS = [("▁the ▁cat", "▁die ▁Katze"), ("▁cat s", "▁ K a t z e ▁Katze"), ("▁the ▁the ▁cat ▁ s a t", "a t z ▁die e")]
-UNNUMBERED = "▁!"
+WITHOUT_ID = "▁!"
 """A piece of the source that has no number: the model reads it as unknown."""
 
 
@@ -38,7 +38,7 @@ def write_marian_folder(folder: Path) -> None:
     import transformers
 
     pieces = dict.fromkeys([*SOURCE, *TARGET])
-    pieces.pop(UNNUMBERED)
+    pieces.pop(WITHOUT_ID)
     token_ids = {piece: n for n, piece in enumerate(["</s>", "<unk>", *pieces, ">>nds<<", "<pad>"])}
     last = token_ids["<pad>"]
     torch.manual_seed(7)
@@ -79,13 +79,13 @@ def theirs(folder: Path) -> tuple[Any, dict[str, int]]:
 
 
 def ours(folder: Path) -> tuple[Transformer, Translation]:
-    found = read_marian(folder)
-    model = Transformer(found.settings, *map(len, found.tokenizers)).eval()
-    load_weights(model, found.weights, "test")
-    return model, Translation(*found.tokenizers)
+    loaded = read_marian(folder)
+    model = Transformer(loaded.settings, *map(len, loaded.tokenizers)).eval()
+    load_weights(model, loaded.weights, "test")
+    return model, Translation(*loaded.tokenizers)
 
 
-def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -> None:
+def test_probabilities_equal_transformers_and_duplicates_have_none(folder: Path) -> None:
     other, token_ids = theirs(folder)
     model, task = ours(folder)
     assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(token_ids) + 2
@@ -113,7 +113,7 @@ def test_probabilities_are_theirs_and_what_is_only_read_has_none(folder: Path) -
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_translations_are_theirs(folder: Path, beam: int) -> None:
+def test_translations_equal_transformers(folder: Path, beam: int) -> None:
     other, token_ids = theirs(folder)
     model, task = ours(folder)
     search: dict[str, Any] = dict(search="greedy") if beam == 1 else dict(search="beam", beam=beam, alpha=0.0)
@@ -132,26 +132,26 @@ def test_translations_are_theirs(folder: Path, beam: int) -> None:
         assert prediction.text == "".join(pieces).replace("▁", " ").strip()
 
 
-def test_and_out_again_with_our_numbers(folder: Path, tmp_path: Path) -> None:
+def test_an_imported_model_can_be_exported(folder: Path, tmp_path: Path) -> None:
     import transformers
 
-    found = read_marian(folder)
-    write_marian(tmp_path / "again", found.settings, found.weights, found.tokenizers)
+    loaded = read_marian(folder)
+    write_marian(tmp_path / "again", loaded.settings, loaded.weights, loaded.tokenizers)
     again = read_marian(tmp_path / "again")
-    assert all(torch.equal(again.weights[name], tensor) for name, tensor in found.weights.items())
+    assert all(torch.equal(again.weights[name], tensor) for name, tensor in loaded.weights.items())
     src, tgt = (transformers.AutoTokenizer.from_pretrained(tmp_path / "again" / part) for part in ("", "target"))
     for text in ("the cat ! cats", ">>nds<< the cat", "漢 cat"):
-        assert src(text).input_ids == [*found.tokenizers[0].encode(text), EOS]
-    assert tgt("die Katze").input_ids == [*found.tokenizers[1].encode("die Katze"), EOS]
-    foreign = found.tokenizers[0].encode("the cat")
+        assert src(text).input_ids == [*loaded.tokenizers[0].encode(text), EOS]
+    assert tgt("die Katze").input_ids == [*loaded.tokenizers[1].encode("die Katze"), EOS]
+    foreign = loaded.tokenizers[0].encode("the cat")
     assert tgt.decode([BOS, *foreign, EOS], skip_special_tokens=True) == "the cat"
 
 
-def test_numbers(folder: Path) -> None:
+def test_tokens_are_reordered(folder: Path) -> None:
     models = [read_sentencepiece(folder / name) for name in ("source.spm", "target.spm")]
     token_ids = json.loads((folder / "vocab.json").read_text())
     pieces, rows = reorder_tokens(token_ids, models, token_ids["<pad>"])
-    assert rows[:3] == [token_ids["<pad>"], token_ids["<pad>"], 0] and pieces[-1] == UNNUMBERED and rows[-1] == 1
+    assert rows[:3] == [token_ids["<pad>"], token_ids["<pad>"], 0] and pieces[-1] == WITHOUT_ID and rows[-1] == 1
     assert all(token_ids[piece] == row for piece, row in zip(pieces[3:-1], rows[3:-1], strict=True))
     assert duplicates(rows) == [0, len(rows) - 1]
     assert duplicates([5, 0, 0, 1, 2]) == [1]
@@ -163,7 +163,7 @@ def lose_unknown(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(token_ids))
 
 
-def lose_a_number(folder: Path) -> None:
+def lose_an_id(folder: Path) -> None:
     token_ids = json.loads((folder / "vocab.json").read_text())
     del token_ids["a"]
     (folder / "vocab.json").write_text(json.dumps(token_ids))
@@ -176,7 +176,7 @@ def lose_a_number(folder: Path) -> None:
         (lambda folder: (folder / "vocab.json").unlink(), "missing-file", "vocab.json"),
         (lambda folder: (folder / "source.spm").write_bytes(b"xyz"), "damaged-file", "source.spm"),
         (lose_unknown, "damaged-file", "vocab.json"),
-        (lose_a_number, "damaged-file", "vocab.json"),
+        (lose_an_id, "damaged-file", "vocab.json"),
     ],
 )
 def test_errors_name_the_damaged_file(harm: Any, code: str, file: str, folder: Path) -> None:

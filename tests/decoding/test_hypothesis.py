@@ -1,4 +1,4 @@
-"""Sentences that are done leave a batch in groups; those that wait for company write nothing more."""
+"""Compaction: done sentences leave a batch in groups, and results do not change."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 
 
-def test_an_eighth_leaves_together() -> None:
+def test_compaction_waits_for_an_eighth_of_the_batch() -> None:
     def leaves(done: int, of: int) -> bool:
         return should_compact(torch.arange(of) < done)
 
@@ -26,14 +26,16 @@ def test_an_eighth_leaves_together() -> None:
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
 @settings(deadline=None, max_examples=6, derandomize=True, database=None)
 @given(seed=st.integers(0, 10_000))
-def test_waiting_to_leave_changes_no_answer(search: str, seed: int) -> None:
+def test_compaction_does_not_change_results(search: str, seed: int) -> None:
     model, sentences = MockStepper(9, seed, eos_bonus=0.5), list(range(30))
     max_new_tokens = torch.tensor([1 + (7 * sentence) % 13 for sentence in sentences])
-    chosen = DecodingSettings.model_validate({"search": search, "nbest": 1 if search == "greedy" else 3})
-    together = decode(model, sentences, max_new_tokens, SYMBOLS, chosen, sentence_ids=sentences)
+    decoding_settings = DecodingSettings.model_validate({"search": search, "nbest": 1 if search == "greedy" else 3})
+    together = decode(model, sentences, max_new_tokens, SYMBOLS, decoding_settings, sentence_ids=sentences)
     for sentence in sentences:
         one = max_new_tokens[sentence : sentence + 1]
-        assert decode(model, [sentence], one, SYMBOLS, chosen, sentence_ids=[sentence])[0] == together[sentence]
+        assert (
+            decode(model, [sentence], one, SYMBOLS, decoding_settings, sentence_ids=[sentence])[0] == together[sentence]
+        )
 
 
 class Counting:
@@ -52,7 +54,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_large_batch_thins_in_few_moves(search: str) -> None:
+def test_a_large_batch_is_compacted_rarely(search: str) -> None:
     counting, max_new_tokens = Counting(MockStepper(8, eos_bonus=-1e9)), torch.arange(1, 33)
     decode(counting, list(range(32)), max_new_tokens, SYMBOLS, DecodingSettings.model_validate({"search": search}))
     assert counting.sentences[:9] == [32, 32, 32, 32, 28, 28, 28, 28, 24]
