@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.fields import PAIRS
+from regard.data.formats import read_examples
 from regard.data.planning import Budget, plan_padded
+from regard.data.sources import Source
 from regard.text import TextSettings, train_vocabulary
 
 
@@ -19,12 +21,12 @@ def main() -> None:
     parser.add_argument("--tgt", required=True, help="target side of it")
     parser.add_argument("--vocab-size", type=int, default=8000, help="pieces of the joint vocabulary [8000]")
     options = parser.parse_args()
-    pairs = list(read_pairs(Corpus(src=options.src, tgt=options.tgt), Path()))
+    pairs = list(read_examples([Source(src=options.src, tgt=options.tgt)], Path(), PAIRS))
     text = TextSettings(vocab_size=options.vocab_size)
-    vocabulary = train_vocabulary((side for pair in pairs for side in pair[:2]), text)
+    vocabulary = train_vocabulary((side for pair in pairs for side in pair.values()), text)
     src, tgt = (
         np.array([len(ids) + 1 for ids in vocabulary.encode_batch(side)])  # and the end symbol
-        for side in ([pair.src for pair in pairs], [pair.tgt for pair in pairs])
+        for side in ([pair["src"] for pair in pairs], [pair["tgt"] for pair in pairs])
     )
     for budget in (2048, 4096, 8192, 25000):
         padded = sum(

@@ -51,7 +51,7 @@ LANGUAGE: dict[str, dict[str, Any]] = {
     },
     "Transformer": {"kind": "transformer", "d_model": 128, "num_heads": 4, "d_ff": 512, "layers": 2, "dropout": 0.0},
 }
-PARTS = {part: {"builtin": "numbers", "part": part, "side": "tgt"} for part in ("train", "valid", "test")}
+PARTS = {part: {"builtin": "numbers", "split": part, "side": "tgt"} for part in ("train", "valid", "test")}
 
 
 class Studio:

@@ -14,7 +14,7 @@ from regard.attention.scoring import SCORINGS
 from regard.data.dialogues import pairs
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import CELLS, RecurrentLayer
-from regard.trees import linearised, parsed
+from regard.trees import linearize, parsed
 from regard.viz import Panel, chart_svg, panels_svg
 from regard.viz.tree import tree_svg
 
@@ -121,14 +121,14 @@ def chat() -> str:
     for context in (1, 3):
         read = [source.split("\t") for source, _, _ in pairs(TALK, None, None, context)]  # type: ignore[arg-type]
         seen = [[float(turn in turns) for turn in TALK[:-1]] for turns in read]
-        panels.append(Panel(seen, TALK[1:], TALK[:-1], f"context = {context}"))
+        panels.append(Panel(seen, TALK[1:], TALK[:-1], f"turns = {context}"))
     return panels_svg(panels)
 
 
 def parsing() -> str:
     """A tree, and the tokens that a model writes to say it."""
     (tree,) = parsed([DOG])
-    return tree_svg(tree, " ".join(linearised(tree)))
+    return tree_svg(tree, " ".join(linearize(tree)))
 
 
 DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing)}

@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.data.batch import IGNORE
-from regard.data.documents import DocumentDataSettings
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.settings import DocumentDataSettings
 from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings

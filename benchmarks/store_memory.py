@@ -22,11 +22,13 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.fields import PAIRS
 from regard.data.filters import Filters
+from regard.data.formats import read_examples
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
-from regard.data.settings import DataSettings
+from regard.data.settings import PairDataSettings
+from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.files import read_json, write_json
 from regard.run.translation import open_pairs
@@ -104,19 +106,19 @@ class Opened:
 
 def open_store(root: Path, workers: int = 0) -> Pairs:
     """The store of the corpus in `root`, as a run opens it."""
-    corpus = Corpus(file=CORPUS)
+    corpus = Source(file=CORPUS)
     vocab = Vocabulary.load(root / VOCABULARY)
-    filters = Filters.of(DataSettings(train=[corpus], valid=[corpus]))
+    filters = Filters.of(PairDataSettings(train=[corpus], valid=[corpus]))
     return open_pairs(root / STORE, [corpus], root, (vocab, vocab), filters, workers)
 
 
 def build(root: Path, pairs: int, workers: int) -> Built:
     """Make a corpus, a vocabulary and a store in `root`."""
     write_corpus(root / CORPUS, pairs)
-    read = read_pairs(Corpus(file=CORPUS), root)
-    train_vocabulary((text for pair in read if pair.line <= 100_000 for text in pair[:2]), TextSettings()).save(
-        root / VOCABULARY
-    )
+    read = enumerate(read_examples([Source(file=CORPUS)], root, PAIRS), 1)
+    train_vocabulary(
+        (text for line, pair in read if line <= 100_000 for text in (pair["src"], pair["tgt"])), TextSettings()
+    ).save(root / VOCABULARY)
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter()

@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data import fields
 from regard.data.batch import Batch, concatenate_rows, pad_rows
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.formats import read_examples
 from regard.data.pairs import collate_pairs
 from regard.data.planning import Budget, plan_padded
+from regard.data.sources import Source
 from regard.text import EOS, TextSettings, train_vocabulary
 
 Examples = list[tuple[np.ndarray, np.ndarray]]
@@ -30,10 +32,13 @@ def captions(count: int, vocabulary: int) -> Examples:
 
 def corpus(src: str, tgt: str, count: int, vocab_size: int) -> Examples:
     """The first pairs of a corpus, cut by a joint vocabulary learnt from them."""
-    pairs = list(islice(read_pairs(Corpus(src=src, tgt=tgt), Path()), count))
-    vocabulary = train_vocabulary((text for pair in pairs for text in pair[:2]), TextSettings(vocab_size=vocab_size))
+    pairs = list(islice(read_examples([Source(src=src, tgt=tgt)], Path(), fields.PAIRS), count))
+    vocabulary = train_vocabulary(
+        (text for pair in pairs for text in pair.values()), TextSettings(vocab_size=vocab_size)
+    )
     return [
-        (np.array([*vocabulary.encode(pair.src), EOS]), np.array([*vocabulary.encode(pair.tgt), EOS])) for pair in pairs
+        (np.array([*vocabulary.encode(pair["src"]), EOS]), np.array([*vocabulary.encode(pair["tgt"]), EOS]))
+        for pair in pairs
     ]
 
 

@@ -59,9 +59,9 @@ class SettingError(ValueError):
     `key` is relative to the group whose validator raises it.
     """
 
-    def __init__(self, key: str, message: str) -> None:
+    def __init__(self, key: str, message: str, code: str = "invalid-setting") -> None:
         super().__init__(message)
-        self.key = key
+        self.key, self.code = key, code
 
 
 def unless(condition: bool, text: str, *keys: str) -> Iterator[Unused]:
@@ -246,7 +246,7 @@ def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
     kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, SettingError):
-        return _Problem("invalid-setting", f"{key}.{cause.key}".strip("."), str(cause))
+        return _Problem(cause.code, f"{key}.{cause.key}".strip("."), str(cause))
     if kind == "extra_forbidden":
         return _Problem("unknown-setting", key, _explain_unknown(settings, holder, key, problem["loc"]))
     if kind in ("missing", "too_short"):

@@ -1,20 +1,19 @@
-"""Trees of phrases: read and written as the brackets of a treebank, and as the tokens a model generates.
+"""Trees of phrases: read and written in the brackets of a treebank, and as the tokens that a model generates.
 
-    (ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))               brackets, `parsed`, `written`
+    (ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))               brackets, `parsed`, `to_brackets`
 
-    (S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S                                       tokens, `linearised`
+    (S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S                                       tokens, `linearize`
 
-The second is the tree without its words, from left to right, so that parsing is translation from words to tokens. A
-phrase closes with its name, and every word is XX, since its part of speech is not needed to build the tree and leaving
-it out made parsing better (Vinyals et al. 2015, "Grammar as a Foreign Language", sections 2.2 and 3). The Transformer
-learnt to parse in the same way (Vaswani et al. 2017, section 6.3). Those had 40,000 trees and more; from ten thousand a
-model that writes XX loses count of the words, and one that writes their tags, or the words, loses it less.
+The tokens are the tree without its words, from left to right, so that parsing is translation from words to tokens. A
+phrase closes with its label, and every word is XX: its part of speech is not needed to build the tree, and leaving it
+out made parsing better (Vinyals et al. 2015, "Grammar as a Foreign Language", sections 2.2 and 3). The Transformer
+learnt to parse in the same way (Vaswani et al. 2017, section 6.3). They had 40,000 trees and more; with ten thousand a
+model that writes XX loses count of the words, and one that writes tags or words loses it less.
 
-`built` is the way back. Whatever a model generates, it gives a tree over exactly the words of the sentence.
+`from_tokens` is the inverse. For any tokens it gives a tree over exactly the words of the sentence.
 
-Treebanks differ in what they put around a sentence: (ROOT ...), (TOP ...), (S1 ...), ( ...). Trees that were `cleaned`
-or `built` have a ROOT, which is no token: it holds the phrases of a sentence, most often one. Files of trees are read
-in treebanks.py.
+Treebanks have different outer brackets: (ROOT ...), (TOP ...), (S1 ...), ( ...). The trees of `normalize` and
+`from_tokens` have a ROOT, which is not a token: it holds the phrases of a sentence, most often one.
 """
 
 import re
@@ -25,10 +24,10 @@ from typing import Literal, NamedTuple
 from regard.errors import UserError
 
 Leaves = Literal["XX", "tags", "words"]
-"""What stands for a word among the tokens."""
+"""The token for a word."""
 
 ROOT = "ROOT"
-OUTER = ("", ROOT, "TOP", "S1")  # what treebanks and parsers call the bracket around a sentence
+OUTER = ("", ROOT, "TOP", "S1")  # labels of the bracket around a sentence in treebanks
 TRACE = "-NONE-"
 UNTAGGED = "XX"
 TOKEN = re.compile(r"[()]|[^ \t\r\n()]+")
@@ -46,7 +45,7 @@ class Tree:
 
 
 class Built(NamedTuple):
-    """A tree made of generated tokens, and whether they had to be repaired for it."""
+    """A tree made of generated tokens; `repaired` is True if the tokens were not a complete tree."""
 
     tree: Tree
     repaired: bool
@@ -54,7 +53,7 @@ class Built(NamedTuple):
 
 @dataclass
 class _Open:
-    """A phrase that is still growing."""
+    """A phrase that is not closed yet."""
 
     label: str = ""
     children: list[Tree] = field(default_factory=list)
@@ -66,15 +65,15 @@ class _Open:
 def walk(tree: Tree) -> Iterator[tuple[Tree, bool]]:
     """Every phrase twice, (phrase, True) before and (phrase, False) after what it holds; every word once, with True.
 
-    What a model generates can be deeper than Python calls go, so nothing here descends by recursion.
+    A generated tree can be deeper than Python's recursion limit, so there is no recursion in this file.
     """
-    ahead = [(tree, True)]
-    while ahead:
-        node, opens = ahead.pop()
+    stack = [(tree, True)]
+    while stack:
+        node, opens = stack.pop()
         yield node, opens
         if opens and node.children:
-            ahead.append((node, False))
-            ahead += [(child, True) for child in reversed(node.children)]
+            stack.append((node, False))
+            stack += [(child, True) for child in reversed(node.children)]
 
 
 def leaves(tree: Tree) -> list[Tree]:
@@ -91,12 +90,12 @@ def words(tree: Tree) -> list[str]:
 
 
 def parsed(lines: Iterable[str], source: str = "text") -> Iterator[Tree]:
-    """The trees written in some lines as they stand there, over one line or several."""
+    """The trees of a text in brackets; a tree may span several lines."""
     return (tree for _, tree in numbered(lines, source))
 
 
 def numbered(lines: Iterable[str], source: str = "text") -> Iterator[tuple[int, Tree]]:
-    """The same, each with the line it begins on; a bracket that makes no tree is named by its line of `source`."""
+    """The trees of a text in brackets, each with its first line; an error names `source` and the line."""
     stack: list[_Open] = []
     number = 0
     for number, line in enumerate(lines, 1):
@@ -119,19 +118,19 @@ def numbered(lines: Iterable[str], source: str = "text") -> Iterator[tuple[int, 
         raise _broken(source, stack[0].line, "a tree begins that does not end")
 
 
-def written(tree: Tree) -> str:
+def to_brackets(tree: Tree) -> str:
     """A tree as brackets on one line; the round brackets of words are written -LRB- and -RRB-."""
-    pieces: list[str] = []
+    brackets: list[str] = []
     for node, opens in walk(tree):
         if node.children:
-            pieces.append(f" ({node.label}" if opens else ")")
+            brackets.append(f" ({node.label}" if opens else ")")
         else:
-            pieces.append(f" ({node.label} {node.word.translate(ESCAPES)})")
-    return "".join(pieces).strip()
+            brackets.append(f" ({node.label} {node.word.translate(ESCAPES)})")
+    return "".join(brackets).strip()
 
 
 def _take(top: _Open, token: str, source: str, number: int) -> None:
-    """What is no bracket is a label if it comes first in one, a word if it comes second, and nothing else."""
+    """Take a token that is not a bracket: the first in a bracket is a label, the second a word."""
     if not top.named and not top.children:
         top.label, top.named = token, True
     elif not top.word and not top.children:
@@ -148,18 +147,18 @@ def _closed(top: _Open, source: str) -> Tree:
 
 def _broken(source: str, line: int, problem: str) -> UserError:
     remedy = "a tree is (label tree ...), a word (tag word), a bracket inside a word -LRB- or -RRB-"
-    return UserError(f"{source}, line {line}: {problem}", remedy)
+    return UserError(f"{source}, line {line}: {problem}", remedy, code="bad-tree", where=f"{source}:{line}")
 
 
-def bare(label: str) -> str:
-    """A phrase's label without functions and indices: NP-SBJ-1 -> NP, PP=2 -> PP; one that begins so stays as it is."""
+def base_label(label: str) -> str:
+    """A label without functions and indices: NP-SBJ-1 -> NP, PP=2 -> PP; -NONE- stays as it is."""
     return label if label.startswith(("-", "=")) else re.split("[-=]", label, maxsplit=1)[0]
 
 
-def cleaned(tree: Tree) -> Tree | None:
-    """The tree that parsers learn: bare labels, no traces, no phrase that held nothing else, and a ROOT around it.
+def normalize(tree: Tree) -> Tree | None:
+    """The tree that parsers learn: base labels, no traces, no empty phrases, and a ROOT around it.
 
-    Phrases of one child are kept, as every score counts them. A tree of nothing but traces is none.
+    Phrases with one child are kept, as every score counts them. A tree of nothing but traces gives None.
     """
     stack: list[list[Tree]] = [[]]
     for node, opens in walk(tree):
@@ -168,7 +167,7 @@ def cleaned(tree: Tree) -> Tree | None:
         elif opens:
             stack.append([])
         elif children := stack.pop():
-            stack[-1].append(Tree(bare(node.label), tuple(children)))
+            stack[-1].append(Tree(base_label(node.label), tuple(children)))
     if not stack[0]:
         return None
     (clean,) = stack[0]
@@ -178,20 +177,24 @@ def cleaned(tree: Tree) -> Tree | None:
 # ---- tokens
 
 
-def spoken(sentence: Iterable[str]) -> str:
-    """Words as the line that a model reads: a blank between two, and brackets as people write them."""
+def sentence_text(sentence: Iterable[str]) -> str:
+    """Words joined by spaces, with plain brackets: the line that a model reads."""
     return " ".join(BRACKETS.get(word, word) for word in sentence)
 
 
-def as_pair(tree: Tree, leaves: Leaves = "XX") -> tuple[str, str]:
-    """A `cleaned` tree as a pair to translate: the line of its words, the line of its tokens."""
-    return spoken(words(tree)), " ".join(linearised(tree, leaves))
+def tree_example(tree: Tree, leaves: Leaves = "XX") -> dict[str, str]:
+    """A normalised tree as an example: the sentence, its linearised tree, and the tree in brackets."""
+    return {
+        "src": sentence_text(words(tree)),
+        "tgt": " ".join(linearize(tree, leaves)),
+        "tree": to_brackets(tree),
+    }
 
 
-def linearised(tree: Tree, leaves: Leaves = "XX") -> list[str]:
-    """A `cleaned` tree as the tokens that a model generates; a word is XX, its part of speech, or itself."""
+def linearize(tree: Tree, leaves: Leaves = "XX") -> list[str]:
+    """A normalised tree as the tokens that a model generates; a word is XX, its part of speech, or itself."""
     if tree.label != ROOT:
-        raise ValueError(f"the tree has no {ROOT} around it but {tree.label!r}: clean it first")
+        raise ValueError(f"the tree begins with {tree.label!r}, not {ROOT}: normalize it first")
     tokens: list[str] = []
     for node, opens in walk(tree):
         if not node.children:
@@ -202,13 +205,13 @@ def linearised(tree: Tree, leaves: Leaves = "XX") -> list[str]:
 
 
 def leaf_word(word: str) -> str:
-    """A word as a token: one that begins as a bracket does is escaped, as it is none."""
+    """A word as a token; a bracket at its start is escaped."""
     word = BRACKETS.get(word, word)
     return f"\\{word}" if word.startswith(("(", ")")) else word
 
 
-def untagged(tree: Tree) -> Tree:
-    """The same tree with XX over every word: what a model said in their place, a tag or the word, is no part of it."""
+def strip_tags(tree: Tree) -> Tree:
+    """The tree with XX as the tag of every word."""
     stack: list[list[Tree]] = [[]]
     for node, opens in walk(tree):
         if not node.children:
@@ -221,17 +224,17 @@ def untagged(tree: Tree) -> Tree:
     return stack[0][0]
 
 
-def built(tokens: Sequence[str], sentence: Sequence[str]) -> Built:
-    """The tree that some tokens say, over the words of the sentence; `linearised` undone, and more forgiving.
+def from_tokens(tokens: Sequence[str], sentence: Sequence[str]) -> Built:
+    """The tree of generated tokens over the words of the sentence: the inverse of `linearize`, and it repairs errors.
 
-    A closing token closes what stands open inside of its phrase too, and is dropped if there is no such phrase. A
-    phrase without words is dropped, and so is a token for a word that the sentence has not. Words without a token
-    belong to the phrase that is open when the tokens end, or else to the last one that was: mostly the sentence. What
-    is still open ends with it. Any of these is a repair.
+    A closing token also closes the open phrases inside of its phrase, and is dropped if there is no such phrase. A
+    phrase without words is dropped, and so is a token for a word that the sentence does not have. Words without a token
+    belong to the phrase that is open when the tokens end, or else to the last one that was: mostly the sentence. Open
+    phrases end with the tokens. Each of these is a repair.
     """
     if not sentence:
         raise ValueError("a tree over no words")
-    stack, rest, repaired = [_Open(ROOT)], iter(sentence), False
+    stack, unused, repaired = [_Open(ROOT)], iter(sentence), False
     for token in tokens:
         if token.startswith("("):
             stack.append(_Open(token[1:]))
@@ -239,11 +242,11 @@ def built(tokens: Sequence[str], sentence: Sequence[str]) -> Built:
             depth = next((d for d in range(len(stack) - 1, 0, -1) if stack[d].label == token[1:]), len(stack))
             repaired |= depth != len(stack) - 1
             repaired |= _close(stack, depth)
-        elif (word := next(rest, None)) is None:
+        elif (word := next(unused, None)) is None:
             repaired = True
         else:
             stack[-1].children.append(Tree(token, (), word))
-    if left := [Tree(UNTAGGED, (), word) for word in rest]:
+    if left := [Tree(UNTAGGED, (), word) for word in unused]:
         top = stack[-1].children
         if len(stack) == 1 and top and top[-1].children:
             stack.append(_Open(top[-1].label, list(top.pop().children)))
@@ -254,7 +257,7 @@ def built(tokens: Sequence[str], sentence: Sequence[str]) -> Built:
 
 
 def _close(stack: list[_Open], depth: int) -> bool:
-    """Close the phrases from the innermost down to the one at `depth`; whether one was empty, and is dropped."""
+    """Close the phrases from the innermost to the one at `depth`; return True if an empty one was dropped."""
     dropped = False
     while len(stack) > depth:
         phrase = stack.pop()

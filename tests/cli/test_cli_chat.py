@@ -20,8 +20,8 @@ name = "talk"
 
 [data]
 root = "{root}"
-train = {{ dialogue = "talk.txt", context = 2 }}
-valid = {{ dialogue = "talk.txt", context = 2 }}
+train = {{ file = "talk.txt", format = "dialogues", turns = 2 }}
+valid = {{ file = "talk.txt", format = "dialogues", turns = 2 }}
 max_length = 16
 workers = 1
 drop_duplicates = false

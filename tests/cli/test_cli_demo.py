@@ -24,9 +24,9 @@ QUICK = (
     "decoding.max_length=4",
     "text.kind=char",
     "training.monitor=loss",
-    'data.train={builtin="numbers", part="valid"}',
-    'data.valid={builtin="numbers", part="valid"}',
-    'data.test={builtin="numbers", part="valid"}',
+    'data.train={builtin="numbers", split="valid"}',
+    'data.valid={builtin="numbers", split="valid"}',
+    'data.test={builtin="numbers", split="valid"}',
     "data.workers=1",
     "runtime.threads=1",
 )
@@ -126,6 +126,6 @@ def test_every_setting_is_explained() -> None:
         "default": "false",
         "meaning": "",
     }
-    assert rows["data.train.builtin"]["type"] == "dates | numbers"
+    assert rows["data.train.builtin"]["type"] == "dates | numbers | trees"
     printed = regard("recipes", "--settings").out
     assert all(name in printed for name in rows)

@@ -141,7 +141,7 @@ def test_what_is_no_parser_or_no_treebank_is_refused(run: Path, trained: Path, t
     assert "write one of tree, brackets, json" in refused("parse", run, "a", "--format", "xml")
     assert "--report is for translators" in refused("evaluate", run, "--report")
     (tmp_path / "pairs.tsv").write_text("a\tb\n", encoding="utf-8")
-    assert "is no treebank" in refused("evaluate", run, "--file", tmp_path / "pairs.tsv")
+    assert "[invalid-setting]" in refused("evaluate", run, "--file", tmp_path / "pairs.tsv")
     (tmp_path / "broken.ptb").write_text("(S (NP a)\n", encoding="utf-8")
     assert "broken.ptb, line 1: a tree begins that does not end" in refused(
         "evaluate", run, "--file", tmp_path / "broken.ptb"

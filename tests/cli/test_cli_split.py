@@ -19,13 +19,13 @@ def pairs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_form_gives_the_same_parts(pairs: Path) -> None:
+def test_every_format_gives_the_same_splits(pairs: Path) -> None:
     held = ("--valid", 4, "--test", 0.2)
     forms: dict[str, list[object]] = {
         "tsv": [pairs / "pairs.tsv"],
         "two": [f"{pairs / 'a.en'},{pairs / 'a.de'}"],
         "csv": [pairs / "pairs.csv", "--columns", "en,de"],
-        "numbers": [pairs / "pairs.tsv", "--columns", "0,1"],
+        "numbers": [pairs / "pairs.tsv", "--columns", "1,2"],
     }
     for name, given in forms.items():
         done = regard("split", *given, *held, "--endings", "en,de", "-o", pairs / name)
@@ -50,7 +50,7 @@ def test_json_and_what_is_excluded(pairs: Path) -> None:
     (pairs / "other.txt").write_text("SENTENCE 7!\nSatz 9, 1\n", encoding="utf-8")
     done = regard("split", pairs / "pairs.tsv", "--exclude", pairs / "other.txt", "-o", pairs / "out", "--json")
     found = json.loads(done.out)
-    assert found["left_out"]["excluded"] == 3 and found["parts"]["train"]["pairs"] == 77
+    assert found["left_out"]["excluded"] == 3 and found["splits"]["train"]["pairs"] == 77
     assert found == json.loads((pairs / "out" / "report.json").read_text()) | {"folder": str(pairs / "out")}
 
 
@@ -62,8 +62,8 @@ def test_json_and_what_is_excluded(pairs: Path) -> None:
         (["pairs.tsv", "--by", "source"], "--by is 'source'"),
         (["pairs.tsv", "--endings", "en"], "--endings is 'en'"),
         (["pairs.tsv", "--columns", "en,en"], "--columns is 'en,en'"),
-        (["pairs.xlsx"], "file must end in .tsv"),
-        (["a.en"], "file must end in .tsv"),
+        (["pairs.xlsx"], "write format = one of tsv"),
+        (["a.en"], "write format = one of tsv"),
         (["a.en,b.de"], "b.de: no such file"),
         (["nowhere.tsv"], "nowhere.tsv: no such file"),
         (["pairs.tsv", "--exclude", "nowhere.txt"], "nowhere.txt: no such file"),
@@ -76,5 +76,5 @@ def test_mistakes_are_named(pairs: Path, monkeypatch: pytest.MonkeyPatch, argume
 
 
 def test_a_folder_that_holds_something_is_not_written_to(pairs: Path) -> None:
-    assert "is there and not empty" in refused("split", pairs / "pairs.tsv", "-o", pairs)
-    assert "is there and not empty" in refused("split", pairs / "pairs.tsv", "-o", pairs / "a.en")
+    assert "[folder-exists]" in refused("split", pairs / "pairs.tsv", "-o", pairs)
+    assert "[folder-exists]" in refused("split", pairs / "pairs.tsv", "-o", pairs / "a.en")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from regard.data.arrays import Array
 from regard.data.batch import IGNORE
-from regard.data.documents import DocumentDataSettings
 from regard.data.pretraining import (
     CHUNK_SENTENCES,
     InputBuilder,
@@ -25,6 +24,7 @@ from regard.data.pretraining import (
     take_while_fits,
     truncated_lengths,
 )
+from regard.data.settings import DocumentDataSettings
 from regard.random import rng
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard.metrics import bracket_scores
 from regard.metrics.brackets import BracketCounts, bracket_counts, brackets
 from regard.metrics.classification import Counts
-from regard.trees import Tree, built, cleaned, linearised, parsed, words
+from regard.trees import Tree, from_tokens, linearize, normalize, parsed, words
 
 MODEST = settings(deadline=None, max_examples=100, derandomize=True, database=None)
 LABELS = st.sampled_from(["S", "NP", "NP-SBJ", "PP=2", "ADVP", "PRT", "TOP"])
@@ -116,10 +116,10 @@ def test_counts_equal_the_slow_ones(found: Tree, gold: Tree) -> None:
 @given(TREES, st.lists(LABELS, min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, labels: list[str], draw: Random) -> None:
     """Other trees over the gold words: what they share is seldom nothing."""
-    tokens = linearised(gold, "tags")
+    tokens = linearize(gold, "tags")
     changed = [token if draw.random() > 0.2 else token[0] + draw.choice(labels) for token in tokens]
     keep = [new if old[0] in "()" else old for old, new in zip(tokens, changed, strict=True)]
-    found = built(keep, words(gold)).tree
+    found = from_tokens(keep, words(gold)).tree
     state, *numbers = slow(found, gold)
     counts = bracket_counts([found], [gold])
     assert getattr(counts, state) == 1 and state != "errors"
@@ -129,7 +129,7 @@ def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, lab
 @MODEST
 @given(TREES)
 def test_a_tree_without_tags_is_judged_with_those_of_the_gold_tree(gold: Tree) -> None:
-    clean = cleaned(gold)
+    clean = normalize(gold)
     if clean is not None:
         untagged = retagged(clean, ["XX"] * len(words(clean)))
         tagged, without = bracket_counts([clean], [gold]), bracket_counts([untagged], [gold])

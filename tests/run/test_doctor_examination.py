@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from regard.cli.doctor import doctor
 from regard.cli.options import grouped
-from regard.data.corpora import Pair
 from regard.recipe import load_recipe
 from regard.run.doctor import Check, examine, healthy
 from regard.run.doctor import survey as surveying
@@ -204,7 +203,7 @@ def test_a_quick_look_shares_itself_out_among_the_corpora(recipe: Path, monkeypa
 def test_a_sample_is_of_the_asked_size_and_in_order(size: int, stream: int, seed: int) -> None:
     reservoir = Reservoir(size, seed)
     for number in range(stream):
-        reservoir.offer(Pair(f"{number}", "", number))
+        reservoir.offer({"src": f"{number}", "tgt": ""})
     kept = [int(src) for src, _ in reservoir.in_order()]
     assert reservoir.seen == stream and len(kept) == min(size, stream)
     assert kept == sorted(set(kept)) and set(kept) <= set(range(stream))
@@ -216,7 +215,7 @@ def test_a_sample_is_fair() -> None:
     for seed in range(400):
         reservoir = Reservoir(5, seed)
         for number in range(20):
-            reservoir.offer(Pair(f"{number}", "", number))
+            reservoir.offer({"src": f"{number}", "tgt": ""})
         for src, _ in reservoir.in_order():
             counts[int(src)] += 1
     assert all(65 <= count <= 135 for count in counts)

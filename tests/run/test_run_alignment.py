@@ -12,7 +12,7 @@ import torch
 from regard.attention.layouts import Attentions
 from regard.data import builtin
 from regard.data.alignments import AlignedPair, gold, unit_links, units
-from regard.data.corpora import Corpus
+from regard.data.sources import Source
 from regard.errors import UserError
 from regard.metrics.alignment import coverage_error, entropy
 from regard.run.alignment import Plane, align, all_planes, gold_of, plane_names, study
@@ -143,9 +143,9 @@ def test_blank_lines_have_no_links_and_are_not_measured(knowing: Any) -> None:
 
 
 def test_gold_exists_for_builtin_corpora_alone() -> None:
-    numbers = Corpus(builtin="numbers", part="valid")
+    numbers = Source(builtin="numbers", split="valid")
     assert gold_of([numbers]) is not None
-    assert gold_of([numbers, Corpus(src="a", tgt="b")]) is None
+    assert gold_of([numbers, Source(src="a", tgt="b")]) is None
     assert gold_of([]) is None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regard.data import builtin
-from regard.data.builtin import Part
+from regard.data.sources import Split
 from regard.errors import UserError
 from regard.files import locked, read_json
 from regard.run import Run, ladder
@@ -23,7 +23,7 @@ SMALL = [
     "data.workers=1", "text.vocab_size=300", "model.d_model=16", "model.d_ff=32", "model.num_heads=2",
     "training.batch_tokens=256", "decoding.max_length=12", "runtime.device=cpu", "runtime.threads=1",
 ]  # fmt: skip
-SIZES: dict[Part, int] = {"train": 120, "valid": 12, "test": 24}
+SIZES: dict[Split, int] = {"train": 120, "valid": 12, "test": 24}
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_a_student_learns_what_its_teacher_wrote(tmp_path: Path) -> None:
 
 
 def test_models_that_only_write_have_a_ladder_of_their_own(tmp_path: Path) -> None:
-    sides = [f'data.{part}={{ builtin = "numbers", part = "{part}", side = "tgt" }}' for part in SIZES]
+    sides = [f'data.{part}={{ builtin = "numbers", split = "{part}", side = "tgt" }}' for part in SIZES]
     small_text = [
         "data.unknown_below=0", "data.bptt=16", "data.workers=1", 'text.kind="char"', "text.vocab_size=300",
         "model.d_model=16", "training.batch_tokens=64", "runtime.device=cpu", "runtime.threads=1",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from regard.config import build
-from regard.data.grammar import trees
+from regard.data.builtin import sample_trees
 from regard.recipe import ParsingRecipe
 from regard.run import Parser, train
-from regard.trees import words, written
+from regard.trees import to_brackets, words
 
 MODELS: dict[str, dict[str, Any]] = {
     "transformer": dict(size="tiny", d_model=64, d_ff=128, norm="pre", positions="rotary", dropout=0.0),
@@ -24,10 +24,10 @@ TRAINING: dict[str, dict[str, Any]] = {
 
 def write_treebanks(folder: Path) -> None:
     """Sentences of at most five words, none of them in two parts."""
-    short = (tree for tree in trees("short") if len(words(tree)) <= 5)
+    short = (tree for tree in sample_trees("short") if len(words(tree)) <= 5)
     made = list({tuple(words(tree)): tree for tree in islice(short, 12_000)}.values())
     for part, chosen in (("train", made[:-300]), ("valid", made[-300:-200]), ("test", made[-200:])):
-        (folder / f"{part}.ptb").write_text("".join(f"{written(tree)}\n" for tree in chosen), encoding="utf-8")
+        (folder / f"{part}.ptb").write_text("".join(f"{to_brackets(tree)}\n" for tree in chosen), encoding="utf-8")
 
 
 @pytest.mark.parametrize("model", ["transformer", "recurrent"])

@@ -11,8 +11,11 @@ from tests.models.outputs import with_logits
 from torch import nn
 
 from regard.config import build
+from regard.data import fields
 from regard.data.bptt import BPTTBatches, TokenizedText
-from regard.data.texts import UNKNOWN, Reading, Text, read_texts
+from regard.data.formats import read_examples
+from regard.data.sources import Source
+from regard.data.texts import UNKNOWN, TextNormalizer
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.models.language import build_language_model
@@ -38,8 +41,9 @@ SMALL = [
 def text(tmp_path: Path) -> tuple[LanguageModelling, TokenizedText]:
     (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     known = frozenset({"one", "two", "three", "four", "five", UNKNOWN})
-    texts, reading = [Text(file="text.txt")], Reading(single_blanks=True, known=known)
-    vocabulary = train_vocabulary(read_texts(texts, tmp_path, reading), TextSettings(kind="token"))
+    texts, reading = [Source(file="text.txt")], TextNormalizer(single_blanks=True, words=known)
+    lines = (reading(line["text"]) for line in read_examples(texts, tmp_path, fields.LINES))
+    vocabulary = train_vocabulary(lines, TextSettings(kind="token"))
     stream = open_text(tmp_path / "store", texts, tmp_path, vocabulary, reading, workers=1)
     return LanguageModelling(vocabulary, reading, context=8, valid=stream, samples=2), stream
 

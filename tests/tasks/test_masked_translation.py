@@ -14,10 +14,10 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
-from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL
 from regard.data.pairs import collate_pairs, pack_pairs
 from regard.data.planning import Capacity
+from regard.data.sources import Source
 from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import r_drop
@@ -209,7 +209,7 @@ def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: Mask
     pairs = [*PAIRS, ("one", "")]
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_pairs(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
+    store = open_pairs(tmp_path / "store", [Source(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
     expected, tokens = 0.0, 0
     for i in range(len(pairs)):
         batch = collate_pairs([(store.src(i), store.tgt(i))])
@@ -226,7 +226,7 @@ def test_validation_and_prediction_go_through_mask_predict(
 ) -> None:
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_pairs(tmp_path / "store", [Corpus(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
+    store = open_pairs(tmp_path / "store", [Source(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
     judging = replace(task, valid=store, valid_pairs=PAIRS, valid_scores=("exact_match",))
     found = judging.validate(model)
     assert set(found.metrics) == {"loss", "perplexity", "exact_match"}

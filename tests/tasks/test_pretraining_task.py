@@ -14,9 +14,9 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import IGNORE, Batch
-from regard.data.documents import DocumentDataSettings
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
+from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert

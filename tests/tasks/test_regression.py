@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.examples import Example
 from regard.data.inputs import Inputs
-from regard.data.labelled import Example
 from regard.tasks.classification import Regression
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -11,7 +11,7 @@ from regard.cli.screen import Ticker, result, result_json, say, table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.corpora import Corpus
+    from regard.data.sources import Source
     from regard.run import Translator
     from regard.run.alignment import Plane, Study
 
@@ -44,7 +44,8 @@ def align(
       regard align runs/de --src news.en --tgt news.de --output news.align
       regard align runs/de --layer 5 --output test.align --by pieces
     """
-    from regard.data.corpora import read_pairs
+    from regard.data.fields import PAIRS
+    from regard.data.formats import read_examples
     from regard.files import require_writable
     from regard.run.alignment import gold_of, study
 
@@ -53,7 +54,7 @@ def align(
         require_writable(output)
     translator = model.load(run)
     _, corpora, root = text.corpora(translator.run)
-    pairs = ((src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, root))
+    pairs = ((pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS))
     say(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora))}")
     found = study(translator, gold_of(corpora) or pairs, sentences)
     plane = chosen(found, layer, head)
@@ -82,15 +83,16 @@ def chosen(found: "Study", layer: int | None, head: int | None) -> "Plane":
 
 
 def write_links(
-    translator: "Translator", corpora: "list[Corpus]", root: Path, plane: "Plane", by: str, path: Path
+    translator: "Translator", corpora: "list[Source]", root: Path, plane: "Plane", by: str, path: Path
 ) -> None:
     """One line of links for every pair, blank for blank."""
-    from regard.data.corpora import read_pairs
+    from regard.data.fields import PAIRS
+    from regard.data.formats import read_examples
     from regard.files import replacing
     from regard.metrics.alignment import pharaoh
     from regard.run.alignment import align as align_pairs
 
-    pairs = ((src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, root))
+    pairs = ((pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS))
     with Ticker("aligned:") as ticker, replacing(path) as place, place.open("w", encoding="utf-8") as stream:
         for number, links in enumerate(align_pairs(translator, pairs, plane, by), 1):
             stream.write(pharaoh(links) + "\n")

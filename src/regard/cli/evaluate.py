@@ -14,7 +14,7 @@ from regard.cli.screen import Ticker, result, result_json, say, table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.corpora import Corpus
+    from regard.data.sources import Source
     from regard.metrics import Comparison, Score
     from regard.run import Evaluation, Run, Translator
 
@@ -31,17 +31,16 @@ class TextOptions:
     tgt: Annotated[str | None, typer.Option(metavar="FILE", help="Their reference translations.")] = None
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Or one table of both: .tsv, .csv or .jsonl.")] = None
 
-    def corpora(self, run: "Run") -> "tuple[str, list[Corpus], Path]":
+    def corpora(self, run: "Run") -> "tuple[str, list[Source], Path]":
         """A name for the data, the data, and the folder their names are relative to."""
-        from regard.config import build
-        from regard.data.corpora import Corpus
+        from regard.data.settings import build_source
 
         given = {key: value for key in ("src", "tgt", "file") if (value := getattr(self, key)) is not None}
         if given:
-            corpus = build(Corpus, given, "--src, --tgt, --file")
+            corpus = build_source(given, run.recipe.fields, "--src, --tgt, --file")
             return Path(self.file or self.src or "").name, [corpus], Path()
         part = one_of("--on", self.on, ("test", "valid"))
-        corpora: list[Corpus] = getattr(run.recipe.data, part)
+        corpora: list[Source] = getattr(run.recipe.data, part)
         if not corpora:
             raise UserError(
                 f"the recipe of {run.folder} names no {part} data", "write --on valid, or give --src FILE --tgt FILE"
@@ -159,7 +158,7 @@ def refuse_translators_options(**given: Any) -> None:
 
 def measure(
     translator: "Translator",
-    corpora: "list[Corpus]",
+    corpora: "list[Source]",
     root: Path,
     checkpoint: str,
     tokenize: str,
@@ -181,7 +180,7 @@ def compare_with(
     against: str,
     found: "Evaluation",
     model: ModelOptions,
-    corpora: "list[Corpus]",
+    corpora: "list[Source]",
     root: Path,
     tokenize: str,
     changes: dict[str, Any],

@@ -10,7 +10,7 @@ from regard.cli.screen import Ticker, result, result_json, say, table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.labelled import Example
+    from regard.data.examples import Example
     from regard.metrics import Comparison
     from regard.run import ExampleEvaluation, Predictor, PretrainingRun, UnderstandingRun
 
@@ -60,7 +60,7 @@ def examples_of(
     run: "UnderstandingRun | PretrainingRun", on: str, file: str | None
 ) -> "tuple[str, str | list[Example]]":
     """A name for the data, and the part of the recipe's or the examples of the file."""
-    from regard.data.labelled import read_examples
+    from regard.data.formats import read_examples
     from regard.run import PretrainingRun
 
     if file is None:
@@ -72,19 +72,21 @@ def examples_of(
         return part, part
     if isinstance(run, PretrainingRun):
         raise UserError("--file is for examples with labels, and a pretrained model has none", "give --on test|valid")
-    return Path(file).name, list(read_examples(run.recipe.task, [source_like(run, file)], Path()))
+    return Path(file).name, list(read_examples([source_like(run, file)], Path(), run.recipe.fields))
 
 
 def source_like(run: "UnderstandingRun", file: str) -> Any:
     """The file read as the recipe reads its own of the same ending; else by the usual names of columns."""
-    from regard.config import build
-    from regard.data.corpora import ending
-    from regard.data.labelled import Labelled
+    from regard.data.lines import file_ending
+    from regard.data.settings import build_source
 
     data = run.recipe.data
-    known = next((each for each in (*data.test, *data.valid, *data.train) if ending(each.file) == ending(file)), None)
+    known = next(
+        (each for each in (*data.test, *data.valid, *data.train) if file_ending(each.file or "") == file_ending(file)),
+        None,
+    )
     theirs = {} if known is None else known.model_dump(exclude={"file", "where", "labels_file", "contexts_file"})
-    return build(Labelled, {**theirs, "file": file}, "--file")
+    return build_source({**theirs, "file": file}, run.recipe.fields, "--file")
 
 
 def rival(against: str, predictor: "Predictor", weights: dict[str, Any]) -> "Predictor":

@@ -8,7 +8,7 @@ from regard.cli.screen import result, result_json, say, table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.texts import Text
+    from regard.data.sources import Source
     from regard.run.language import LanguageRun
 
 
@@ -34,14 +34,14 @@ def evaluate_text(
     result(f"in {found.seconds:.1f} seconds; scores: {path}")
 
 
-def texts_of(run: "LanguageRun", on: str, file: str | None) -> "tuple[str, list[Text], Path]":
+def texts_of(run: "LanguageRun", on: str, file: str | None) -> "tuple[str, list[Source], Path]":
     """A name for the texts, the texts, and the folder their names are relative to."""
-    from regard.data.texts import Text
+    from regard.data.sources import Source
 
     if file is not None:
-        return Path(file).name, [Text(file=file)], Path()
+        return Path(file).name, [Source(file=file)], Path()
     part = one_of("--on", on, ("test", "valid"))
-    texts: list[Text] = getattr(run.recipe.data, part)
+    texts: list[Source] = getattr(run.recipe.data, part)
     if not texts:
         raise UserError(f"the recipe of {run.folder} names no {part} data", "write --on valid, or give --file FILE")
     return part, texts, run.recipe.data.folder

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.options import ModelOptions
 from regard.cli.screen import Ticker, result, result_json, say, table
-from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.corpora import Corpus
+    from regard.data.sources import Source
     from regard.run import ParsingRun
 
 TEXTS = ("sources", "references", "outputs")
@@ -17,21 +16,17 @@ TEXTS = ("sources", "references", "outputs")
 
 def evaluate_trees(
     run: "ParsingRun",
-    data: "tuple[str, list[Corpus], Path]",
+    data: "tuple[str, list[Source], Path]",
     changes: dict[str, Any],
     model: ModelOptions,
     output: Path | None,
     as_json: bool,
 ) -> None:
     """Parse a treebank and compare; the trees are kept beside the scores."""
-    from regard.data.treebanks import is_treebank
     from regard.files import require_writable, write_json
     from regard.run import Parser
 
     name, corpora, root = data
-    for corpus in corpora:
-        if not is_treebank(corpus):
-            raise UserError(f"{corpus} is no treebank", "give --file FILE, whose name ends in .ptb, .mrg or .tree")
     parser = Parser([run], **asdict(model))
     title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in changes.items())])
     path = output or run.folder / "evaluations" / f"{title}.json"

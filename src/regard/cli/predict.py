@@ -149,11 +149,11 @@ def asked_for(run: "Run", ask: Ask) -> "Iterator[Given]":
 
 def reads_pairs(run: "Run") -> bool:
     """Whether the first example it learnt from has a second text; where that is gone, whether the recipe names one."""
-    from regard.data.labelled import read_examples
+    from regard.data.formats import read_examples
 
     data = run.recipe.data
     try:
-        return "pair" in next(read_examples(run.recipe.task, data.train, data.folder), ())
+        return "pair" in next(read_examples(data.train, data.folder, run.recipe.fields), ())
     except UserError:
         return any(source.pair is not None for source in data.train)
 

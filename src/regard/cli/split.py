@@ -11,8 +11,8 @@ from regard.cli.screen import Ticker, result, result_json, table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.corpora import Corpus
-    from regard.data.split import SplitReport
+    from regard.data.corpus_split import SplitReport
+    from regard.data.sources import Source
 
 WORDS = {
     "empty": "with a blank side",
@@ -41,7 +41,7 @@ def split(
         typer.Option(metavar="FILE", help="Its sentences, on either side, stay out of train and valid; repeatable."),
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Columns of a .tsv, .csv or .jsonl: numbers from 0, or names.")
+        str, typer.Option(metavar="SRC,TGT", help="Columns of a .tsv, .csv or .jsonl: numbers from 1, or names.")
     ] = "",
     endings: Annotated[
         str, typer.Option(metavar="SRC,TGT", help="Endings of the files written: en,de or en.xz,de.xz.")
@@ -61,7 +61,7 @@ def split(
       regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 -o data
       regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 -o data
     """
-    from regard.data.split import SplitPlan, split_corpora
+    from regard.data.corpus_split import SplitPlan, split_corpora
 
     side: Literal["src", "tgt", "both"] = one_of("--by", by, ("src", "tgt", "both"))  # type: ignore[assignment]
     plan = SplitPlan(size("--valid", valid), size("--test", test), side, seed)
@@ -93,14 +93,14 @@ def two(option: str, text: str) -> tuple[str, str]:
     return first, second
 
 
-def corpus(name: str, columns: str) -> "Corpus":
+def corpus(name: str, columns: str) -> "Source":
     """One file with both sides, or two with a comma between."""
-    from regard.config import build
-    from regard.data.corpora import Corpus
+    from regard.data.fields import PAIRS
+    from regard.data.settings import build_source
 
     src, comma, tgt = name.partition(",")
     if comma and not Path(name).exists():
-        return build(Corpus, {"src": src, "tgt": tgt}, name)
+        return build_source({"src": src, "tgt": tgt}, PAIRS, name)
     chosen: dict[str, int | str] = {}
     if columns:
         sides = ("src_column", "tgt_column")
@@ -108,13 +108,13 @@ def corpus(name: str, columns: str) -> "Corpus":
             side: int(column) if column.isdecimal() else column
             for side, column in zip(sides, two("--columns", columns), strict=True)
         }
-    return build(Corpus, {"file": name} | chosen, name)
+    return build_source({"file": name} | chosen, PAIRS, name)
 
 
 def show(report: "SplitReport", folder: Path) -> None:
     """The parts as a table, what was left out and why, and how to draw the same sentences again."""
     counts = ("pairs", "distinct sources", "distinct targets")
-    rows = [[name, f"{part.pairs:,}", f"{part.sources:,}", f"{part.targets:,}"] for name, part in report.parts.items()]
+    rows = [[name, f"{part.pairs:,}", f"{part.sources:,}", f"{part.targets:,}"] for name, part in report.splits.items()]
     table(("part", *counts), rows, right=counts)
     left_out = [f"{count:,} {WORDS[reason]}" for reason, count in report.left_out.items() if count]
     result(f"left out of {report.read:,} pairs: {', '.join(left_out) or 'none'}")

@@ -142,7 +142,7 @@ def what_next(run: "Run") -> str:
     ]
     if run.recipe.model.has_attention:
         lines.append(f"  regard inspect {folder} {example}")
-    if any(corpus.dialogue for corpus in run.recipe.data.train):
+    if any(corpus.format == "dialogues" for corpus in run.recipe.data.train):
         lines.insert(1, f"  regard chat {folder}")
     return "\n".join(lines)
 
@@ -169,7 +169,7 @@ def what_next_understanding(run: "UnderstandingRun") -> str:
     lines = [
         "next:",
         f"  regard predict {folder} {example}",
-        f"  regard evaluate {folder}{'' if run.parts.test else ' --on valid'}",
+        f"  regard evaluate {folder}{'' if run.splits.test else ' --on valid'}",
     ]
     if run.recipe.model.has_attention:
         lines.append(f"  regard inspect {folder} {example}")
@@ -178,9 +178,7 @@ def what_next_understanding(run: "UnderstandingRun") -> str:
 
 def asked_of(run: "UnderstandingRun", longest: int = 200) -> str:
     """A short example of the validation data, as regard predict takes it: a text, or JSON where it is more."""
-    from regard.data.labelled import GOLD
-
-    gold = GOLD[run.recipe.task]
+    gold = run.recipe.fields.target
     asked = ({key: value for key, value in each.items() if key not in (gold, "id")} for each in run.examples("valid"))
     texts = (each["text"] if set(each) == {"text"} else to_json(each) for each in asked)
     return next((text for text in texts if text.strip() and len(text) <= longest and text.isprintable()), "...")
@@ -188,8 +186,8 @@ def asked_of(run: "UnderstandingRun", longest: int = 200) -> str:
 
 def example_of(run: "Run", longest: int = 80) -> str:
     """A short source sentence of the validation data."""
-    from regard.data.corpora import read_pairs
+    from regard.data.formats import read_examples
 
-    pairs = read_pairs(run.recipe.data.valid[0], run.recipe.data.folder)
-    texts = (pair.src.strip() for pair, _ in zip(pairs, range(100), strict=False))
+    pairs = read_examples(run.recipe.data.valid[:1], run.recipe.data.folder, run.recipe.fields)
+    texts = (pair["src"].strip() for pair, _ in zip(pairs, range(100), strict=False))
     return next((text for text in texts if text and len(text) <= longest and text.isprintable()), "...")

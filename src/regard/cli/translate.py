@@ -86,7 +86,7 @@ def translate(
 
 def lines_of(name: str) -> Iterator[str]:
     """The lines of a file or of stdin, read as they are asked for; one that is not UTF-8 is named."""
-    from regard.data.corpora import decode_lines
+    from regard.data.lines import decode_lines
     from regard.files import open_binary
 
     if name == STANDARD:

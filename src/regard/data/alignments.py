@@ -21,7 +21,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from regard.data.builtin import Name, days, quantities
-from regard.data.builtin import Part as Share
+from regard.data.sources import Split as Share
 from regard.errors import UserError
 from regard.text import SentencePieceVocabulary, Vocabulary
 from regard.text.symbols import to_bytes

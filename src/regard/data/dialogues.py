@@ -1,90 +1,94 @@
-"""Conversations as pairs to learn from: the turns that were said last, and the reply.
+"""Dialogues as pairs: the last turns, and the reply.
 
-A file holds dialogues, one turn a line, with a blank line between them; a line "# topic: ..." may head a dialogue, and
-is no turn.
+A file contains dialogues, one turn per line, with a blank line between them. A line "# topic: ..." may come before the
+first turn; it is not a turn.
 
-    # topic: films              context = 1                      context = 2
+    # topic: films              turns = 1                        turns = 2
     Seen it?                    Seen it?     -> Not yet.         Seen it?             -> Not yet.
     Not yet.                    Not yet.     -> You should!      Seen it? ⇥ Not yet.  -> You should!
     You should!
 
-Every turn but the first is a reply, so who speaks does not matter: the model learns both sides (Vinyals and Le 2015, "A
-Neural Conversational Model", section 3, reads the whole past in the same way; `context` bounds it).
+Every turn but the first is a reply, so the model learns both speakers (Vinyals and Le 2015, "A Neural Conversational
+Model", section 3, reads the whole past in the same way; `turns` bounds it).
 
-Turns are joined by a tab. No turn holds one, since blanks of every kind inside a turn are made single spaces; it is one
-of the 256 bytes that every vocabulary has; and between two words it never melts into a piece with either. So it is one
-token wherever it stands, and the model can tell the turns apart.
+Turns are joined by a tab. No turn contains one, since white space inside a turn becomes single spaces; it is one of the
+256 bytes that every vocabulary has; and it never merges with a word into one token. So it is always one token, and the
+model can tell the turns apart.
 
-A dialogue belongs to one part, by a hash of what is said in it: neighbouring pairs share their turns, and a model that
-has learnt half of a conversation remembers the rest. A file that grows moves nothing between the parts.
+A dialogue belongs to one split, by a hash of its turns: neighbouring pairs share turns, and a model that has learnt
+half of a dialogue remembers the other half. A file that grows moves no dialogue to another split.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from regard.data.builtin import Part
+from regard.data.sources import Split
+from regard.data.split import hash_text, split_of
 from regard.errors import UserError
 
 SEPARATOR = "\t"
 HEADING = "# topic:"
-HELD_OUT = 0.02  # of the dialogues, for valid and for test each
-LONGEST = 1 << 20  # characters of a dialogue, which is held in memory; a book has as many
+HELD_OUT = 0.02  # share of the dialogues for valid, and for test
+MAX_CHARACTERS = 1 << 20  # of a dialogue, which is held in memory; as long as a book
 
 
-def as_turn(line: str) -> str:
-    """What is said in a line: its words with single spaces between them."""
+def normalize_turn(line: str) -> str:
+    """The words of a line with single spaces between them."""
     return " ".join(line.split())
 
 
-def as_source(turns: Sequence[str]) -> str:
-    """What a model reads before it replies."""
+def join_turns(turns: Sequence[str]) -> str:
+    """The text that a model reads before it replies."""
     return SEPARATOR.join(turns)
 
 
-def part_of(turns: Sequence[str]) -> Part:
-    """The part a dialogue belongs to: its place in [0, 1) is a hash; test is the low end, valid the high end."""
-    key = hashlib.blake2b("\n".join(turns).encode(), digest_size=8).digest()
-    place = int.from_bytes(key) / 2**64
-    return "test" if place < HELD_OUT else "valid" if place >= 1 - HELD_OUT else "train"
+def dialogue_split(turns: Sequence[str]) -> Split:
+    """The split of a dialogue, by a hash of its turns."""
+    return split_of(hash_text("\n".join(turns)), HELD_OUT, HELD_OUT)
 
 
-def pairs(lines: Iterable[str], path: Path, part: Part | None, context: int) -> Iterator[tuple[str, str, int]]:
-    """Source, reply, and the line the reply stands on, of the dialogues of a part; without one, of all of them."""
-    count = found = 0
-    for first, turns in dialogues(lines, path):
+def pairs(lines: Iterable[str], path: Path, split: Split | None, turns: int) -> Iterator[tuple[str, str, int]]:
+    """Source, reply, and the line of the reply, of the dialogues of a split; of all dialogues if it is None."""
+    count = selected = 0
+    for first, dialogue in dialogues(lines, path):
         count += 1
-        if part in (None, part_of(turns)):
-            found += 1
-            for said in range(1, len(turns)):
-                yield as_source(turns[max(0, said - context) : said]), turns[said], first + said
-    if part is not None and not found:
+        if split in (None, dialogue_split(dialogue)):
+            selected += 1
+            for reply in range(1, len(dialogue)):
+                yield join_turns(dialogue[max(0, reply - turns) : reply]), dialogue[reply], first + reply
+    if split is not None and not selected:
         raise UserError(
-            f"none of the {count} dialogues of {path} is in the part {part!r}",
-            f"valid and test hold {HELD_OUT:.0%} each; give more dialogues, or files of their own without part",
+            f"none of the {count} dialogues of {path} is in the split {split!r}",
+            f"valid and test get {HELD_OUT:.0%} each; give more dialogues, or one file for each split without split",
+            code="no-data",
+            where=path,
         )
 
 
 def dialogues(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Every dialogue as the line its first turn stands on, and its turns."""
+    """Every dialogue: the line of its first turn, and its turns."""
     turns: list[str] = []
     first = characters = 0
     for number, line in enumerate(lines, 1):
-        turn = as_turn(line)
+        turn = normalize_turn(line)
         if turn.startswith(HEADING):
             if turns:
                 raise UserError(
-                    f"{path}, line {number}: {turn!r} stands inside the dialogue that begins on line {first}",
-                    "put a blank line before it: it heads the next dialogue",
+                    f"{path}, line {number}: {turn!r} is inside the dialogue that begins on line {first}",
+                    "put a blank line before it: it belongs to the next dialogue",
+                    code="bad-line",
+                    where=f"{path}:{number}",
                 )
         elif turn:
             first = first if turns else number
             characters = len(turn) + (characters if turns else 0)
-            if characters > LONGEST:
+            if characters > MAX_CHARACTERS:
                 raise UserError(
-                    f"{path}, line {number}: the dialogue that begins on line {first} is longer than {LONGEST:,} "
-                    "characters",
+                    f"{path}, line {number}: the dialogue that begins on line {first} is longer than "
+                    f"{MAX_CHARACTERS:,} characters",
                     "put a blank line between dialogues",
+                    code="bad-line",
+                    where=f"{path}:{number}",
                 )
             turns.append(turn)
         elif turns:
@@ -92,8 +96,3 @@ def dialogues(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]
             turns = []
     if turns:
         yield first, turns
-
-
-def fingerprint(part: Part | None, context: int) -> str:
-    """What the pairs depend on beside the file."""
-    return f"dialogues {part} {context} {SEPARATOR!r} {HEADING!r} {HELD_OUT}"

@@ -10,13 +10,18 @@ This does not detect a disk that loses bits. For that everything must be read, a
 after a store is built, and in `regard doctor`.
 """
 
+import gzip
+import hashlib
+import io
+import lzma
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, BinaryIO, cast
 
 from regard.errors import UserError
-from regard.files import checksum, digest, read_json, write_json
+from regard.files import checksum, digest, open_binary, read_json, write_json
 
 TICK = 2 * 10**9
 """Nanoseconds; no clock of a file system is coarser."""
@@ -29,14 +34,35 @@ class Digests:
         """Use the cache file `cache`; without one every file is read."""
         self._cache = cache
         self._entries = _load(cache) if cache is not None else {}
+        self._read: dict[str, list[int | str]] = {}
         self._changed = False
+
+    def open(self, path: Path) -> BinaryIO:
+        """Open a file as `open_binary` does; its digest is computed while it is read, and need not be read for `of`."""
+        try:
+            name, status, raw = str(path.absolute()), _status(path), path.open("rb")
+        except OSError:
+            return open_binary(path)  # which raises the error that the user sees
+
+        def learn(sha256: str) -> None:
+            if _status(path) == status:
+                self._read[name] = [*status, sha256]
+                if time.time_ns() - max(status[-2:]) > TICK:
+                    self._entries[name], self._changed = self._read[name], True
+
+        hashed = _HashedFile(raw, learn)
+        if path.suffix == ".gz":
+            return cast(BinaryIO, _Decompressed(gzip.GzipFile(fileobj=hashed), hashed))
+        if path.suffix == ".xz":
+            return cast(BinaryIO, _Decompressed(lzma.LZMAFile(cast(BinaryIO, hashed)), hashed))
+        return io.BufferedReader(hashed)
 
     def of(self, path: Path) -> str:
         """sha256 of the content of `path`."""
         name, status = str(path.absolute()), _status(path)
-        entry = self._entries.get(name)
-        if entry is not None and entry[:-1] == status:
-            return str(entry[-1])
+        for entry in (self._entries.get(name), self._read.get(name)):
+            if entry is not None and entry[:-1] == status:
+                return str(entry[-1])
         is_old = time.time_ns() - max(status[-2:]) > TICK
         sha256 = digest(path)
         if is_old and _status(path) == status:
@@ -49,6 +75,43 @@ class Digests:
         if self._cache is not None and self._changed:
             with suppress(UserError, OSError):
                 write_json(self._cache, {"files": self._entries, "checksum": checksum(self._entries)})
+
+
+class _HashedFile(io.RawIOBase):
+    """A file that computes its sha256 while it is read, and hands it to `learn` when it is closed at its end."""
+
+    def __init__(self, raw: BinaryIO, learn: Callable[[str], None]) -> None:
+        super().__init__()
+        self._raw, self._learn, self._sha256 = raw, learn, hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._raw.readinto(buffer)  # type: ignore[attr-defined]
+        self._sha256.update(memoryview(buffer)[:count])
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            tail = self._raw.read(1 << 20)  # a compressed file may have bytes after the end of its text
+            self._sha256.update(tail)
+            if len(tail) < 1 << 20:
+                self._learn(self._sha256.hexdigest())
+            self._raw.close()
+        super().close()
+
+
+class _Decompressed(io.BufferedReader):
+    """A decompressed file that closes the compressed one too."""
+
+    def __init__(self, stream: gzip.GzipFile | lzma.LZMAFile, hashed: _HashedFile) -> None:
+        super().__init__(cast(io.RawIOBase, stream))
+        self._hashed = hashed
+
+    def close(self) -> None:
+        super().close()
+        self._hashed.close()
 
 
 def _status(path: Path) -> list[int]:

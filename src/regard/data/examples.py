@@ -1,6 +1,244 @@
-"""Examples: plain dictionaries, the same for every task."""
+"""Examples: plain dictionaries, with the same keys in files, on the command line and in Python.
 
+    pair            {"src", "tgt"}
+    tree            {"src", "tgt", "tree"}                 sentence, linearised tree, tree in brackets
+    line            {"text"}
+    sentence        {"text", "first": bool}                first: True if a document begins with it
+    labelled text   {"text", "pair"?, "label"?: str}
+    scored text     {"text", "pair"?, "label"?: float}
+    tagged words    {"words": [str], "tags"?: [str]}
+    question        {"question", "context", "id"?, "answers"?: [{"text", "start"}]}      [] if there is no answer
+    choice          {"text", "choices": [str], "label"?: int}                            from 0
+
+A key with a question mark may be missing; training and scoring need the target. The functions of this file make an
+example of a record of a file, and check it.
+"""
+
+import json
+import math
+from itertools import zip_longest
 from typing import Any
+
+from regard.data.lines import check_surrogates
+from regard.data.records import Record
+from regard.data.sources import Column, Source
+from regard.errors import UserError
 
 Example = dict[str, Any]
 """One example of any task, with or without its target."""
+
+MAX_NUMBER = 1e18  # of a regression target: its square fits in 32-bit floating point
+
+
+# ---- text without labels
+
+
+def read_pair(record: Record, source: Source) -> Example:
+    """A sentence and its translation."""
+    return {"src": _side(record, "src", 1, source.src_column), "tgt": _side(record, "tgt", 2, source.tgt_column)}
+
+
+def read_tree(record: Record, source: Source) -> Example:
+    """A sentence, its linearised tree, and the tree."""
+    return record.value if isinstance(record.value, dict) else {}
+
+
+def read_line(record: Record, source: Source) -> Example:
+    """A line of text; blank lines too."""
+    return {"text": record.get("text")}
+
+
+def read_sentence(record: Record, source: Source) -> Example:
+    """A sentence of a document."""
+    return {"text": record.get("text"), "first": record.get("first")}
+
+
+def _side(record: Record, name: str, number: int, column: Column | None) -> str:
+    if column is None:
+        column = number if isinstance(record.value, list) else name
+    text = record.get(column)
+    if not isinstance(text, str):
+        raise record.error(
+            f"there is no text in column {column!r}",
+            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side, and check what "
+            "separates columns",
+        )
+    if not text.isascii():
+        check_surrogates(text, record.location, record.location.where)
+    return text
+
+
+# ---- labelled text
+
+
+def read_labelled_text(record: Record, source: Source) -> Example:
+    """A text, or two, and a class."""
+    label = _label(record, source)
+    return _texts(record, source) | ({} if label is None else {"label": label})
+
+
+def read_scored_text(record: Record, source: Source) -> Example:
+    """A text, or two, and a number."""
+    example, label = _texts(record, source), _label(record, source)
+    if label is not None:
+        try:
+            example["label"] = float(label)
+        except ValueError:
+            example["label"] = math.nan
+        if not abs(example["label"]) <= MAX_NUMBER:
+            raise record.error(
+                f"the label {label!r} is not a number, or too large", "a regression needs numbers, best near 1"
+            )
+    return example
+
+
+def read_tagged_words(record: Record, source: Source) -> Example:
+    """Words, and a tag for each."""
+    words = _list(record, source, "words")
+    example: Example = {"words": words}
+    if _get(record, source, "tags") is not None:
+        names = source.names or {}
+        tags = [names.get(tag, tag) for tag in _list(record, source, "tags")]
+        if len(tags) != len(words):
+            raise record.error(f"{len(words)} words and {len(tags)} tags", "write one tag for each word")
+        if not all(tags):
+            raise record.error(
+                f"the tag of {words[tags.index('')]!r} is empty", 'write one tag for each word, "O" for none'
+            )
+        example["tags"] = tags
+    return example
+
+
+def read_question(record: Record, source: Source) -> Example:
+    """A question about a text, and the spans of the text that answer it."""
+    context, answers = _text(record, source, "context", strip=False), _get(record, source, "answers")
+    example: Example = {"question": _text(record, source, "question"), "context": context}
+    if (name := record.get("id")) is not None:
+        example["id"] = str(name)
+        check_surrogates(example["id"], record.location, record.location.where)
+    if answers is not None:
+        example["answers"] = [_answer(text, start, context, record) for text, start in _spans(answers, record)]
+    return example
+
+
+def read_choice(record: Record, source: Source) -> Example:
+    """A text, its possible continuations, and which of them is right."""
+    labels, choices = _choices(record, source)
+    example: Example = {"text": _text(record, source, "text"), "choices": choices}
+    if len(choices) < 2:
+        raise record.error(f"{len(choices)} choice", "write two choices or more")
+    label = _label(record, source)
+    if label is not None:
+        if labels.count(label) != 1:
+            relation = "not" if label not in labels else "more than"
+            raise record.error(
+                f"the label {label!r} is {relation} one of {', '.join(labels)}", "write which choice is right"
+            )
+        example["label"] = labels.index(label)
+    return example
+
+
+def missing_field(record: Record, source: Source, name: str, reason: str = "") -> UserError:
+    """The error for a field that a record does not have."""
+    table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
+    header = "; or header = false, if the first row is an example" if table else ""
+    return record.error(
+        reason or f"there is no {name} (column {source.column(name)!r})",
+        f"it has {record.describe_columns()}; write {name} = the right column{header}",
+        code="missing-field",
+    )
+
+
+def _texts(record: Record, source: Source) -> Example:
+    example: Example = {"text": _text(record, source, "text")}
+    if source.pair is not None or _get(record, source, "pair") is not None:
+        example["pair"] = _text(record, source, "pair")
+    return example
+
+
+def _get(record: Record, source: Source, name: str) -> object:
+    column = source.column(name)
+    return [record.get(one) for one in column] if isinstance(column, list) else record.get(column)
+
+
+def _text(record: Record, source: Source, name: str, strip: bool = True) -> str:
+    value = _get(record, source, name)
+    values = value if isinstance(value, list) and isinstance(source.column(name), list) else [value]
+    if any(value is None for value in values):
+        raise missing_field(record, source, name)
+    texts = [_plain(value, record, name) for value in values]
+    return " ".join(filter(None, (text.strip() for text in texts))) if strip else texts[0]
+
+
+def _plain(value: object, record: Record, name: str) -> str:
+    """Text as it is; a number or a truth value as JSON writes it."""
+    if isinstance(value, (list, dict)):
+        raise record.error(f"{name} is not text but {value!r:.60}", "write a text")
+    text = value if isinstance(value, str) else json.dumps(value)
+    check_surrogates(text, record.location, record.location.where)
+    return text
+
+
+def _label(record: Record, source: Source) -> str | None:
+    value = _get(record, source, "label") if record.label is None else record.label
+    label = "" if value is None else _plain(value, record, "label").strip()
+    return (source.names or {}).get(label, label) or None
+
+
+def _list(record: Record, source: Source, name: str) -> list[str]:
+    value = _get(record, source, name)
+    if value is None:
+        raise missing_field(record, source, name)
+    if isinstance(value, str):
+        return value.split()
+    if not isinstance(value, list):
+        raise record.error(f"{name} is {value!r:.60}", "write a list, or words separated by spaces")
+    return [_plain(item, record, name) for item in value]
+
+
+def _choices(record: Record, source: Source) -> tuple[list[str], list[str]]:
+    """The labels of the choices (their own, else numbers from 0) and their texts."""
+    value = _get(record, source, "choices")
+    if value is None:
+        raise missing_field(record, source, "choices")
+    pairs: list[tuple[object, object]] = []
+    if isinstance(value, dict):
+        labels, texts = value.get("label"), value.get("text")
+        lists = isinstance(labels, list) and isinstance(texts, list)
+        pairs = list(zip_longest(labels or (), texts or ()) if lists else value.items())
+    elif isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        pairs = [(one.get("label", number), one.get("text")) for number, one in enumerate(value)]
+    elif isinstance(value, list):
+        pairs = list(enumerate(value))
+    if not pairs or any(item is None for pair in pairs for item in pair):
+        raise record.error(f"choices is {value!r:.80}", "write a list with a text for each choice")
+    names = [_plain(label, record, "choices") for label, _ in pairs]
+    return names, [_plain(text, record, "choices").strip() for _, text in pairs]
+
+
+def _spans(answers: object, record: Record) -> list[tuple[str, object]]:
+    """Text and start of each answer in any of the usual forms; start may be None, and "" is no answer."""
+    if isinstance(answers, dict) and isinstance(answers.get("text"), list):
+        starts = answers.get("start", answers.get("answer_start", [None] * len(answers["text"])))
+        if not isinstance(starts, list) or len(starts) != len(answers["text"]):
+            raise record.error(f"the starts of the answers are {starts!r:.60}", "write a list with one start for each")
+        answers = [{"text": text, "start": start} for text, start in zip(answers["text"], starts, strict=True)]
+    spans: list[tuple[str, object]] = []
+    for answer in answers if isinstance(answers, list) else [answers] if answers else []:
+        if isinstance(answer, str):
+            spans.append((answer, None))
+        elif isinstance(answer, dict) and isinstance(answer.get("text"), str):
+            spans.append((answer["text"], answer.get("start", answer.get("answer_start"))))
+        else:
+            raise record.error(f"{answer!r:.60} is not an answer", 'write {"text": "...", "start": 17}')
+    return spans
+
+
+def _answer(text: str, start: object, context: str, record: Record) -> dict[str, object]:
+    start = context.find(text) if start is None else start
+    if not text.strip() or not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
+        raise record.error(
+            f"the answer {text!r:.60} is not at character {start!r} of its text",
+            "characters count from 0; write answers = [] if there is no answer",
+        )
+    return {"text": text, "start": start}

@@ -6,7 +6,7 @@ Evaluation sets go through `KEEP_ALL`: whatever is left out of a test set is lef
 from collections import Counter
 from dataclasses import asdict, dataclass, fields
 
-from regard.data.settings import DataSettings
+from regard.data.settings import PairDataSettings
 
 RATIO_FROM = 16  # tokens: below it a few words more or less make any ratio
 
@@ -22,7 +22,7 @@ class Filters:
     drop_duplicates: bool = False
 
     @classmethod
-    def of(cls, settings: DataSettings) -> "Filters":
+    def of(cls, settings: PairDataSettings) -> "Filters":
         """The filters for training pairs."""
         return cls(
             max_length=settings.max_length,

@@ -28,7 +28,7 @@ import numpy as np
 
 from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE
-from regard.data.documents import DocumentDataSettings
+from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.text.bert import SPECIALS, BertVocabulary
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE, Batch, fill, pack_sequences, pad_rows, pad_sequences, round_up
-from regard.data.documents import DocumentDataSettings
 from regard.data.planning import cut_points
 from regard.data.pretraining import (
     InputBuilder,
@@ -30,6 +29,7 @@ from regard.data.pretraining import (
     regular_ids,
     sample_pairs,
 )
+from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
 from regard.random import rng
 from regard.text.bert import BertVocabulary

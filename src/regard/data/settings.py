@@ -1,27 +1,32 @@
-"""Which texts a model learns from, and which of their pairs are left out."""
+"""Settings of the `[data]` group of a recipe: the sources of each split, and what each task adds."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 
-from regard.config import Field, Settings
-from regard.data.corpora import Corpus
+from regard.config import Field, SettingError, Settings, build
+from regard.data.fields import Fields
+from regard.data.formats import check_source
+from regard.data.sources import Source, as_list
+from regard.data.texts import UNKNOWN
+from regard.errors import UserError
+
+SPLITS = ("train", "valid", "test")
+
+Sources = Annotated[list[Source], BeforeValidator(as_list)]
 
 
-def as_list(value: Any) -> Any:
-    """One table stands for a list of one."""
-    return [value] if isinstance(value, (dict, Settings)) else value
-
-
-Corpora = Annotated[list[Corpus], BeforeValidator(as_list)]
-
-
-class SourceSettings(Settings):
-    """What the data of every task has: a place, and processes that tokenise it."""
+class DataSettings(Settings):
+    """The data of every task."""
 
     root: str = Field(default=".", description="relative paths below are relative to this folder")
-    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0 means one for each core")
+    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0: one for each core")
+    train: Sources = Field(
+        default=[], description="sources of the training examples; one table or a list; an imported model has none"
+    )
+    valid: Sources = Field(default=[], description="sources of the examples that select the best checkpoint")
+    test: Sources = Field(default=[], description="sources of the examples for the final score")
 
     @property
     def folder(self) -> Path:
@@ -29,30 +34,154 @@ class SourceSettings(Settings):
         return Path(self.root).expanduser()
 
 
-class DataSettings(SourceSettings):
-    """The corpora to train, validate and test on, and the filters for training pairs."""
+def check_sources(data: DataSettings, fields: Fields) -> None:
+    """Raise SettingError if a source cannot be read as these fields, or has an option without effect."""
+    for split in SPLITS:
+        for number, source in enumerate(getattr(data, split)):
+            try:
+                check_source(source, fields)
+            except SettingError as error:
+                raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
 
-    train: Corpora = Field(
-        default=[], description="corpora to learn from; one table or a list of them; only an imported model has none"
-    )
-    valid: Corpora = Field(default=[], description="corpora to choose the best checkpoint by; nothing is left out")
-    test: Corpora = Field(default=[], description="corpora for the final score; nothing is left out")
+
+def build_source(values: dict[str, Any], fields: Fields, where: str) -> Source:
+    """A source that a command names, checked."""
+    source = build(Source, values, where)
+    try:
+        check_source(source, fields)
+    except SettingError as error:
+        raise UserError(f"{where}: {error}", code=error.code, where=error.key) from error
+    return source
+
+
+class PairDataSettings(DataSettings):
+    """Data of translation, and the filters of training pairs."""
+
     max_length: int = Field(
-        default=256,
-        ge=2,
-        description="training pairs with more tokens on a side, the end symbol included, are left out",
+        default=256, ge=2, description="leave out training pairs with more tokens on a side, the end symbol included"
     )
     max_ratio: float = Field(
         default=4.0,
         ge=0.0,
-        description="training pairs with one side so many times as long as the other are left out, short pairs "
-        "excepted: they are most often misaligned; 0 keeps them",
+        description="leave out training pairs with one side this many times as long as the other, except short pairs: "
+        "most of them are misaligned; 0: keep all",
     )
-    drop_duplicates: bool = Field(default=True, description="keep the first of equal training pairs only")
+    drop_duplicates: bool = Field(default=True, description="keep only the first of equal training pairs")
     drop_identical: bool = Field(
         default=False,
-        description="leave out training pairs whose sides are equal; off, since names and numbers are rightly copied, "
-        "but crawled text is full of untranslated sentences that teach a model to copy",
+        description="leave out training pairs with equal sides; off by default, as names and numbers are copied, but "
+        "crawled text has many untranslated sentences that teach a model to copy",
     )
-    src_lang: str = Field(default="", description="the source language's name, for display only")
-    tgt_lang: str = Field(default="", description="the target language's name, for display only")
+    src_lang: str = Field(default="", description="name of the source language, for display only")
+    tgt_lang: str = Field(default="", description="name of the target language, for display only")
+
+
+class TextDataSettings(DataSettings):
+    """Data of language models, its normalisation, and the length of BPTT segments."""
+
+    bptt: int = Field(
+        default=70, ge=1, description="tokens of a segment of backpropagation through time: how far gradients reach"
+    )
+    single_blanks: bool = Field(
+        default=False, description="replace white space by single spaces, and remove it at both ends of a line"
+    )
+    unknown_below: int = Field(
+        default=0,
+        ge=0,
+        description=f"replace words that occur fewer times than this in the training text by {UNKNOWN}; 0: keep all",
+    )
+
+    @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        for split in ("train", "valid"):
+            if not getattr(self, split):
+                raise SettingError(split, "must name at least one", "missing-setting")
+        return self
+
+
+class DocumentDataSettings(DataSettings):
+    """Data of BERT pretraining: how inputs are made of documents, and what is masked in them."""
+
+    max_length: int = Field(default=128, ge=8, description="tokens of an input, [CLS] and [SEP] included")
+    short: float = Field(default=0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
+    next_sentence: bool = Field(
+        default=True,
+        description="inputs are pairs of texts, half of them from two documents, and the model predicts which (Devlin "
+        "et al. 2018, section 3.1, task 2); otherwise each input is one span of a document (Liu et al. 2019, "
+        "section 4.2)",
+    )
+    masked: float = Field(default=0.15, gt=0, lt=1, description="share of the tokens that the model predicts")
+    whole_words: bool = Field(
+        default=False, description="mask all subwords of a word or none, as the authors' later models do"
+    )
+
+
+class LabelledDataSettings(DataSettings):
+    """Data with labels, and which of the training examples are used."""
+
+    hold_out: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training texts that become valid, if there is no valid"
+    )
+    hold_out_test: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training texts that become test, if there is no test"
+    )
+    drop_duplicates: bool = Field(default=True, description="keep only the first of equal training examples")
+    same_ending: bool = Field(
+        default=False,
+        description="two examples are also equal if one ends with the whole text of the other: an article with and "
+        "without its headline",
+    )
+    keep_apart: bool = Field(
+        default=False, description="leave out training examples that are also in valid or test; they are always counted"
+    )
+    limit: int = Field(default=0, ge=0, description="train on a random sample of this many examples; 0: on all")
+    limit_seed: int = Field(default=1, ge=0, lt=1 << 64, description="seed of the sample of limit")
+    max_length: int = Field(
+        default=128,
+        ge=8,
+        description="tokens of an input, special symbols included; a longer text is truncated, or split for tagging",
+    )
+
+    @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        for name, share, sources in (
+            ("hold_out", self.hold_out, self.valid),
+            ("hold_out_test", self.hold_out_test, self.test),
+        ):
+            if share and sources:
+                raise SettingError(
+                    name, "has no effect: this split has a source; leave out one of the two", "unused-setting"
+                )
+        if self.train and not self.valid and not self.hold_out:
+            raise SettingError(
+                "valid", "there are no validation examples; write valid, or hold_out = 0.1", "missing-setting"
+            )
+        if self.hold_out + self.hold_out_test >= 1:
+            raise SettingError("hold_out", "hold_out and hold_out_test together leave nothing to train on")
+        return self
+
+
+class AnsweringDataSettings(LabelledDataSettings):
+    """Data of question answering: long texts are read in windows that overlap."""
+
+    max_length: int = Field(default=384, ge=16, description="tokens of a window: question, text and special symbols")
+    max_question: int = Field(default=64, ge=1, description="tokens of a question; a longer one is truncated")
+    stride: int = Field(default=128, ge=1, description="tokens of text from the start of a window to that of the next")
+    max_answer: int = Field(default=30, ge=1, description="maximum tokens of a predicted answer")
+
+    @model_validator(mode="after")
+    def _check_windows(self) -> Self:
+        capacity = self.max_length - self.max_question - 3  # [CLS], and a [SEP] after each text
+        if capacity < 1:
+            raise SettingError(
+                "max_question",
+                f"max_question = {self.max_question} leaves no tokens for the text in a window of max_length = "
+                f"{self.max_length}; make max_question smaller",
+            )
+        if self.stride > capacity:
+            raise SettingError(
+                "stride",
+                f"a window of max_length = {self.max_length} has {capacity} tokens of text beside a question of "
+                f"max_question = {self.max_question}, and stride = {self.stride} would skip some; make stride smaller",
+            )
+        return self

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from regard.config import Field, Settings, nearest
+from regard.data.fields import Fields
+from regard.data.settings import check_sources
 from regard.models.settings import ModelSettings
 from regard.runtime import RuntimeSettings
 from regard.training.settings import TrainingSettings
@@ -21,6 +23,9 @@ class Recipe(Settings):
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity")
     """What a validation of this task measures, the best choice for most last."""
+
+    fields: ClassVar[Fields]
+    """The fields of the examples of this task."""
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
@@ -36,6 +41,12 @@ class Recipe(Settings):
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
     runtime: RuntimeSettings = RuntimeSettings()
+
+    @model_validator(mode="after")
+    def check_data(self) -> Self:
+        """Refuse sources that the task cannot read."""
+        check_sources(self.data, self.fields)
+        return self
 
     @model_validator(mode="after")
     def monitor_is_measured(self) -> Self:

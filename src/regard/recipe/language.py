@@ -5,7 +5,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.data.texts import TextDataSettings
+from regard.data.fields import LINES, Fields
+from regard.data.settings import TextDataSettings
 from regard.decoding.settings import DecodingSettings
 from regard.models.language import LanguageModelSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
@@ -26,6 +27,7 @@ class LanguageRecipe(Recipe):
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "bits_per_character", "word_perplexity", "perplexity")
 
+    fields: ClassVar[Fields] = LINES
     task: Literal["language"] = Field("language", description="what is learnt")
     data: TextDataSettings
     text: TextSettings = TextSettings()

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.data.settings import DataSettings
-from regard.data.treebanks import is_treebank
+from regard.data.fields import TREES, Fields
+from regard.data.settings import PairDataSettings
 from regard.decoding.settings import DecodingSettings
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
@@ -16,7 +16,7 @@ from regard.text import TextSettings
 from regard.training.settings import TrainingSettings
 
 
-class TreebankSettings(DataSettings):
+class TreebankSettings(PairDataSettings):
     """The treebanks to train, validate and test on. A tree has several times as many tokens as its sentence."""
 
     max_ratio: float = Field(
@@ -65,6 +65,7 @@ class ParsingRecipe(TranslationRecipe):
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "precision", "recall", "complete", "f1")
 
+    fields: ClassVar[Fields] = TREES
     task: Literal["parsing"] = Field("parsing", description="what is learnt")  # type: ignore[assignment]
     data: TreebankSettings
     text: SentenceSettings = SentenceSettings()
@@ -81,14 +82,7 @@ class ParsingRecipe(TranslationRecipe):
 
     @model_validator(mode="after")
     def trees_word_by_word(self) -> Self:
-        """Refuse what has no trees, and what cannot write them."""
+        """Refuse models that cannot generate a tree token by token."""
         if isinstance(self.model, MaskedSettings):
             raise ValueError('a tree is written token by token; write model.kind = "transformer" or "recurrent"')
-        for part in ("train", "valid", "test"):
-            for corpus in getattr(self.data, part):
-                if not is_treebank(corpus):
-                    raise ValueError(
-                        f"data.{part}: {corpus} is no treebank; write file = a name that ends in .ptb, .mrg or .tree, "
-                        '.gz or .xz after it, or builtin = "trees"'
-                    )
         return self

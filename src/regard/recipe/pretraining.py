@@ -5,7 +5,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.data.documents import DocumentDataSettings
+from regard.data.fields import SENTENCES, Fields
+from regard.data.settings import DocumentDataSettings
 from regard.models.bert import BertSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
@@ -29,6 +30,7 @@ class PretrainingRecipe(Recipe):
 
     monitors: ClassVar[tuple[str, ...]] = ("next_sentence_accuracy", "masked_accuracy", "masked_perplexity", "loss")
 
+    fields: ClassVar[Fields] = SENTENCES
     task: Literal["pretraining"] = Field("pretraining", description="what is learnt")
     data: DocumentDataSettings = DocumentDataSettings()
     text: BertTextSettings = BertTextSettings()

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.data.settings import DataSettings
+from regard.data.fields import PAIRS, Fields
+from regard.data.settings import PairDataSettings
 from regard.decoding.settings import DecodingSettings
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
@@ -19,8 +20,9 @@ class TranslationRecipe(Recipe):
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
 
+    fields: ClassVar[Fields] = PAIRS
     task: Literal["translation"] = Field("translation", description="what is learnt")
-    data: DataSettings
+    data: PairDataSettings
     text: TextSettings = TextSettings()
     model: TranslationModelSettings = TransformerSettings()
     decoding: DecodingSettings = DecodingSettings()

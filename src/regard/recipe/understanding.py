@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field
-from regard.data.labelled.settings import AnsweringDataSettings, LabelledDataSettings
+from regard.data.fields import CHOICES, LABELLED_TEXT, QUESTIONS, SCORED_TEXT, TAGGED_WORDS, Fields
+from regard.data.settings import AnsweringDataSettings, LabelledDataSettings
 from regard.models.text_encoder import EncoderSettings, TransformerEncoderSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
@@ -78,6 +79,7 @@ class ClassificationRecipe(UnderstandingRecipe):
     """Of which class is a text, or a pair of texts?"""
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "f1", "matthews", "accuracy")
+    fields: ClassVar[Fields] = LABELLED_TEXT
     task: Literal["classification"] = Field("classification", description="what is learnt")
 
 
@@ -85,6 +87,7 @@ class RegressionRecipe(UnderstandingRecipe):
     """Which number belongs to a text, or a pair of texts?"""
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "pearson", "spearman")
+    fields: ClassVar[Fields] = SCORED_TEXT
     task: Literal["regression"] = Field("regression", description="what is learnt")
 
     @model_validator(mode="after")
@@ -98,6 +101,7 @@ class TaggingRecipe(UnderstandingRecipe):
     """Which tag belongs to each word?"""
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
+    fields: ClassVar[Fields] = TAGGED_WORDS
     task: Literal["tagging"] = Field("tagging", description="what is learnt")
 
 
@@ -105,6 +109,7 @@ class AnsweringRecipe(UnderstandingRecipe):
     """Which words of a passage answer a question?"""
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "exact", "f1")
+    fields: ClassVar[Fields] = QUESTIONS
     task: Literal["answering"] = Field("answering", description="what is learnt")
     data: AnsweringDataSettings
 
@@ -113,6 +118,7 @@ class ChoiceRecipe(UnderstandingRecipe):
     """Which of several continuations or answers is the right one?"""
 
     monitors: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    fields: ClassVar[Fields] = CHOICES
     task: Literal["choice"] = Field("choice", description="what is learnt")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data.alignments import AlignedPair, gold, unit_links, units, word_pieces
-from regard.data.corpora import Corpus
+from regard.data.sources import Source
 from regard.errors import UserError
 from regard.metrics.alignment import (
     AlignmentScore,
@@ -107,11 +107,11 @@ class Study:
         }
 
 
-def gold_of(corpora: Sequence[Corpus]) -> Iterator[AlignedPair] | None:
+def gold_of(corpora: Sequence[Source]) -> Iterator[AlignedPair] | None:
     """The pairs of corpora whose alignments are known by construction; None if any other is among them."""
     if not corpora or any(corpus.builtin is None for corpus in corpora):
         return None
-    return (pair for each in corpora if each.builtin and each.part for pair in gold(each.builtin, each.part))
+    return (pair for each in corpora if each.builtin and each.split for pair in gold(each.builtin, each.split))
 
 
 def study(translator: Translator, pairs: Iterable[AlignedPair | tuple[str, str]], sentences: int = 200) -> Study:

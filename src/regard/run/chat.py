@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config import build
-from regard.data.dialogues import as_source, as_turn
+from regard.data.dialogues import join_turns, normalize_turn
 from regard.decoding.settings import DecodingSettings
 from regard.random import hash_bytes
 from regard.recipe import TranslationRecipe
@@ -56,7 +56,7 @@ class Conversation:
 
     def answer(self, line: str) -> Reply:
         """The reply to a line that is not blank; no reply is."""
-        said = as_turn(line)
+        said = normalize_turn(line)
         source = self.fitting([*self.turns, said][-self.context :])
         self.count += 1
         reply = self.reply(source, said)
@@ -68,7 +68,7 @@ class Conversation:
         task, engine = self.translator.task, self.translator.engine
         for settings in attempts(self.settings, self.count):
             (prediction,) = task.predict(engine, [source], settings)
-            options = list(zip(map(as_turn, prediction.texts), prediction.hypotheses, strict=True))
+            options = list(zip(map(normalize_turn, prediction.texts), prediction.hypotheses, strict=True))
             text, found = next((option for option in options if option[0]), (SILENCE, options[0][1]))
             if text != SILENCE:
                 break
@@ -77,9 +77,9 @@ class Conversation:
     def fitting(self, turns: Sequence[str]) -> str:
         """The turns as a source; where they are longer than the model reads, the oldest are forgotten first."""
         vocabulary, longest = self.translator.task.src_vocabulary, self.translator.task.max_source - 1
-        while len(turns) > 1 and len(vocabulary.encode(as_source(turns))) > longest:
+        while len(turns) > 1 and len(vocabulary.encode(join_turns(turns))) > longest:
             turns = turns[1:]
-        return cut(as_source(turns), vocabulary, longest)[-1][0]
+        return cut(join_turns(turns), vocabulary, longest)[-1][0]
 
     def why(self, reply: Reply) -> list[Map]:
         """What attended to what while a reply was written."""
@@ -88,7 +88,7 @@ class Conversation:
 
 def turns_read(recipe: TranslationRecipe) -> int:
     """How many turns a run was trained to read; one where it was not trained on dialogues."""
-    return max((corpus.turns for corpus in recipe.data.train if corpus.dialogue is not None), default=1)
+    return max((source.turns or 1 for source in recipe.data.train if source.format == "dialogues"), default=1)
 
 
 def attempts(settings: DecodingSettings, turn: int) -> Iterator[DecodingSettings]:

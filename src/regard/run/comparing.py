@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from regard.data.labelled import Example
+from regard.data.examples import Example
 from regard.metrics import Comparison
 from regard.metrics.answers import answer_exact, answer_f1
 from regard.metrics.significance import CONFIDENCE, Array, p_value

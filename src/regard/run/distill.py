@@ -23,8 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from regard.data.corpora import Corpus, read_pairs
-from regard.data.settings import DataSettings
+from regard.data.fields import PAIRS
+from regard.data.formats import read_examples
+from regard.data.settings import PairDataSettings
+from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import digest, io_errors, locked, read_json, remove_leftovers, replacing, write_json
 from regard.run.folder import Progress
@@ -77,12 +79,12 @@ def distill(
         return Distilled(src, tgt, total, before)
 
 
-def sources(data: DataSettings, part: str) -> Iterator[bytes]:
+def sources(data: PairDataSettings, part: str) -> Iterator[bytes]:
     """The sources of the corpora one behind the other, a line each."""
-    corpora: list[Corpus] = getattr(data, part)
+    corpora: list[Source] = getattr(data, part)
     if not corpora:
         raise UserError(f"the recipe names no {part} data", f"give it: data.{part}=...")
-    return (f"{one_line(pair.src)}\n".encode() for corpus in corpora for pair in read_pairs(corpus, data.folder))
+    return (f"{one_line(pair['src'])}\n".encode() for pair in read_examples(corpora, data.folder, PAIRS))
 
 
 def counted(lines: Iterator[bytes]) -> tuple[int, str]:

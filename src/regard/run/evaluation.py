@@ -7,8 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.fields import PAIRS
 from regard.data.filters import KEEP_ALL
+from regard.data.formats import read_examples
+from regard.data.sources import Source
 from regard.files import write_json
 from regard.metrics import Comparison, Score, compare, perplexity
 from regard.run.folder import Progress
@@ -39,7 +41,7 @@ class Evaluation:
 
 def evaluate(
     translator: Translator,
-    corpora: Sequence[Corpus],
+    corpora: Sequence[Source],
     root: Path,
     *,
     checkpoint: str = "best",
@@ -49,7 +51,7 @@ def evaluate(
 ) -> Evaluation:
     """Translate every source of `corpora` and score the outputs against the references, nothing left out."""
     started = time.perf_counter()
-    pairs = [(src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, root)]
+    pairs = [(pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS)]
     sources, references = [src for src, _ in pairs], [tgt for _, tgt in pairs]
     outputs = []
     for prediction in translator.predict(sources, **changes):

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.examples import Example as Asked
+from regard.data.fields import texts_of
 from regard.data.inputs import Input, Inputs
-from regard.data.labelled import Example as Asked
-from regard.data.labelled import texts_of
 from regard.errors import UserError
 from regard.run.given import Given
 from regard.run.predictor import Predictor

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.config import read_toml
+from regard.data.sources import migrate_data
 from regard.data.steps import BatchSource, PrefetchedSteps, Share
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
@@ -84,7 +85,10 @@ class Run(ABC):
                 f"{folder}: {what}",
                 f"runs near it: {', '.join(map(str, near[:MOST_NAMED]))}" if near else "regard train RECIPE makes one",
             )
-        recipe = build_recipe(read_toml(folder / RECIPE), str(folder / RECIPE))
+        values = read_toml(folder / RECIPE)
+        if isinstance(values.get("data"), dict):
+            values["data"] = migrate_data(values["data"])
+        recipe = build_recipe(values, str(folder / RECIPE))
         return cls.kinds[recipe.task](folder, recipe)
 
     def resumed_with(self, recipe: Recipe) -> Any:

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from regard.data.corpora import refuse_surrogates
-from regard.data.labelled import GOLD, Example, as_example
+from regard.data.examples import Example
+from regard.data.fields import LABELLED_TEXT
+from regard.data.lines import check_surrogates
+from regard.data.records import Location
 from regard.errors import UserError
+from regard.recipe.understanding import UNDERSTANDING
 from regard.text.bert import BertVocabulary
 
 Given = dict[str, Any] | str
@@ -32,6 +35,7 @@ NEEDED = {
     "choice": ("text", "choices"), "pretraining": ("text",),
 }  # fmt: skip
 DEEPEST = 32
+FIELDS = {recipe.model_fields["task"].default: recipe.fields for recipe in UNDERSTANDING}
 ONE_LINE = {
     "answering": "question TAB context",
     "choice": "text TAB choice TAB choice, and more of them",
@@ -70,9 +74,10 @@ def as_asked(task: str, given: Given, vocabulary: BertVocabulary, place: str = "
     for key in NEEDED[task]:
         if values.get(key) is None:
             raise UserError(f"{place} has no {key!r}", f"write {FORMS[task]}")
-    refuse_surrogates(json.dumps(values, ensure_ascii=False, default=str), place)
-    asked = {key: value for key, value in values.items() if key != GOLD.get(task, "label")}
-    return asked | as_example("classification" if task == "pretraining" else task, asked, place)
+    check_surrogates(json.dumps(values, ensure_ascii=False, default=str), place)
+    fields = FIELDS.get(task, LABELLED_TEXT)
+    asked = {key: value for key, value in values.items() if key != fields.target}
+    return asked | fields.parse(asked, Location(place))
 
 
 def from_text(task: str, text: str, vocabulary: BertVocabulary, place: str) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.corpora import Corpus, read_pairs
+from regard.data.fields import PAIRS
+from regard.data.formats import read_examples
+from regard.data.sources import Source
 from regard.run.alignment import Plane, all_planes, gold_of, plane_names, study
 from regard.run.evaluation import evaluate
 from regard.run.folder import Run
@@ -98,7 +100,7 @@ def training_facts(folder: Path) -> dict[str, Any]:
 
 
 def judge(
-    translator: Translator, test: Sequence[Corpus], measuring: Measuring, title: str, changes: dict[str, Any]
+    translator: Translator, test: Sequence[Source], measuring: Measuring, title: str, changes: dict[str, Any]
 ) -> dict[str, Any]:
     """Scores on the test set with one search, and how fast it decodes."""
     changes = {**changes, "batch_tokens": measuring.batch_tokens}
@@ -118,8 +120,8 @@ def judge(
 
 def look(
     translator: Translator,
-    valid: Sequence[Corpus],
-    test: Sequence[Corpus],
+    valid: Sequence[Source],
+    test: Sequence[Source],
     measuring: Measuring,
     changes: dict[str, Any],
 ) -> dict[str, Any]:
@@ -146,9 +148,9 @@ def has_cross_attention(translator: Translator) -> bool:
     return translator.task.attentions(translator.models[0], "1", [EOS])[2].cross is not None
 
 
-def pairs_of(corpora: Sequence[Corpus], root: Path) -> Iterator[tuple[str, str]]:
+def pairs_of(corpora: Sequence[Source], root: Path) -> Iterator[tuple[str, str]]:
     """The text of corpora."""
-    return ((src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, root))
+    return ((pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS))
 
 
 def drawn(pairs: Iterable[tuple[str, str]], count: int) -> list[tuple[str, str]]:

@@ -18,8 +18,11 @@ from regard.data.bptt import BPTTBatches, TokenizedText
 from regard.data.digests import Digests
 from regard.data.encoders import LineEncoder
 from regard.data.examples import Example
+from regard.data.fields import LINES
+from regard.data.formats import identify, read_examples
+from regard.data.sources import Source
 from regard.data.store import DIGESTS, open_or_build
-from regard.data.texts import Reading, Text, count_known, identify, read_texts
+from regard.data.texts import TextNormalizer, frequent_words
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.files import checksum, write_text
@@ -53,7 +56,7 @@ class LanguageRun(Run, task="language"):
         return Vocabulary.load(self.folder / VOCABULARY)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> TextNormalizer:
         """What is done to every line, the training text's or a prompt's."""
         known = None
         if self.recipe.data.unknown_below:
@@ -61,7 +64,7 @@ class LanguageRun(Run, task="language"):
             if not path.is_file():
                 raise UserError(f"{path} is missing", "bring it back from a copy; without it no word is known")
             known = frozenset(path.read_text(encoding="utf-8").split("\n")[:-1])
-        return Reading(self.recipe.data.single_blanks, known)
+        return TextNormalizer(self.recipe.data.single_blanks, known)
 
     def begun_anew(self, recipe: Recipe) -> Any:
         if self.changed_group(recipe):
@@ -82,7 +85,7 @@ class LanguageRun(Run, task="language"):
         self.refuse_other_start()
         data = self.recipe.data
         self.make_words(say)
-        lines = read_texts(data.train, data.folder, self.reading)
+        lines = map(self.reading, self.lines())
         self.make_vocabulary(VOCABULARY, self.recipe.text, lines, say)
         self.seal(VOCABULARY, *([WORDS] if data.unknown_below else []))
         for part in ("train", "valid"):
@@ -90,22 +93,27 @@ class LanguageRun(Run, task="language"):
             say(f"{part}: {len(text):,} tokens, {text.words:,} words, {text.lines:,} lines")
         say(f"vocabulary: {len(self.vocabulary):,} pieces")
 
+    def lines(self) -> Iterator[str]:
+        """The lines of the training text."""
+        data = self.recipe.data
+        return (line["text"] for line in read_examples(data.train, data.folder, self.recipe.fields))
+
     def make_words(self, say: Say) -> None:
         """Count which words are not rare, in the training text alone, or take those of the run this one starts from."""
         data, path = self.recipe.data, self.folder / WORDS
         if not data.unknown_below or (path.exists() and self.start is None):
             return
         if self.start is not None:
-            known = self.start.reading.known  # type: ignore[attr-defined]
+            known = self.start.reading.words  # type: ignore[attr-defined]
         else:
-            known = count_known(data.train, data.folder, data.unknown_below)
+            known = frequent_words(self.lines(), data.unknown_below)
             say(f"{len(known):,} words are seen {data.unknown_below} times or more")
         write_text(path, "".join(f"{word}\n" for word in sorted(known)))
 
     def store(self, part: str, progress: Progress | None = None) -> TokenizedText:
         """The tokens of "train", "valid" or "test"."""
         data = self.recipe.data
-        texts: list[Text] = getattr(data, part)
+        texts: list[Source] = getattr(data, part)
         if not texts:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         folder = self.folder / STORES / part
@@ -182,20 +190,20 @@ def open_language(folder: str | Path) -> LanguageRun:
 
 def open_text(
     folder: Path,
-    texts: Sequence[Text],
+    texts: Sequence[Source],
     root: Path,
     vocabulary: Vocabulary,
-    reading: Reading,
+    reading: TextNormalizer,
     workers: int = 0,
     progress: Progress | None = None,
 ) -> TokenizedText:
     """The tokens of some texts, one after another."""
     digests = Digests(folder / DIGESTS)
-    known = "all" if reading.known is None else checksum(sorted(reading.known))
-    identity = repr([*(identify(text, root, digests) for text in texts), reading.single_blanks, known])
+    known = "all" if reading.words is None else checksum(sorted(reading.words))
+    identity = repr([identify(texts, root, LINES, digests), reading.single_blanks, known])
 
     def examples() -> Iterator[Example]:
-        return ({"text": line} for line in read_texts(texts, root, reading))
+        return ({"text": reading(line["text"])} for line in read_examples(texts, root, LINES))
 
     data = ", ".join(map(str, texts))
     store = open_or_build(folder, identity, examples, LineEncoder(vocabulary), workers, progress, digests, data)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.corpora import Corpus
+from regard.data.sources import Source
 from regard.run.evaluation import Evaluation
 from regard.run.folder import Progress
 from regard.run.parsing import open_parser, trees_of
 from regard.run.translator import Translator
 from regard.tasks import Parse, Parsing
 from regard.tasks.parsing import tree_scores
-from regard.trees import spoken, words, written
+from regard.trees import sentence_text, to_brackets, words
 
 
 class Parser(Translator):
@@ -36,7 +36,7 @@ class Parser(Translator):
         return self.task.parse(self.engine, listed, self.decoding(**changes))
 
     def evaluate(
-        self, corpora: Sequence[Corpus], root: Path, progress: Progress | None = None, **changes: Any
+        self, corpora: Sequence[Source], root: Path, progress: Progress | None = None, **changes: Any
     ) -> Evaluation:
         """Parse every sentence of some treebanks and compare with their trees, nothing left out."""
         started = time.perf_counter()
@@ -54,7 +54,7 @@ class Parser(Translator):
             decoding=self.decoding(**changes).model_dump(),
             scores=list(tree_scores(found, gold).values()),
             seconds=round(time.perf_counter() - started, 2),
-            sources=[spoken(sentence) for sentence in sentences],
-            references=[written(tree) for tree in gold],
+            sources=[sentence_text(sentence) for sentence in sentences],
+            references=[to_brackets(tree) for tree in gold],
             outputs=[parse.brackets for parse in found],
         )

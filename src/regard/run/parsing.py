@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.data.corpora import Corpus
-from regard.data.treebanks import read_trees
+from regard.data.fields import TREES
+from regard.data.formats import read_examples
+from regard.data.sources import Source
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.recipe import ParsingRecipe
@@ -18,7 +19,7 @@ from regard.run.translation import SRC, TranslationRun
 from regard.runtime import World
 from regard.tasks import Parsing
 from regard.text import TextSettings
-from regard.trees import Tree
+from regard.trees import Tree, parsed
 
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one piece, however seldom it occurs."""
@@ -42,9 +43,9 @@ class ParsingRun(TranslationRun, task="parsing"):
         return replace(Parsing(**vars(super().training_task(world))), valid_trees=trees)
 
 
-def trees_of(corpora: Sequence[Corpus], root: Path) -> list[Tree]:
+def trees_of(corpora: Sequence[Source], root: Path) -> list[Tree]:
     """The gold trees of treebanks."""
-    return [tree for corpus in corpora for tree in read_trees(corpus, root)]
+    return list(parsed(example["tree"] for example in read_examples(corpora, root, TREES)))
 
 
 def open_parser(folder: str | Path) -> ParsingRun:

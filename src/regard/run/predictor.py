@@ -16,14 +16,14 @@ import torch
 
 from regard.config import build
 from regard.data.batch import IGNORE
+from regard.data.examples import Example
 from regard.data.inputs import Input, Inputs
-from regard.data.labelled import GOLD, Example
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.metrics import Score
 from regard.run.embedding import Embedding, Features
 from regard.run.folder import Progress, Run
-from regard.run.given import Given, as_asked, stretches
+from regard.run.given import FIELDS, Given, as_asked, stretches
 from regard.run.importing import DRAWN
 from regard.run.pretraining import PretrainingRun
 from regard.run.understanding import UnderstandingRun
@@ -143,7 +143,7 @@ class Predictor:
         started = time.perf_counter()
         if isinstance(self.run, PretrainingRun):
             return self._evaluate_pretraining(str(data), started)
-        examples = self.run.examples(data) if isinstance(data, str) else list(data)
+        examples = list(self.run.examples(data) if isinstance(data, str) else data)
         said: list[Example] = []
         for some in stretches(examples):
             for found in self.task.predict(self.model, some):
@@ -210,6 +210,6 @@ def open_reader(folder: str | Path) -> UnderstandingRun | PretrainingRun:
     """Open a folder whose model reads texts and says something about them."""
     run = Run.open(folder)
     if not isinstance(run, UnderstandingRun | PretrainingRun):
-        tasks = ", ".join(["pretraining", *GOLD])
+        tasks = ", ".join(["pretraining", *FIELDS])
         raise UserError(f"{folder} says nothing about texts: its task is {run.recipe.task}", f"those that do: {tasks}")
     return run

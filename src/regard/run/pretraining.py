@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.data.digests import Digests
-from regard.data.documents import Documents, identify, read_documents
 from regard.data.encoders import SentenceEncoder
 from regard.data.examples import Example
+from regard.data.formats import identify, read_examples
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.sources import Source
 from regard.data.store import DIGESTS, open_or_build
 from regard.errors import UserError
 from regard.models.bert import BertPretraining
@@ -36,7 +37,9 @@ class PretrainingRun(PiecesRun, task="pretraining"):
         self.refuse_nothing_to_read()
         self.refuse_other_start()
         data = self.recipe.data
-        self.make_pieces((sentence.text for sentence in read_documents(data.train, data.folder)), say)
+        self.make_pieces(
+            (sentence["text"] for sentence in read_examples(data.train, data.folder, self.recipe.fields)), say
+        )
         self.seal(VOCABULARY)
         for part in ("train", "valid"):
             store: TokenizedDocuments = self.prepared(part, say, progress)
@@ -47,15 +50,15 @@ class PretrainingRun(PiecesRun, task="pretraining"):
     def store(self, part: str, progress: Progress | None = None) -> TokenizedDocuments:
         """The documents of "train", "valid" or "test", in pieces."""
         data = self.recipe.data
-        files: list[Documents] = getattr(data, part)
+        files: list[Source] = getattr(data, part)
         if not files:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         folder = self.folder / STORES / part
         digests = Digests(folder / DIGESTS)
-        identity = repr([identify(documents, data.folder, digests) for documents in files])
+        identity = identify(files, data.folder, self.recipe.fields, digests)
 
         def examples() -> Iterator[Example]:
-            return ({"text": text, "first": first} for text, first in read_documents(files, data.folder))
+            return read_examples(files, data.folder, self.recipe.fields)
 
         encoder, names = SentenceEncoder(self.vocabulary), ", ".join(map(str, files))
         store = TokenizedDocuments.of(

@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 
-from regard.data.corpora import Corpus, identify, read_pairs
 from regard.data.digests import Digests
 from regard.data.dropout import BPEDropout, open_or_build_dropout
 from regard.data.encoders import PairEncoder
 from regard.data.examples import Example
+from regard.data.fields import PAIRS
 from regard.data.filters import KEEP_ALL, Filters
+from regard.data.formats import identify, read_examples
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
+from regard.data.sources import Source
 from regard.data.store import DIGESTS, open_or_build
 from regard.decoding.settings import DecodingSettings
 from regard.engines.choose import is_standard_transformer
@@ -71,10 +73,9 @@ class TranslationRun(Run, task="translation"):
         longest = 32 * self.recipe.data.max_length
 
         def sides(src: bool, tgt: bool) -> Iterator[str]:
-            for corpus in self.recipe.data.train:
-                for pair in read_pairs(corpus, self.recipe.data.folder):
-                    wanted = [pair.src] * src + [pair.tgt] * tgt
-                    yield from (text for text in wanted if len(text) <= longest)
+            for pair in read_examples(self.recipe.data.train, self.recipe.data.folder, PAIRS):
+                wanted = [pair["src"]] * src + [pair["tgt"]] * tgt
+                yield from (text for text in wanted if len(text) <= longest)
 
         self.refuse_other_start()
         wanted = {JOINT: (True, True)} if self.recipe.text.joint else {SRC: (True, False), TGT: (False, True)}
@@ -89,7 +90,7 @@ class TranslationRun(Run, task="translation"):
     def store(self, part: str, progress: Progress | None = None) -> Pairs:
         """The tokenised pairs of "train", "valid" or "test"."""
         data = self.recipe.data
-        corpora: list[Corpus] = getattr(data, part)
+        corpora: list[Source] = getattr(data, part)
         if not corpora:
             raise UserError(f"{self.folder / RECIPE} names no {part} data", f"give it: data.{part}=...")
         filters = Filters.of(data) if part == "train" else KEEP_ALL
@@ -98,7 +99,7 @@ class TranslationRun(Run, task="translation"):
         self.refuse_longer_than_positions(store, corpora)
         return store
 
-    def refuse_longer_than_positions(self, store: Pairs, corpora: Iterable[Corpus]) -> None:
+    def refuse_longer_than_positions(self, store: Pairs, corpora: Iterable[Source]) -> None:
         """Learned positions end somewhere; what goes beyond them has no likelihood."""
         bound, name = self.recipe.model.length_limit, self.recipe.model.length_setting
         longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
@@ -121,8 +122,9 @@ class TranslationRun(Run, task="translation"):
 
     def pairs(self, part: str) -> list[tuple[str, str]]:
         """The text of "valid" or "test"."""
-        corpora: Iterable[Corpus] = getattr(self.recipe.data, part)
-        return [(src, tgt) for corpus in corpora for src, tgt, _ in read_pairs(corpus, self.recipe.data.folder)]
+        corpora: Iterable[Source] = getattr(self.recipe.data, part)
+        examples = read_examples(corpora, self.recipe.data.folder, PAIRS)
+        return [(example["src"], example["tgt"]) for example in examples]
 
     def task(self, decoding: DecodingSettings | None = None) -> Translation:
         """The task as it is used after training."""
@@ -170,7 +172,7 @@ class TranslationRun(Run, task="translation"):
 
 def open_pairs(
     folder: Path,
-    corpora: Sequence[Corpus],
+    corpora: Sequence[Source],
     root: Path,
     vocabularies: tuple[Vocabulary, Vocabulary],
     filters: Filters,
@@ -179,10 +181,10 @@ def open_pairs(
 ) -> Pairs:
     """The tokenised pairs of some corpora."""
     digests = Digests(folder / DIGESTS)
-    identity = repr([identify(corpus, root, digests) for corpus in corpora])
+    identity = identify(corpora, root, PAIRS, digests)
 
     def examples() -> Iterator[Example]:
-        return ({"src": pair.src, "tgt": pair.tgt} for corpus in corpora for pair in read_pairs(corpus, root))
+        return read_examples(corpora, root, PAIRS)
 
     encoder = PairEncoder(*vocabularies, filters)
     data = ", ".join(map(str, corpora))

@@ -16,8 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from regard.data.examples import Example
+from regard.data.fields import texts_of
+from regard.data.formats import read_examples
 from regard.data.inputs import InputEncoder, Inputs
-from regard.data.labelled import Parts, load_parts, read_examples, texts_of
+from regard.data.labelled import LabelledSplits, open_splits
 from regard.data.planning import Batches, Budget
 from regard.data.store import open_or_build
 from regard.errors import UserError
@@ -32,7 +35,7 @@ from regard.tasks.answering import Answering
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.tagging import Tagging
-from regard.tasks.understanding import Example, Understanding
+from regard.tasks.understanding import Understanding
 from regard.training.checkpoint import read_weights
 from regard.training.weights import load_weights
 
@@ -57,9 +60,9 @@ class UnderstandingRun(PiecesRun):
         return tuple(read_json(path)) if path.exists() else ()
 
     @cached_property
-    def parts(self) -> Parts:
+    def splits(self) -> LabelledSplits:
         """The labelled examples of the recipe."""
-        return load_parts(self.recipe.task, self.recipe.data)
+        return open_splits(self.folder / STORES / "examples", self.recipe.data, self.recipe.fields)
 
     def begun_anew(self, recipe: Any) -> Any:
         if self.changed_group(recipe):
@@ -68,8 +71,8 @@ class UnderstandingRun(PiecesRun):
 
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         self.refuse_other_start()
-        say(str(self.parts.report))
-        self.make_pieces((text for example in self.parts.train for text in texts_of(example)), say)
+        say(str(self.splits.report))
+        self.make_pieces((text for example in self.splits.train for text in texts_of(example)), say)
         self.make_labels(say)
         self.seal(VOCABULARY, *([LABELS] if (self.folder / LABELS).exists() else []))
         for part in ("train", "valid"):
@@ -81,7 +84,7 @@ class UnderstandingRun(PiecesRun):
 
     def make_labels(self, say: Say) -> None:
         """Write down what the training examples say, once."""
-        found = labels_of(self.parts.train)
+        found = labels_of(self.splits.train)
         if self.recipe.task == "classification" and len(found) < 2:
             raise UserError(
                 f"all training examples of {self.folder / RECIPE} are of one class, {found[0]!r}",
@@ -96,15 +99,15 @@ class UnderstandingRun(PiecesRun):
                 f"the training data has labels this run was not begun with: {', '.join(unknown[:8])}",
                 "start another run with --folder FOLDER",
             )
-        if found and (never := sorted(set(labels_of(self.parts.valid)) - set(found))):
+        if found and (never := sorted(set(labels_of(self.splits.valid)) - set(found))):
             say(f"note: valid has labels that train has not, which count as wrong: {', '.join(never[:8])}")
 
-    def examples(self, part: str) -> list[Example]:
+    def examples(self, part: str) -> Sequence[Example]:
         """The labelled examples of "train", "valid" or "test"."""
         data = self.recipe.data
         if part == "test" and data.test:  # it can be scored where the training text is not
-            return list(read_examples(self.recipe.task, data.test, data.folder))
-        found: list[Example] = getattr(self.parts, part)
+            return list(read_examples(data.test, data.folder, self.recipe.fields))
+        found: Sequence[Example] = getattr(self.splits, part)
         if not found:
             remedy = f"give it: data.{part}=..." + (", or data.hold_out=0.1" if part == "valid" else "")
             raise UserError(f"{self.folder / RECIPE} names no {part} data", remedy)
@@ -117,7 +120,8 @@ class UnderstandingRun(PiecesRun):
         identity = settings + self.vocabulary.to_json() + json.dumps(self.labels)
         encoder = InputEncoder(task.encode, task.together, identity)
         folder, workers = self.folder / STORES / part, self.recipe.data.workers
-        store = open_or_build(folder, digest_of(examples), lambda: examples, encoder, workers, progress, data=part)
+        content = digest_of(examples) if part == "test" else f"{self.splits.identity} {part}"
+        store = open_or_build(folder, content, lambda: examples, encoder, workers, progress, data=part)
         return Inputs(store, task.per_token)
 
     def task(self) -> Understanding:
@@ -126,7 +130,7 @@ class UnderstandingRun(PiecesRun):
         return self.kind(self.vocabulary, self.labels, recipe.data.max_length, recipe.training.label_smoothing)
 
     def training_task(self, world: World) -> Understanding:
-        return replace(self.task(), valid=self.examples("valid"), samples=self.recipe.training.samples)
+        return replace(self.task(), valid=list(self.examples("valid")), samples=self.recipe.training.samples)
 
     def suited(self, world: World) -> World:
         """Also, compiling takes longer than most fine-tunings: only where it is asked for."""

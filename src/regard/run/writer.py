@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from regard.config import build
-from regard.data.texts import Text
+from regard.data.sources import Source
 from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.run.language import LanguageRun, open_language, open_text
@@ -67,7 +67,7 @@ class Writer:
         """Lines that begin with each prompt; an empty one lets the model begin."""
         return self.task.generate(self.model, prompts, self.decoding(**changes))
 
-    def evaluate(self, texts: Sequence[Text], root: Path) -> TextEvaluation:
+    def evaluate(self, texts: Sequence[Source], root: Path) -> TextEvaluation:
         """How well the model expects `texts`, read as its training text was."""
         started = time.perf_counter()
         run = self.run

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.data.arrays import Array
 from regard.data.batch import Batch
 from regard.data.bptt import TokenizedText, contiguous_segments, sliding_windows
-from regard.data.texts import UNKNOWN, Reading
+from regard.data.texts import UNKNOWN, TextNormalizer
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
@@ -61,7 +61,7 @@ class LanguageModelling:
     """The task. It holds the vocabulary, settings and what is carried in training, never a model."""
 
     vocabulary: Vocabulary
-    reading: Reading = field(default_factory=Reading)
+    reading: TextNormalizer = field(default_factory=TextNormalizer)
     context: int = 70
     """The tokens a model that carries nothing looks at together."""
     longest: int | None = None
@@ -108,7 +108,7 @@ class LanguageModelling:
         return self._scores(self.likelihood(model, text.ids), text)
 
     def _scores(self, nll: float, text: TokenizedText) -> list[Score]:
-        note = "" if self.reading.known is None else f"rare words read as {UNKNOWN}"
+        note = "" if self.reading.words is None else f"rare words read as {UNKNOWN}"
         return language_scores(nll, len(text), text.words, text.characters, note)
 
     @torch.no_grad()

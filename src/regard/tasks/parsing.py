@@ -20,7 +20,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.metrics import Score
 from regard.metrics.brackets import bracket_scores
 from regard.tasks.translation import Prediction, Translation
-from regard.trees import ROOT, Tree, built, spoken, untagged, words, written
+from regard.trees import ROOT, Tree, from_tokens, sentence_text, strip_tags, to_brackets, words
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Parse:
     @property
     def brackets(self) -> str:
         """The tree on one line, as treebanks are written; of no words, nothing."""
-        return written(self.tree) if self.words else ""
+        return to_brackets(self.tree) if self.words else ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Parsing(Translation):
         def lines() -> Iterator[str]:
             for sentence in sentences:
                 waiting.append(list(sentence))
-                yield spoken(sentence)
+                yield sentence_text(sentence)
 
         for prediction in self.predict(model, lines(), decoding):
             yield as_parse(waiting.popleft(), prediction)
@@ -85,11 +85,11 @@ def as_parse(sentence: list[str], prediction: Prediction) -> Parse:
     if not sentence:
         return Parse(sentence, Tree(ROOT), False, 0.0, [], parts=0)
     texts = [text.split() for text in prediction.texts]
-    trees = [built(tokens, sentence) for tokens in texts]
+    trees = [from_tokens(tokens, sentence) for tokens in texts]
     best = next((number for number, tree in enumerate(trees) if not tree.repaired), 0)
     used = prediction.hypotheses if prediction.parts > 1 else prediction.hypotheses[best : best + 1]
     score = sum(hypothesis.score for hypothesis in used) / max(1, len(used))
-    return Parse(sentence, untagged(trees[best].tree), trees[best].repaired, score, texts[best], prediction.parts)
+    return Parse(sentence, strip_tags(trees[best].tree), trees[best].repaired, score, texts[best], prediction.parts)
 
 
 def tree_scores(found: Sequence[Parse], gold: Sequence[Tree]) -> dict[str, Score]:

@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
-from regard.data.documents import DocumentDataSettings
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.pretraining import InputBuilder, SampledPairs, TokenizedDocuments, choose_masked
 from regard.data.pretraining_batches import evaluation_batches
+from regard.data.settings import DocumentDataSettings
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy

@@ -132,10 +132,10 @@ def test_a_language_model_goes_on_and_names_the_verb_for_other_tasks(tmp_path: P
     [
         ('{"text": ', "stdin, line 2 is not JSON"),
         ('{"txt": "a"}', "stdin, line 2 has no 'text'"),
-        ('{"text": ["a"]}', "text is no text but ['a']"),
+        ('{"text": ["a"]}', "text is not text but ['a']"),
         ('{"text": null}', "stdin, line 2 has no 'text'"),
-        ('{"text": "\\ud800"}', "stdin, line 2 holds half of a surrogate pair"),
-        ('{"text": "a", "own": "\\udc00"}', "stdin, line 2 holds half of a surrogate pair"),
+        ('{"text": "\\ud800"}', "stdin, line 2 contains half of a surrogate pair"),
+        ('{"text": "a", "own": "\\udc00"}', "stdin, line 2 contains half of a surrogate pair"),
         ("a\tb\tc", "stdin, line 2 has 3 parts"),
         ("{" * 100_000, "is not JSON"),
         ('{"text": "a", "own": ' + "[" * 900 + "]" * 900 + "}", "stdin, line 2 is JSON nested too deeply"),

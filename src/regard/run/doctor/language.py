@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.data.texts import Reading, Text, read_texts
+from regard.data.formats import read_examples
+from regard.data.sources import Source
+from regard.data.texts import TextNormalizer
 from regard.files import write_text
 from regard.models.ngram import NGramSettings
 from regard.recipe import LanguageRecipe
@@ -55,10 +57,11 @@ def examine_language(recipe: LanguageRecipe, world: World, quick: bool) -> Itera
             yield guarded("first step", lambda: check_first_step(run, world))
 
 
-def survey(texts: list[Text], recipe: LanguageRecipe, quick: bool) -> Lines:
+def survey(texts: list[Source], recipe: LanguageRecipe, quick: bool) -> Lines:
     """Read a part, with `quick` its beginning only."""
-    result, reading = Lines(), Reading(recipe.data.single_blanks)
-    for line in islice(read_texts(texts, recipe.data.folder, reading), QUICK if quick else None):
+    result, reading = Lines(), TextNormalizer(recipe.data.single_blanks)
+    for example in islice(read_examples(texts, recipe.data.folder, recipe.fields), QUICK if quick else None):
+        line = reading(example["text"])
         words = line.split()
         result.lines += 1
         result.words += len(words) + 1
@@ -95,11 +98,11 @@ def check_overlap(found: dict[str, Lines]) -> Check:
 
 def prepare(recipe: LanguageRecipe, found: dict[str, Lines], temporary: Path) -> LanguageRun:
     """A run in a temporary folder on the sample."""
-    texts: dict[str, list[Text]] = {}
+    texts: dict[str, list[Source]] = {}
     for part in ("train", "valid"):
         path = temporary / f"{part}.txt"
         write_text(path, "".join(f"{line}\n" for line in found[part].sample))
-        texts[part] = [Text(file=str(path.absolute()))]
+        texts[part] = [Source(file=str(path.absolute()))]
     data = recipe.data.model_copy(update={**texts, "test": [], "workers": 1})
     run: LanguageRun = LanguageRun.create(temporary / "run", recipe.model_copy(update={"data": data, "start_from": ""}))
     run.prepare(lambda _: None)
@@ -110,12 +113,12 @@ def check_vocabulary(run: LanguageRun) -> Check:
     """Words are written with few pieces, few of them byte by byte, and not too many are <unk>."""
     name, vocabulary, valid = "vocabulary", run.vocabulary, run.store("valid")
     data = run.recipe.data
-    lines = list(read_texts(data.valid, data.folder, run.reading))
+    lines = [run.reading(line["text"]) for line in read_examples(data.valid, data.folder, run.recipe.fields)]
     spelled, words = (sum(column) for column in zip(*map(vocabulary.spelled_out, lines), strict=True))
     share = spelled / max(1, words)
     finding = f"{len(vocabulary):,} pieces (at most {run.recipe.text.vocab_size:,}); {len(valid) / valid.words:.2f} "
     finding += f"tokens a word in the validation text, {share:.1%} of words in bytes"
-    if run.reading.known is not None:
+    if run.reading.words is not None:
         unknown = sum(line.split().count("<unk>") for line in lines)
         finding += f", {unknown / max(1, words):.1%} <unk> (measured on a sample)"
     if share > SPELLED_A_LOT:

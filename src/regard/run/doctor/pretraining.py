@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.data.documents import Documents, read_documents
+from regard.data.formats import read_examples
 from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.sources import Source
 from regard.files import write_text
 from regard.recipe import PretrainingRecipe
 from regard.run.doctor.check import FIRST_THIS, Check, Status, guarded
@@ -60,18 +61,18 @@ def examine_pretraining(recipe: PretrainingRecipe, world: World, quick: bool) ->
         yield from examine_reader(PretrainingPatient(run, world, share), quick)
 
 
-def survey(files: list[Documents], recipe: PretrainingRecipe, quick: bool) -> Read:
+def survey(files: list[Source], recipe: PretrainingRecipe, quick: bool) -> Read:
     """Read a part, with `quick` its beginning only."""
     result = Read()
-    for sentence in islice(read_documents(files, recipe.data.folder), QUICK if quick else None):
-        words = sentence.text.split()
-        result.documents += sentence.first
+    for sentence in islice(read_examples(files, recipe.data.folder, recipe.fields), QUICK if quick else None):
+        words = sentence["text"].split()
+        result.documents += sentence["first"]
         result.sentences += 1
         result.words += len(words)
         if len(result.sample) < SAMPLE:
-            result.sample += ["", sentence.text] if sentence.first else [sentence.text]
+            result.sample += ["", sentence["text"]] if sentence["first"] else [sentence["text"]]
         if len(words) >= LONG:
-            result.long.add(hash(sentence.text.strip()))
+            result.long.add(hash(sentence["text"].strip()))
     return result
 
 
@@ -101,11 +102,11 @@ def check_overlap(found: dict[str, Read]) -> Check:
 
 def prepare(recipe: PretrainingRecipe, found: dict[str, Read], temporary: Path) -> PretrainingRun:
     """A run in a temporary folder on the sample."""
-    files: dict[str, list[Documents]] = {"test": []}
+    files: dict[str, list[Source]] = {"test": []}
     for part in ("train", "valid"):
         path = temporary / f"{part}.txt"
         write_text(path, "".join(f"{line}\n" for line in found[part].sample))
-        files[part] = [Documents(file=str(path.absolute()))]
+        files[part] = [Source(file=str(path.absolute()))]
     data = recipe.data.model_copy(update={**files, "workers": 1})
     run: PretrainingRun = Run.create(temporary / "run", recipe.model_copy(update={"data": data}))
     run.prepare(lambda _: None)

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.corpora import Corpus, Pair, read_pairs
-from regard.data.settings import DataSettings
+from regard.data.examples import Example
+from regard.data.fields import PAIRS
+from regard.data.formats import read_locations
+from regard.data.records import Location
+from regard.data.settings import PairDataSettings
+from regard.data.sources import Source
 from regard.files import write_text
 
 PARTS = ("train", "valid", "test")
@@ -52,19 +56,19 @@ class Survey:
     """Where in the training data the first such pair stands."""
 
 
-def survey(data: DataSettings, seed: int, quick: bool = False, progress: Progress | None = None) -> Survey:
+def survey(data: PairDataSettings, seed: int, quick: bool = False, progress: Progress | None = None) -> Survey:
     """Read valid and test, then the training data with an eye on what they hold; a defect of a file is raised."""
     result = Survey(whole=not quick)
     size = QUICK_SAMPLE if quick else SAMPLE
     for name in ("valid", "test", "train"):
         hashes = array("q")
         reservoir = Reservoir(size, seed)
-        for corpus, pair in _read(getattr(data, name), data.folder, size if quick else None):
+        for location, pair in _read(getattr(data, name), data.folder, size if quick else None):
             reservoir.offer(pair)
-            number = hash((pair.src.strip(), pair.tgt.strip()))
+            number = hash((pair["src"].strip(), pair["tgt"].strip()))
             hashes.append(number)
             if name == "train":
-                _note_leak(result, number, f"{corpus}, line {pair.line}")
+                _note_leak(result, number, str(location))
             if progress is not None and reservoir.seen % TELL_EVERY == 0:
                 progress(name, reservoir.seen)
         result.parts[name] = Part(reservoir.seen, reservoir.in_order())
@@ -75,12 +79,11 @@ def survey(data: DataSettings, seed: int, quick: bool = False, progress: Progres
     return result
 
 
-def _read(corpora: list[Corpus], root: Path, most: int | None) -> Iterator[tuple[Corpus, Pair]]:
+def _read(corpora: list[Source], root: Path, most: int | None) -> Iterator[tuple[Location, Example]]:
     """The pairs of all corpora; with `most`, its share of them from the beginning of each."""
     share = None if most is None else max(1, most // max(1, len(corpora)))
     for corpus in corpora:
-        for pair in islice(read_pairs(corpus, root), share):
-            yield corpus, pair
+        yield from islice(read_locations(corpus, root, PAIRS), share)
 
 
 def _note_leak(result: Survey, number: int, place: str) -> None:
@@ -98,9 +101,9 @@ class Reservoir:
         self._size, self._rng = size, random.Random(seed)
         self._kept: list[tuple[int, str, str]] = []
 
-    def offer(self, pair: Pair) -> None:
+    def offer(self, pair: Example) -> None:
         """Let the pair into the sample with probability size / seen."""
-        entry = (self.seen, pair.src, pair.tgt)
+        entry = (self.seen, pair["src"], pair["tgt"])
         self.seen += 1
         if len(self._kept) < self._size:
             self._kept.append(entry)
@@ -112,13 +115,13 @@ class Reservoir:
         return [(src, tgt) for _, src, tgt in sorted(self._kept)]
 
 
-def write_sample(folder: Path, data: DataSettings, found: Survey) -> DataSettings:
+def write_sample(folder: Path, data: PairDataSettings, found: Survey) -> PairDataSettings:
     """The sample as files in `folder`, and the settings that read them in the place of the corpora."""
-    corpora: dict[str, list[Corpus]] = {name: [] for name in PARTS}
+    corpora: dict[str, list[Source]] = {name: [] for name in PARTS}
     for name, part in found.parts.items():
         if part.sample:
             path = folder / f"{name}.jsonl"
             lines = (json.dumps({"src": src, "tgt": tgt}, ensure_ascii=False) for src, tgt in part.sample)
             write_text(path, "\n".join(lines) + "\n")
-            corpora[name] = [Corpus(file=str(path.absolute()))]
+            corpora[name] = [Source(file=str(path.absolute()))]
     return data.model_copy(update={**corpora, "workers": 1})

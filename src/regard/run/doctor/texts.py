@@ -1,7 +1,7 @@
 """Checks of the text: is it what the recipe says, is the test unseen, what do filters and vocabulary make of it?"""
 
 from regard.data.filters import FilterReport
-from regard.data.settings import DataSettings
+from regard.data.settings import PairDataSettings
 from regard.run.doctor.check import Check, Status
 from regard.run.doctor.survey import PARTS, Survey
 from regard.text import Vocabulary
@@ -16,7 +16,7 @@ SHOWN = 60  # characters a side
 LOOKED_AT = 2_000  # sentences a side; more do not change a share that matters
 
 
-def check_files(data: DataSettings, found: Survey) -> Check:
+def check_files(data: PairDataSettings, found: Survey) -> Check:
     """Every file could be read to its end (a defect was raised before) and there is something in each part."""
     name = "files"
     counts = ", ".join(f"{part} {found.parts[part].pairs:,}" for part in ("train", "valid", "test"))
@@ -56,7 +56,7 @@ def check_overlap(found: Survey) -> Check:
     return Check(name, "fail" if worst > LEAKED_TOO_MUCH else "warn", finding + where, remedy)
 
 
-def check_filters(data: DataSettings, report: FilterReport, found: Survey) -> Check:
+def check_filters(data: PairDataSettings, report: FilterReport, found: Survey) -> Check:
     """Filters take out the odd pair; when they take out half, either they or the files are wrong."""
     read = max(1, report.read)
     reasons = {"empty": report.empty, "too long": report.too_long, "ratio": report.ratio, "identical": report.identical}
@@ -81,7 +81,7 @@ def check_filters(data: DataSettings, report: FilterReport, found: Survey) -> Ch
 
 
 def check_vocabulary(
-    vocabularies: tuple[Vocabulary, Vocabulary], data: DataSettings, found: Survey, vocab_size: int
+    vocabularies: tuple[Vocabulary, Vocabulary], data: PairDataSettings, found: Survey, vocab_size: int
 ) -> Check:
     """Words are written with few pieces, and few of them byte by byte; measured on text held out where there is any."""
     name = "vocabulary"
@@ -110,7 +110,7 @@ def _count(vocabulary: Vocabulary, lines: list[str]) -> tuple[int, int, int]:
     return spelled, max(1, words), sum(map(len, vocabulary.encode_batch(lines)))
 
 
-def check_lengths(vocabulary: Vocabulary, data: DataSettings, found: Survey) -> Check:
+def check_lengths(vocabulary: Vocabulary, data: PairDataSettings, found: Survey) -> Check:
     """Held-out lines beyond data.max_length are longer than anything learnt and are translated in parts."""
     name = "held-out lengths"
     shares = {}

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from regard.data.batch import IGNORE
+from regard.data.examples import Example
+from regard.data.fields import texts_of
 from regard.data.inputs import Inputs
-from regard.data.labelled import GOLD, Example, Labelled, Parts, load_parts, texts_of
-from regard.data.labelled.parts import content
+from regard.data.labelled import LabelledSplits, load_splits
+from regard.data.sources import Source
 from regard.files import write_text
 from regard.recipe.understanding import UnderstandingRecipe
 from regard.run.doctor.check import FIRST_THIS, Check, Status, guarded
@@ -48,7 +50,7 @@ def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool
         if start.status == "fail":
             yield FIRST_THIS
             return
-    parts = load_parts(recipe.task, recipe.data)
+    parts = load_splits(recipe.data, recipe.fields)
     yield (files := check_files(recipe, parts))
     if files.status == "fail":
         yield FIRST_THIS
@@ -61,7 +63,7 @@ def examine_understanding(recipe: UnderstandingRecipe, world: World, quick: bool
         texts = [text for example in run.examples("valid")[:LOOKED_AT] for text in texts_of(example)]
         yield check_pieces(run.vocabulary, texts, bool(recipe.start_from))
         yield guarded("lengths", partial(check_lengths, run))
-        share = len(run.parts.train) / len(parts.train)
+        share = len(run.splits.train) / len(parts.train)
         yield from examine_reader(UnderstandingPatient(run, world, share), quick)
 
 
@@ -73,7 +75,7 @@ def check_start(recipe: Any) -> Check:
     return Check("start", "pass", f"{start.folder} ({start.recipe.task}, {best.name}): {start.recipe.model.summary}")
 
 
-def check_files(recipe: UnderstandingRecipe, parts: Parts) -> Check:
+def check_files(recipe: UnderstandingRecipe, parts: LabelledSplits) -> Check:
     """Every file could be read to its end (a defect was raised before) and there is something in each part."""
     finding = str(parts.report)
     if not parts.train:
@@ -84,9 +86,9 @@ def check_files(recipe: UnderstandingRecipe, parts: Parts) -> Check:
     return Check("files", "pass", finding)
 
 
-def show_examples(recipe: UnderstandingRecipe, parts: Parts) -> Check:
+def show_examples(recipe: UnderstandingRecipe, parts: LabelledSplits) -> Check:
     """What is read as text and as label: wrong columns are seen at a glance, and only so."""
-    gold = GOLD[recipe.task]
+    gold = recipe.fields.target
     lines = []
     for name in PARTS:
         for example in getattr(parts, name)[:1]:
@@ -95,7 +97,7 @@ def show_examples(recipe: UnderstandingRecipe, parts: Parts) -> Check:
     return Check("examples", "pass", "what is read -> what is right, one of each\n" + "\n".join(lines))
 
 
-def check_labels(task: str, parts: Parts) -> Check:
+def check_labels(task: str, parts: LabelledSplits) -> Check:
     """There is something to tell apart, every class often enough to be learnt, and none that is only in the test."""
     name = "labels"
     if task == "regression":
@@ -136,10 +138,10 @@ def said(examples: Sequence[Example]) -> Iterator[str]:
             yield str(example["label"])
 
 
-def check_overlap(recipe: UnderstandingRecipe, parts: Parts) -> Check:
+def check_overlap(recipe: UnderstandingRecipe, parts: LabelledSplits) -> Check:
     """No example of valid or test was learnt, or what they measure is memory."""
-    learnt = {content(recipe.task, example) for example in parts.train}
-    held = {part: {content(recipe.task, each) for each in getattr(parts, part)} for part in ("valid", "test")}
+    learnt = {recipe.fields.dedup_text(example) for example in parts.train}
+    held = {part: {recipe.fields.dedup_text(each) for each in getattr(parts, part)} for part in ("valid", "test")}
     shares = {part: len(found & learnt) / len(found) for part, found in held.items() if found}
     finding = ", ".join(f"{share:.1%} of {part}" for part, share in shares.items()) or "there are none"
     worst = max(shares.values(), default=0.0)
@@ -148,16 +150,16 @@ def check_overlap(recipe: UnderstandingRecipe, parts: Parts) -> Check:
     return Check("unseen test", status, f"examples that are read in training too: {finding}", remedy)
 
 
-def prepare(recipe: UnderstandingRecipe, parts: Parts, temporary: Path) -> UnderstandingRun:
+def prepare(recipe: UnderstandingRecipe, parts: LabelledSplits, temporary: Path) -> UnderstandingRun:
     """A run in a temporary folder on a sample, evenly taken from each part."""
-    sources: dict[str, list[Labelled]] = {}
+    sources: dict[str, list[Source]] = {}
     for part in PARTS:
         examples = getattr(parts, part)
         sample = examples[:: -(-len(examples) // SAMPLE)] if examples else []
         if sample:
             path = temporary / f"{part}.jsonl"
             write_text(path, "".join(json.dumps(example) + "\n" for example in sample))
-        sources[part] = [Labelled(file=str(path.absolute()))] if sample else []
+        sources[part] = [Source(file=str(path.absolute()))] if sample else []
     plain = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "keep_apart": False, "workers": 1}
     data = recipe.data.model_copy(update={**sources, **plain})
     run: UnderstandingRun = Run.create(temporary / "run", recipe.model_copy(update={"data": data}))
@@ -172,7 +174,7 @@ def check_lengths(run: UnderstandingRun) -> Check:
     whole = replace(task, max_length=WITHOUT_BOUND)
     shares, most = {}, 0
     for part in PARTS:
-        lengths = [max(len(each.ids) for each in whole.encode(one)) for one in getattr(run.parts, part)[:LOOKED_AT]]
+        lengths = [max(len(each.ids) for each in whole.encode(one)) for one in getattr(run.splits, part)[:LOOKED_AT]]
         most = max([most, *lengths])
         if lengths:
             shares[part] = sum(length > longest for length in lengths) / len(lengths)
@@ -195,8 +197,8 @@ class UnderstandingPatient(ReaderPatient):
 
     def few(self) -> Any:
         """Examples that no two say the same, of whatever is labelled."""
-        task = self.run.recipe.task
-        distinct = {content(task, example): example for example in self.run.parts.train[:LOOKED_AT]}
+        fields = self.run.recipe.fields
+        distinct = {fields.dedup_text(example): example for example in self.run.splits.train[:LOOKED_AT]}
         return self._batch(list(distinct.values())[:BY_HEART])
 
     def longest(self, count: int) -> Any:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from regard.data.corpora import Corpus
 from regard.data.filters import KEEP_ALL, RATIO_FROM, FilterReport, Filters
-from regard.data.settings import DataSettings
+from regard.data.settings import PairDataSettings
+from regard.data.sources import Source
 
 ALL_FILTERS = Filters(max_length=40, max_ratio=3.0, drop_empty=True, drop_identical=True, drop_duplicates=True)
 
 
 def test_settings_become_filters() -> None:
-    corpus = [Corpus(file="a.tsv")]
-    settings = DataSettings(train=corpus, valid=corpus, max_length=9, max_ratio=2.5, drop_identical=True)
+    corpus = [Source(file="a.tsv")]
+    settings = PairDataSettings(train=corpus, valid=corpus, max_length=9, max_ratio=2.5, drop_identical=True)
     expected = Filters(max_length=9, max_ratio=2.5, drop_empty=True, drop_identical=True, drop_duplicates=True)
     assert Filters.of(settings) == expected
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from regard.data.labelled import LabelledDataSettings, read_examples
+from regard.data.formats import read_examples
+from regard.data.settings import LabelledDataSettings
 from regard.recipe import load_recipe, shipped_recipes
 
 AG = {
@@ -140,7 +141,7 @@ def test_a_recipe_reads_its_files_as_they_are_published(name: str, tmp_path: Pat
         path.write_bytes(lzma.compress(content.encode(), preset=0))
     recipe = load_recipe(name, [f"data.root={tmp_path.as_posix()}"])
     for part in ("train", "valid", "test"):
-        found = list(read_examples(recipe.task, getattr(recipe.data, part), recipe.data.folder))
+        found = list(read_examples(getattr(recipe.data, part), recipe.data.folder, recipe.fields))
         assert found == expected.get(part, found)
         assert bool(found) == bool(getattr(recipe.data, part))
     share = {"valid": recipe.data.hold_out, "test": recipe.data.hold_out_test}

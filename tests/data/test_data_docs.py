@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.labelled import as_example, read_examples
+from regard.data.formats import read_examples
 from regard.recipe import build_recipe
+from regard.recipe.loading import RECIPES
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("data.md", "data.zh.md")]
 FENCED = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -25,7 +26,7 @@ def test_every_recipe_reads_the_files_beside_it(page: Path, tmp_path: Path) -> N
     for values in recipes:
         recipe = build_recipe(values, page.name)
         for source in [*recipe.data.train, *recipe.data.valid, *recipe.data.test]:
-            assert len(list(read_examples(recipe.task, [source], tmp_path))) >= 1
+            assert len(list(read_examples([source], tmp_path, recipe.fields))) >= 1
             seen |= {path.name for path in source.files(tmp_path)}
     assert seen == {file for _, file, _ in blocks if file}, "every file shown is read"
     assert {values["task"] for values in recipes} == {"classification", "regression", "tagging", "answering", "choice"}
@@ -37,7 +38,7 @@ def test_the_examples_of_the_table_are_examples(page: Path) -> None:
     shown = {task: json.loads(example) for task, example in rows if '"' in example and "=" not in example}
     assert len(shown) == 5
     for task, example in shown.items():
-        assert as_example(task, example) == example
+        assert RECIPES[task].fields.parse(example) == example
 
 
 def test_both_languages_show_the_same() -> None:

@@ -1,0 +1,271 @@
+"""`regard split`: parallel text divided into train, valid and test so that no sentence is in two of them.
+
+One sentence often has several translations: in a random split of the pairs, most sentences of the test set would be in
+the training set too. So sentences are assigned, not pairs, by the hash of `data/split.py`, and all pairs of a sentence
+go to its split. A corpus that grows moves nothing between splits that are given as shares.
+
+The files are read twice, to decide and to write. Between the two, 25 bytes per pair are kept in memory, and no text.
+"""
+
+import gzip
+import lzma
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.examples import Example
+from regard.data.fields import PAIRS
+from regard.data.formats import read_examples
+from regard.data.lines import read_lines
+from regard.data.settings import SPLITS
+from regard.data.sources import Source
+from regard.data.split import POSITION_BITS, POSITIONS, Hashes, Mask, first_occurrences, hash_sentence, hash_text
+from regard.errors import UserError
+from regard.files import replacing, require_writable, write_json
+
+Progress = Callable[[int, int | None], None]
+
+LEFT_OUT = ("empty", "duplicate", "excluded", "shared", "further")
+"""Why a pair is in no split: a blank side; an equal pair before it; a sentence of an excluded file; its other side is
+held out (`by` both); a held-out sentence that is already there with another translation."""
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Sizes of valid and test, the side that is split, and the seed. An int counts sentences, a float is a share."""
+
+    valid: int | float = 0
+    test: int | float = 0
+    by: Literal["src", "tgt", "both"] = "src"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, size in (("valid", self.valid), ("test", self.test)):
+            if size < 0 or (isinstance(size, float) and not size < 1):
+                raise UserError(
+                    f"{name} is {size}",
+                    "write a number of sentences, like 2000, or a share of them, like 0.01",
+                    code="invalid-setting",
+                    where=name,
+                )
+        if self.seed < 0 or self.seed >= 1 << 64:
+            raise UserError(
+                f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1", code="invalid-setting", where="seed"
+            )
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """The size of a split; sentences that differ only in case, spaces or punctuation count once."""
+
+    pairs: int
+    sources: int
+    targets: int
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What was read, the sizes of the splits, and the shares that give the same splits when the corpora have grown."""
+
+    corpora: list[str]
+    exclude: list[str]
+    by: str
+    seed: int
+    shares: dict[str, float]
+    read: int
+    splits: dict[str, SplitCounts]
+    left_out: dict[str, int]
+
+
+def split_corpora(
+    corpora: Sequence[Source],
+    root: Path,
+    folder: Path,
+    plan: SplitPlan,
+    exclude: Sequence[Path] = (),
+    endings: tuple[str, str] = ("src", "tgt"),
+    progress: Progress | None = None,
+) -> SplitReport:
+    """Write the splits as line-aligned files, `train.src` and `train.tgt` and so on, and a report, into a new folder.
+
+    Endings that end in .gz or .xz compress. The folder is written completely or not at all; none is overwritten.
+    """
+    require_writable(folder)
+    if any(not ending or ending != Path(ending).name for ending in endings):
+        raise UserError(
+            f"the endings are {','.join(endings)}",
+            "write two like en,de: ends of file names",
+            code="invalid-setting",
+            where="endings",
+        )
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(
+            f"{folder} exists and is not empty", "choose a new folder, or empty it", code="folder-exists", where=folder
+        )
+    excluded = np.unique(
+        np.fromiter((hash_sentence(line, plan.seed) for path in exclude for line in sentences(path)), dtype=np.uint64)
+    )
+    keys = read_keys(read_examples(corpora, root, PAIRS), plan.seed, progress)
+    assignments, shares = assign(keys, excluded, plan)
+    report = SplitReport(
+        corpora=list(map(str, corpora)),
+        exclude=list(map(str, exclude)),
+        by=plan.by,
+        seed=plan.seed,
+        shares=shares,
+        read=len(assignments),
+        splits={
+            name: _count(keys, assignments == code) for code, name in enumerate(SPLITS) if (assignments == code).any()
+        },
+        left_out={name: int((assignments == code).sum()) for code, name in enumerate(LEFT_OUT, len(SPLITS))},
+    )
+    _check_not_empty(report, plan)
+    with replacing(folder, folder=True) as path:
+        write_splits(read_examples(corpora, root, PAIRS), assignments, path, endings, progress)
+        write_json(path / REPORT, asdict(report))
+    return report
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The sentences of a file to exclude: its lines, or every column of its lines in a .tsv; blank ones are skipped."""
+    columns = ".tsv" in path.suffixes[-2:]
+    for line in read_lines(path):
+        for sentence in line.split("\t") if columns else [line]:
+            if sentence.strip():
+                yield sentence
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is kept of the pairs: the hash of each side, the hash of the exact pair, and True if a side is blank."""
+
+    src: Hashes
+    tgt: Hashes
+    pair: Hashes
+    blank: Mask
+
+
+def read_keys(pairs: Iterable[Example], seed: int, progress: Progress | None = None) -> Keys:
+    """The first reading."""
+    sources, targets, whole, blank = array("Q"), array("Q"), array("Q"), bytearray()
+    for number, pair in enumerate(pairs, 1):
+        src_text, tgt_text = pair["src"], pair["tgt"]
+        sources.append(hash_sentence(src_text, seed))
+        targets.append(hash_sentence(tgt_text, seed))
+        whole.append(hash_text(f"{len(src_text)} {src_text}{tgt_text}", seed))
+        blank.append(not src_text.strip() or not tgt_text.strip())
+        if progress is not None:
+            progress(number, None)
+    src, tgt, both = (np.frombuffer(column, np.uint64) for column in (sources, targets, whole))
+    return Keys(src, tgt, both, np.frombuffer(blank, np.bool_))
+
+
+def assign(keys: Keys, excluded: Hashes, plan: SplitPlan) -> tuple[npt.NDArray[np.uint8], dict[str, float]]:
+    """The assignment of each pair, an index into SPLITS + LEFT_OUT, and the shares of valid and test.
+
+    Test is chosen first and loses nothing. A pair of valid or train has no sentence of an excluded file; `by` both, its
+    other side is not held out either, so that no side of test is in valid, and no side of the two in train.
+    """
+    side, other = (keys.tgt, keys.src) if plan.by == "tgt" else (keys.src, keys.tgt)
+    position = (side >> np.uint64(64 - POSITION_BITS)).astype(np.int64)
+    once = first_occurrences(keys.pair, ~keys.blank)
+    barred = np.isin(keys.src, excluded) | np.isin(keys.tgt, excluded)
+
+    low = _boundary(plan.test, np.unique(position[once]), "test")
+    in_test = position < low
+    test = first_occurrences(side, once & in_test)
+
+    shared = np.isin(other, other[test]) if plan.by == "both" else np.zeros_like(once)
+    open_to_valid = once & ~in_test & ~barred & ~shared
+    high = _boundary(plan.valid, np.unique(POSITIONS - 1 - position[open_to_valid]), "valid")
+    if low + high > POSITIONS:
+        raise UserError(
+            "valid and test together leave nothing to train on",
+            "hold out fewer sentences",
+            code="no-data",
+            where="valid, test",
+        )
+    in_valid = position >= POSITIONS - high
+    valid = first_occurrences(side, open_to_valid & in_valid)
+
+    if plan.by == "both":
+        shared |= np.isin(other, other[valid])
+    train = once & ~in_test & ~in_valid & ~barred & ~shared
+    cases = [train, valid, test, keys.blank, ~once, barred & ~in_test, shared & ~in_test & ~valid]
+    assignments = np.select(cases, list(range(len(cases))), default=len(cases)).astype(np.uint8)
+    return assignments, {"valid": high / POSITIONS, "test": low / POSITIONS}
+
+
+def _boundary(size: int | float, positions: npt.NDArray[np.int64], name: str) -> int:
+    """Length of the interval that is the share `size`, or that has `size` of the sentences at sorted positions."""
+    if isinstance(size, float):
+        return round(size * POSITIONS)
+    if size > len(positions):
+        raise UserError(
+            f"{name} asks for {size} sentences, and there are {len(positions)}",
+            "ask for fewer",
+            code="no-data",
+            where=name,
+        )
+    return int(positions[size - 1]) + 1 if size else 0
+
+
+def write_splits(
+    pairs: Iterable[Example],
+    assignments: npt.NDArray[np.uint8],
+    folder: Path,
+    endings: tuple[str, str],
+    progress: Progress | None = None,
+) -> None:
+    """The second reading: write each pair to the two files of its split. A line break in a sentence becomes a space."""
+    with ExitStack() as stack:
+        files = {
+            code: [stack.enter_context(_create(folder / f"{name}.{ending}")) for ending in endings]
+            for code, name in enumerate(SPLITS)
+            if (assignments == code).any()
+        }
+        count = 0
+        for count, pair in enumerate(pairs, 1):
+            code = int(assignments[count - 1]) if count <= len(assignments) else len(SPLITS)
+            for file, side in zip(files.get(code, ()), ("src", "tgt"), strict=False):
+                file.write(" ".join(pair[side].replace("\r", "\n").split("\n")).encode() + b"\n")
+            if progress is not None:
+                progress(count, len(assignments))
+        if count != len(assignments):
+            raise UserError(
+                "a corpus changed while it was read",
+                "split it again when no program writes to it",
+                code="changed-file",
+                where=folder,
+            )
+
+
+def _create(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "wb"))
+    return cast(BinaryIO, lzma.open(path, "wb")) if path.suffix == ".xz" else path.open("wb")
+
+
+def _count(keys: Keys, selected: Mask) -> SplitCounts:
+    sources, targets = (len(np.unique(side[selected])) for side in (keys.src, keys.tgt))
+    return SplitCounts(int(selected.sum()), sources, targets)
+
+
+def _check_not_empty(report: SplitReport, plan: SplitPlan) -> None:
+    for name, size in (("train", 1), ("valid", plan.valid), ("test", plan.test)):
+        if size and name not in report.splits:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items() if count)
+            raise UserError(
+                f"{name} would be empty: {report.read} pairs were read ({reasons or 'none left out'})",
+                "hold out less" if name == "train" else f"ask for more: --{name} with a number counts sentences",
+                code="no-data",
+                where=name,
+            )

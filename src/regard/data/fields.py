@@ -1,0 +1,196 @@
+"""Fields: which keys the examples of a task have, and from which formats and columns they are read.
+
+A task owns or imports one `Fields` value. Nothing else in this room depends on the task.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from regard.config import SettingError
+from regard.data.examples import (
+    Example,
+    read_choice,
+    read_labelled_text,
+    read_line,
+    read_pair,
+    read_question,
+    read_scored_text,
+    read_sentence,
+    read_tagged_words,
+    read_tree,
+)
+from regard.data.lines import file_ending
+from regard.data.records import Location, Record
+from regard.data.sources import Source
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a task's examples, and how to read them."""
+
+    inputs: tuple[str, ...]
+    """The fields that the model reads. Examples with the same first input are held out together."""
+    target: str
+    """The field that the model learns to predict; "" if there is none."""
+    read: Callable[[Record, Source], Example]
+    """Makes an example of a record, and checks it."""
+    required: tuple[str, ...]
+    """The inputs that every example has."""
+    json_form: str = ""
+    """An input as JSON, for help texts and errors."""
+    line_form: str = ""
+    """An input as one line of text with tabs, for help texts and errors."""
+    endings: Mapping[str, str] = field(default_factory=dict)
+    """The format of a file by the end of its name."""
+    formats: tuple[str, ...] = ()
+    """Further formats, which `format` can name."""
+    builtins: tuple[str, ...] = ()
+    """The built-in corpora that have these fields."""
+    default_format: str = ""
+    """The format of files with any other ending; "" if there is none."""
+    columns: tuple[str, ...] = ()
+    """The settings of a source that name columns of these fields."""
+    options: tuple[str, ...] = ()
+    """The settings of a source that belong to these fields in every format."""
+    headed_tables: bool = True
+    """True if tables have a header by default and rows of equal length; False: only columns given by name need one."""
+
+    def format_of(self, source: Source) -> str:
+        """The name of the format of a source; a SettingError if these fields cannot be read from it."""
+        if source.builtin is not None:
+            if source.builtin not in self.builtins:
+                known = f"builtin = {' or '.join(map(repr, self.builtins))}, or " if self.builtins else ""
+                raise SettingError("builtin", f"this task does not read {source.builtin!r}; write {known}file = ...")
+            return "builtin"
+        if source.src is not None:
+            if "aligned" not in self.formats:
+                raise SettingError("src", "src and tgt are for translation; write file = ...")
+            return "aligned"
+        name = source.format or self.endings.get(file_ending(source.file or ""), self.default_format)
+        names = list(dict.fromkeys([*self.endings.values(), *self.formats, *filter(None, [self.default_format])]))
+        choices = [choice for choice in names if choice != "aligned"]
+        if not name:
+            raise SettingError(
+                "file",
+                f"the format of {Path(source.file or '').name!r} is not known by its ending "
+                f"({', '.join(self.endings)}); write format = one of {', '.join(choices)}",
+            )
+        if name not in choices:
+            raise SettingError("format", f"{name!r} is for other tasks; this task reads {', '.join(choices)}")
+        return name
+
+    def parse(self, value: Mapping[str, object], location: Location | None = None) -> Example:
+        """The example that a dictionary means, checked."""
+        return self.read(Record(location or Location("the input"), dict(value)), PLAIN)
+
+    def dedup_text(self, example: Example) -> str:
+        """All that a model reads of an example, with single spaces: equal for duplicates."""
+        texts = (example.get(name, "") for name in self.inputs)
+        return "\n".join(
+            " ".join((text if isinstance(text, str) else " ".join(text)).split()) for text in texts
+        ).strip()
+
+    def group_text(self, example: Example) -> str:
+        """The first input: examples with the same one are held out together."""
+        text = example[self.inputs[0]]
+        return text if isinstance(text, str) else " ".join(text)
+
+
+PLAIN = Source(file="-", format="jsonl")
+"""The source of examples that are not read from a file: every field has its own name."""
+
+
+def texts_of(example: Example) -> list[str]:
+    """All texts of a labelled example: what a tokenizer is trained on."""
+    texts = [example[key] for key in ("question", "context", "text", "pair") if example.get(key)]
+    return [*texts, *([" ".join(example["words"])] if "words" in example else []), *example.get("choices", ())]
+
+
+# ---- the fields of the tasks of this toolkit
+
+TREE_ENDINGS = dict.fromkeys((".ptb", ".mrg", ".tree", ".trees"), "trees")
+TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json"}
+
+PAIRS = Fields(
+    inputs=("src",),
+    target="tgt",
+    read=read_pair,
+    required=("src",),
+    json_form='{"src": "..."}',
+    line_form="the source sentence",
+    endings={".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", **TREE_ENDINGS},
+    formats=("json", "dialogues", "aligned"),
+    builtins=("dates", "numbers", "trees"),
+    columns=("src_column", "tgt_column"),
+    headed_tables=False,
+)
+TREES = replace(
+    PAIRS, read=read_tree, line_form="the sentence", endings=TREE_ENDINGS, formats=(), builtins=("trees",), columns=()
+)
+LINES = Fields(
+    inputs=("text",),
+    target="",
+    read=read_line,
+    required=("text",),
+    json_form='{"text": "..."}',
+    line_form="the text",
+    builtins=("dates", "numbers", "trees"),
+    default_format="lines",
+    options=("side",),
+)
+SENTENCES = Fields(
+    inputs=("text", "pair"),
+    target="",
+    read=read_sentence,
+    required=("text",),
+    json_form='{"text": "Paris is the [MASK] of France."}, or with a second text {"text": "...", "pair": "..."}',
+    line_form="text, or text TAB second text",
+    default_format="documents",
+)
+LABELLED_TEXT = Fields(
+    inputs=("text", "pair"),
+    target="label",
+    read=read_labelled_text,
+    required=("text",),
+    json_form='{"text": "..."}, or with a second text {"text": "...", "pair": "..."}',
+    line_form="text, or text TAB second text",
+    endings={**TABLE_ENDINGS, ".txt": "txt"},
+    formats=("trec",),
+    columns=("text", "pair", "label"),
+    options=("names", "labels_file"),
+)
+SCORED_TEXT = replace(LABELLED_TEXT, read=read_scored_text, formats=())
+TAGGED_WORDS = Fields(
+    inputs=("words",),
+    target="tags",
+    read=read_tagged_words,
+    required=("words",),
+    json_form='{"words": ["...", "..."]}',
+    line_form="the text",
+    endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll"},
+    columns=("words", "tags"),
+    options=("names",),
+)
+QUESTIONS = Fields(
+    inputs=("context", "question"),
+    target="answers",
+    read=read_question,
+    required=("question", "context"),
+    json_form='{"question": "...", "context": "..."}',
+    line_form="question TAB context",
+    endings=TABLE_ENDINGS,
+    formats=("squad", "squad-tokens", "qamr"),
+    columns=("question", "context", "answers"),
+)
+CHOICES = Fields(
+    inputs=("text", "choices"),
+    target="label",
+    read=read_choice,
+    required=("text", "choices"),
+    json_form='{"text": "...", "choices": ["...", "..."]}',
+    line_form="text TAB choice TAB choice, with two choices or more",
+    endings={**TABLE_ENDINGS, ".txt": "txt"},
+    columns=("text", "choices", "label"),
+    options=("names", "labels_file"),
+)

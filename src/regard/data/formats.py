@@ -1,0 +1,353 @@
+"""Formats of data files: each reads a source as records; the fields of the task make examples of them.
+
+    source -> format -> records -> fields -> examples
+
+`FORMATS` is the one table of formats. An option of a source that neither its format nor the fields of the task use is
+refused by `check_source`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from regard import trees
+from regard.config import SettingError
+from regard.data import builtin, dialogues, questions, texts
+from regard.data.digests import Digests
+from regard.data.examples import Example, missing_field
+from regard.data.fields import Fields
+from regard.data.lines import Opener, csv_rows
+from regard.data.records import Location, Record, SourceFiles, follow
+from regard.data.sources import LOCATIONS, Source
+from regard.errors import UserError
+from regard.files import open_binary
+
+FASTTEXT = re.compile(r"__label__(\S+)\s+(.*)")
+TREC = re.compile(r"((\w+):\w+)\s+(.*)")
+CONLL_DOCUMENT = "-DOCSTART-"
+
+
+def read_examples(
+    sources: Iterable[Source], root: Path, fields: Fields, require_target: bool = True, opener: Opener = open_binary
+) -> Iterator[Example]:
+    """The examples of sources in their order, read one at a time and checked; each source has at least one."""
+    for source in sources:
+        example = None
+        for record in read_records(source, root, fields, opener):
+            example = fields.read(record, source)
+            if require_target and fields.target and fields.target not in example:
+                raise missing_field(
+                    record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
+                )
+            yield example
+        if example is None:
+            condition = f" where {source.where}" if source.where else ""
+            path = next(iter(source.files(root)), source)
+            raise UserError(f"{path} contains no example{condition}", "write at least one", code="no-data", where=path)
+
+
+def read_records(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> Iterator[Record]:
+    """The records of a source, with the lines of `labels_file`, that `where` selects."""
+    named = any(isinstance(column, str) for _, column in source.columns())
+    header = source.header if source.header is not None else fields.headed_tables or named
+    files = SourceFiles(source, source.files(root), opener, header, fields.headed_tables)
+    records = FORMATS[fields.format_of(source)].read(files)
+    if source.labels_file is not None:
+        records = _with_labels(records, files)
+    return _selected(records, source) if source.where else records
+
+
+def read_locations(source: Source, root: Path, fields: Fields) -> Iterator[tuple[Location, Example]]:
+    """The examples of a source with their locations."""
+    return ((record.location, fields.read(record, source)) for record in read_records(source, root, fields))
+
+
+def identify(sources: Iterable[Source], root: Path, fields: Fields, digests: Digests) -> str:
+    """A string that changes when the examples of sources do: the content of the files, and how they are read."""
+    return "\n".join(_identify(source, root, fields, digests) for source in sources)
+
+
+def _identify(source: Source, root: Path, fields: Fields, digests: Digests) -> str:
+    name = fields.format_of(source)
+    if source.builtin is not None and source.split is not None:
+        return f"{builtin.fingerprint(source.builtin, source.split)} {source.side}"
+    contents = []
+    for path in source.files(root):
+        try:
+            content = digests.of(path)
+        except OSError:
+            open_binary(path).close()  # raises the error that the user sees
+            raise
+        contents.append(content + (path.suffix if path.suffix in (".gz", ".xz") else ""))
+    options = source.model_dump(exclude={*LOCATIONS, "labels_file", "contexts_file"})
+    return json.dumps([name, contents, options], sort_keys=True)
+
+
+def check_source(source: Source, fields: Fields) -> None:
+    """Raise SettingError if the fields cannot be read from a source, or if an option of it has no effect."""
+    name = fields.format_of(source)
+    used = {*FORMATS[name].options, *fields.options, *(fields.columns if FORMATS[name].columns else ())}
+    for option in source.options():
+        if option not in used:
+            known = ", ".join(known for known in type(source).model_fields if known in used) or "none"
+            raise SettingError(
+                option, f"has no effect for {name} data of this task; options: {known}", "unused-setting"
+            )
+    names = [(setting, column) for setting, column in source.columns() if isinstance(column, str)]
+    if name in ("csv", "tsv") and source.header is False:
+        if names:
+            raise SettingError(names[0][0], f"{names[0][1]!r}: without a header columns have numbers, from 1")
+        if fields.headed_tables and not source.columns():
+            raise SettingError("header", "without a header, give the columns by number, like text = 1, label = 2")
+    if name == "conll" and names:
+        raise SettingError(names[0][0], f"{names[0][1]!r}: the columns of conll have no names; write a number, from 1")
+    if name == "qamr" and source.contexts_file is None:
+        raise SettingError("contexts_file", "must be given: qamr has its sentences in a second file", "missing-setting")
+    if name == "squad-tokens" and ".context" not in Path(source.file or "").name:
+        raise SettingError("file", "squad-tokens are three files; give the one with .context in its name")
+    if name == "builtin" and "side" in fields.options and source.side is None:
+        raise SettingError("side", 'must be given: side = "src" or side = "tgt"', "missing-setting")
+
+
+def _with_labels(records: Iterator[Record], files: SourceFiles) -> Iterator[Record]:
+    path, labels = files.paths[1], (line.strip() for line in files.lines(1) if line.strip())
+    record, number = None, 0
+    for number, record in enumerate(records, 1):
+        label = next(labels, None)
+        if label is None:
+            raise _unaligned(path, number - 1, f"{record.location} has none")
+        yield record._replace(label=label)
+    if (more := sum(1 for _ in labels)) and record is not None:
+        raise _unaligned(path, number + more, f"the last record is {record.location}")
+
+
+def _unaligned(path: Path, labels: int, problem: str) -> UserError:
+    return UserError(
+        f"{path} has {labels} labels, and {problem}", "write one label per line", code="unaligned-files", where=path
+    )
+
+
+def _selected(records: Iterator[Record], source: Source) -> Iterator[Record]:
+    """The records that have the values of `where`."""
+    selection = {
+        column: {str(value) for value in (values if isinstance(values, list) else [values])}
+        for column, values in (source.where or {}).items()
+    }
+    for record in records:
+        for column, values in selection.items():
+            value = record.get(column)
+            if value is None:
+                raise record.error(
+                    f"there is no column {column!r}, which where names",
+                    f"it has {record.describe_columns()}",
+                    code="missing-field",
+                )
+            if (value if isinstance(value, str) else json.dumps(value)) not in values:
+                break
+        else:
+            yield record
+
+
+# ---- pairs
+
+
+def read_aligned(files: SourceFiles) -> Iterator[Record]:
+    """Two files: line n of one is the translation of line n of the other."""
+    src_path, tgt_path = files.paths
+    src_lines, tgt_lines = files.lines(0), files.lines(1)
+    for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), 1):
+        if src is None or tgt is None:
+            longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
+            src_count, tgt_count = (longer, number - 1) if tgt is None else (number - 1, longer)
+            raise UserError(
+                f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}",
+                "line n of one file must be the translation of line n of the other",
+                code="unaligned-files",
+                where=f"{src_path}, {tgt_path}",
+            )
+        yield Record(Location(src_path, number), {"src": src, "tgt": tgt})
+
+
+def read_builtin(files: SourceFiles) -> Iterator[Record]:
+    """A corpus that the toolkit generates."""
+    source = files.source
+    assert source.builtin is not None and source.split is not None
+    for number, example in enumerate(builtin.examples(source.builtin, source.split), 1):
+        value = example if source.side is None else {"text": example[source.side]}
+        yield Record(Location(source.builtin, number), value)
+
+
+def read_trees(files: SourceFiles) -> Iterator[Record]:
+    """Trees in brackets. A tree of nothing but traces has no words, and is left out."""
+    path = files.paths[0]
+    for number, tree in trees.numbered(files.lines(), str(path)):
+        if (clean := trees.normalize(tree)) is not None:
+            yield Record(Location(path, number), trees.tree_example(clean, files.source.leaves or "XX"))
+
+
+def read_dialogues(files: SourceFiles) -> Iterator[Record]:
+    """The turns before each reply, and the reply."""
+    path, source = files.paths[0], files.source
+    for src, tgt, number in dialogues.pairs(files.lines(), path, source.split, source.turns or 1):
+        yield Record(Location(path, number), {"src": src, "tgt": tgt})
+
+
+# ---- plain text
+
+
+def read_text_lines(files: SourceFiles) -> Iterator[Record]:
+    """Every line of a text, blank lines too."""
+    path = files.paths[0]
+    return (Record(Location(path, number), {"text": line}) for number, line in enumerate(files.lines(), 1))
+
+
+def read_documents(files: SourceFiles) -> Iterator[Record]:
+    """The sentences of documents."""
+    path, source = files.paths[0], files.source
+    rows = texts.sentences(files.lines(), source.boundary or "blank", source.sentences or "lines")
+    return (Record(Location(path, number), {"text": text, "first": first}) for number, text, first in rows)
+
+
+# ---- tables, JSON and lines with labels
+
+
+def read_table(files: SourceFiles, separator: str) -> Iterator[Record]:
+    """The rows of a csv or tsv file."""
+    path, first = files.paths[0], None
+    quoted = files.source.quoted if files.source.quoted is not None else separator == ","
+    rows = csv_rows(path, separator, files.opener) if quoted else _split_rows(files, separator)
+    for number, row in rows:
+        if first is None:
+            first = [name.strip() for name in row] if files.header else row
+            if files.header:
+                continue
+        if files.uniform_rows and len(row) != len(first):
+            raise UserError(
+                f"{path}, line {number} has {len(row)} column{'s' * (len(row) != 1)}, the first row {len(first)}",
+                "check what separates columns; quoted = true or false decides if quotation marks enclose a cell",
+                code="bad-line",
+                where=f"{path}:{number}",
+            )
+        yield Record(Location(path, number), row, first if files.header else ())
+
+
+def _split_rows(files: SourceFiles, separator: str) -> Iterator[tuple[int, list[str]]]:
+    lines = enumerate(files.lines(), 1)
+    return ((number, line.split(separator)) for number, line in lines if line.strip() or not files.uniform_rows)
+
+
+def read_json_lines(files: SourceFiles) -> Iterator[Record]:
+    """One JSON value per line."""
+    for location, line in files.numbered():
+        try:
+            yield Record(location, json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{location} is not JSON: {error}", "write one object per line", code="bad-json", where=location.where
+            ) from error
+
+
+def read_json_list(files: SourceFiles) -> Iterator[Record]:
+    """The records of one JSON document: a list, or a list somewhere in it."""
+    path, key, document = files.paths[0], files.source.records, files.json()
+    records = follow(document, key) if key else document
+    if not isinstance(records, list):
+        values = document.items() if isinstance(document, dict) else ()
+        lists = [name for name, value in values if isinstance(value, list)]
+        remedy = f"write records = one of its lists: {', '.join(lists)}" if lists else "write a list of objects"
+        raise UserError(
+            f"{path} has no list under {key!r}" if key else f"{path} is not a list", remedy, code="bad-json", where=path
+        )
+    for number, value in enumerate(records, 1):
+        yield Record(Location(path, number, key or "record"), value)
+
+
+def read_labelled_lines(files: SourceFiles) -> Iterator[Record]:
+    """One text per line, after its label if it has one, as fastText writes it: __label__NAME text."""
+    for location, line in files.numbered():
+        label, text = match.groups() if (match := FASTTEXT.match(line)) else (None, line)
+        yield Record(location, {"text": text, "label": label})
+
+
+def read_trec(files: SourceFiles) -> Iterator[Record]:
+    """COARSE:fine question. The label is COARSE by default; label = "fine" is COARSE:fine."""
+    for location, line in files.numbered():
+        if not (match := TREC.match(line)):
+            raise UserError(
+                f"{location} has no class before its question",
+                "write COARSE:fine question",
+                code="bad-line",
+                where=location.where,
+            )
+        fine, coarse, text = match.groups()
+        yield Record(location, {"text": text, "label": coarse, "coarse": coarse, "fine": fine})
+
+
+def read_conll(files: SourceFiles) -> Iterator[Record]:
+    """A word and its tag per line, with other columns between them; a blank line ends a sentence.
+
+    Columns are separated by tabs if a line has any, else by spaces. -DOCSTART- begins a document and is not a word.
+    """
+    path = files.paths[0]
+    for number, rows in _blocks(files.lines()):
+        width = len(rows[0])
+        for line, row in enumerate(rows, number):
+            if len(row) != width or not all(row):
+                raise UserError(
+                    f"{path}, line {line} has {sum(map(bool, row))} columns, the first line of its sentence {width}",
+                    "write a word, a tab and its tag, and a blank line between sentences",
+                    code="bad-line",
+                    where=f"{path}:{line}",
+                )
+        header = ["words", *[""] * (width - 2), "tags"][:width]
+        yield Record(Location(path, number), [list(column) for column in zip(*rows, strict=True)], header)
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
+    """Groups of lines that are not blank, split into columns, with the number of the first line."""
+    block: list[list[str]] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith(CONLL_DOCUMENT):
+            cells: Iterable[str] = line.split("\t") if "\t" in line else filter(None, line.split(" "))
+            block.append([cell.strip() for cell in cells])
+        elif block:
+            yield number - len(block), block
+            block = []
+    if block:
+        yield number - len(block) + 1, block
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of data files."""
+
+    read: Callable[[SourceFiles], Iterator[Record]]
+    options: Sequence[str] = ()
+    """The settings of a source that the format uses, columns aside."""
+    columns: bool = False
+    """True if columns of it can be chosen."""
+
+
+FORMATS: dict[str, Format] = {
+    "aligned": Format(read_aligned),
+    "builtin": Format(read_builtin, ("split",)),
+    "trees": Format(read_trees, ("leaves",)),
+    "dialogues": Format(read_dialogues, ("split", "turns")),
+    "lines": Format(read_text_lines),
+    "documents": Format(read_documents, ("boundary", "sentences")),
+    "csv": Format(partial(read_table, separator=","), ("header", "quoted", "where"), columns=True),
+    "tsv": Format(partial(read_table, separator="\t"), ("header", "quoted", "where"), columns=True),
+    "jsonl": Format(read_json_lines, ("where",), columns=True),
+    "json": Format(read_json_list, ("records", "where"), columns=True),
+    "txt": Format(read_labelled_lines, ("where",), columns=True),
+    "trec": Format(read_trec, ("where",), columns=True),
+    "conll": Format(read_conll, ("where",), columns=True),
+    "squad": Format(questions.read_squad, ("where",)),
+    "squad-tokens": Format(questions.read_squad_tokens, ("where",)),
+    "qamr": Format(questions.read_qamr, ("contexts_file", "where")),
+}

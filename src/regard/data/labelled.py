@@ -1,0 +1,290 @@
+"""The splits of labelled data: duplicates, hold-out, overlap and the limit, decided by hashes in bounded memory.
+
+The data files are read once. Every example is written to a file of JSON lines, `examples.jsonl`, and of each example a
+few hashes stay in memory, 40 bytes. They decide which examples train, validate and test; a split is then a list of
+numbers of lines. The file and the numbers are kept, and used again as long as the data and the settings are the same.
+
+The position of an example in [0, 1) is a hash of its first input, as in `data/split.py`: test takes the low end, valid
+the high end. So examples of equal texts are in the same split.
+
+Two examples are equal if a model reads the same in them, spaces aside; or, with `same_ending`, if one ends with the
+whole text of the other. A text is compared from its end, so it is the prefix of another.
+"""
+
+import json
+import shutil
+import tempfile
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.digests import Digests
+from regard.data.examples import Example
+from regard.data.fields import Fields
+from regard.data.formats import identify, read_examples
+from regard.data.settings import SPLITS, LabelledDataSettings
+from regard.data.split import (
+    POSITION_BITS,
+    POSITIONS,
+    Hashes,
+    first_occurrences,
+    hash_sentence,
+    hash_text,
+    normalize_sentence,
+)
+from regard.errors import UserError
+from regard.files import Manifest, checksum, replacing
+
+MANIFEST, EXAMPLES, OFFSETS, DIGESTS = "manifest.json", "examples.jsonl", "offsets.npy", "digests.json"
+FORMAT = 1  # of the files; increase it when they change
+MIN_ENDING = 40  # letters and digits; a shorter text may well be the end of an unrelated one
+SEED = 1  # of the hold-out
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SelectionReport:
+    """How many examples were read, left out and used."""
+
+    read: dict[str, int]
+    duplicates: int
+    conflicts: int
+    """Duplicates with another target."""
+    shared: int
+    """Training examples that are also in valid or test."""
+    kept_apart: bool
+    held_out: dict[str, int]
+    beyond_limit: int
+    examples: dict[str, int]
+
+    def __str__(self) -> str:
+        """One line per split, for people."""
+        notes = {split: [f"{self.read[split]:,} read"] if self.read[split] else [] for split in self.examples}
+        if self.duplicates:
+            conflicts = f" ({self.conflicts:,} with another label)" if self.conflicts else ""
+            notes["train"].append(f"{self.duplicates:,} duplicates{conflicts}")
+        if self.shared:
+            use = "left out" if self.kept_apart else "kept: data.keep_apart = true leaves them out"
+            notes["train"].append(f"{self.shared:,} also in valid or test, {use}")
+        for split, count in self.held_out.items():
+            notes["train"].append(f"{count:,} held out for {split}")
+            notes[split].append("held out of train")
+        if self.beyond_limit:
+            notes["train"].append(f"{self.beyond_limit:,} beyond data.limit")
+        lines = (f"{split:5}  {count:>9,}  {'; '.join(notes[split])}" for split, count in self.examples.items())
+        return "\n".join(line.rstrip() for line in lines)
+
+
+class ExampleFile(Sequence[Example]):
+    """Some of the examples of a file of JSON lines, read from the disk when they are used."""
+
+    def __init__(self, folder: Path, indices: Indices | None = None) -> None:
+        """Map the file; `indices` selects lines, None all of them."""
+        path = folder / EXAMPLES
+        self._bytes = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+        self._offsets: Indices = np.load(folder / OFFSETS, mmap_mode="r")
+        self._indices: Sequence[int] | Indices = range(len(self._offsets) - 1) if indices is None else indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        """The example at a position, or a list of those of a slice."""
+        if isinstance(index, slice):
+            return [self._read(int(line)) for line in self._indices[index]]
+        return self._read(int(self._indices[index]))
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self._read(int(line)) for line in self._indices)
+
+    def _read(self, line: int) -> Example:
+        example: Example = json.loads(self._bytes[self._offsets[line] : self._offsets[line + 1]].tobytes())
+        return example
+
+
+@dataclass(frozen=True)
+class LabelledSplits:
+    """The examples of each split in the order of the files."""
+
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    test: Sequence[Example]
+    report: SelectionReport
+    identity: str
+    """Changes when the examples do: the content of the files, and the settings that select from them."""
+
+
+def open_splits(folder: Path, data: LabelledDataSettings, fields: Fields) -> LabelledSplits:
+    """The splits that are kept in `folder`; they are made again if the data or the settings have changed."""
+    digests = Digests(folder / DIGESTS)
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    current = manifest is not None and manifest.is_current(_inputs(data, fields, digests), FORMAT)
+    if manifest is None or not current or manifest.damaged(folder, digest=digests.of):
+        with replacing(folder, folder=True) as path:
+            facts = {"report": asdict(_build(path, data, fields, digests))}
+            names = sorted(file.name for file in path.iterdir())
+            manifest = Manifest.describe(path, names, format=FORMAT, inputs=_inputs(data, fields, digests), facts=facts)
+            manifest.write(path / MANIFEST)
+    digests.save()
+    train, valid, test = (ExampleFile(folder, np.load(folder / f"{split}.npy", mmap_mode="r")) for split in SPLITS)
+    report = SelectionReport(**manifest.facts["report"])
+    return LabelledSplits(train, valid, test, report, checksum(manifest.inputs))
+
+
+def load_splits(data: LabelledDataSettings, fields: Fields) -> LabelledSplits:
+    """The splits in a temporary folder, which is removed with them."""
+    folder = tempfile.mkdtemp(prefix="regard-")
+    try:
+        splits = open_splits(Path(folder) / "examples", data, fields)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(splits, shutil.rmtree, folder, ignore_errors=True)
+    return splits
+
+
+def _inputs(data: LabelledDataSettings, fields: Fields, digests: Digests) -> object:
+    """What the splits depend on."""
+    names = ("hold_out", "hold_out_test", "drop_duplicates", "same_ending", "keep_apart", "limit", "limit_seed")
+    selection = {name: getattr(data, name) for name in names}
+    sources = {split: identify(getattr(data, split), data.folder, fields, digests) for split in SPLITS}
+    return {"sources": sources, "selection": selection, "fields": [fields.read.__name__, fields.inputs, fields.target]}
+
+
+def _build(folder: Path, data: LabelledDataSettings, fields: Fields, digests: Digests) -> SelectionReport:
+    """Read all sources once, write every example, and the numbers of the examples of each split."""
+    keys, read, offsets = Keys(data, fields), {}, array("q", [0])
+    with (folder / EXAMPLES).open("wb") as file:
+        for split in SPLITS:
+            before = len(keys)
+            for example in read_examples(getattr(data, split), data.folder, fields, opener=digests.open):
+                offsets.append(offsets[-1] + file.write(json.dumps(example, ensure_ascii=False).encode() + b"\n"))
+                keys.add(example)
+            read[split] = len(keys) - before
+    np.save(folder / OFFSETS, np.frombuffer(offsets, np.int64))
+    indices, report = select(keys, keys.identities(ExampleFile(folder)), read, data)
+    for split in SPLITS:
+        np.save(folder / f"{split}.npy", indices[split])
+    return report
+
+
+class Keys:
+    """The hashes of examples, in the order of reading."""
+
+    def __init__(self, data: LabelledDataSettings, fields: Fields) -> None:
+        self._data, self._fields = data, fields
+        self._dedup, self._group, self._target, self._limit = array("Q"), array("Q"), array("Q"), array("Q")
+        self._ending, self._length = array("Q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._dedup)
+
+    def add(self, example: Example) -> None:
+        """Append the hashes of one example."""
+        fields, ending = self._fields, self._data.same_ending
+        text, group = fields.dedup_text(example), fields.group_text(example)
+        self._group.append(hash_sentence(normalize_sentence(group)[-MIN_ENDING:] if ending else group, SEED))
+        self._target.append(hash_text(json.dumps(example[fields.target], sort_keys=True)))
+        if self._data.limit:
+            self._limit.append(hash_sentence(text, self._data.limit_seed))
+        if ending:
+            text = normalize_sentence(text)[::-1]
+            self._ending.append(hash_text(text[:MIN_ENDING]) if len(text) >= MIN_ENDING else 0)
+            self._length.append(len(text))
+        self._dedup.append(hash_text(text))
+
+    @property
+    def group(self) -> Hashes:
+        """Equal for examples that are held out together."""
+        return np.frombuffer(self._group, np.uint64)
+
+    @property
+    def target(self) -> Hashes:
+        """Equal for equal targets."""
+        return np.frombuffer(self._target, np.uint64)
+
+    @property
+    def limit(self) -> Hashes:
+        """The order in which `limit` takes examples."""
+        return np.frombuffer(self._limit, np.uint64)
+
+    def identities(self, examples: Sequence[Example]) -> Hashes:
+        """Equal for equal examples. With `same_ending`: the hash of the shortest example that the text ends with."""
+        identities = np.frombuffer(self._dedup, np.uint64).copy()
+        endings, lengths = np.frombuffer(self._ending, np.uint64), np.frombuffer(self._length, np.int64)
+        order = np.argsort(endings, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(endings[order])) + 1) if len(order) else ():
+            roots = sorted({(int(lengths[i]), int(identities[i])) for i in group})
+            if len(roots) < 2 or not endings[group[0]]:
+                continue
+            for i in group:
+                text = normalize_sentence(self._fields.dedup_text(examples[int(i)]))[::-1]
+                prefixes = (root for length, root in roots if length < len(text) and hash_text(text[:length]) == root)
+                identities[i] = next(prefixes, identities[i])
+        return identities
+
+
+def select(
+    keys: Keys, identities: Hashes, read: dict[str, int], data: LabelledDataSettings
+) -> tuple[dict[str, Indices], SelectionReport]:
+    """The numbers of the examples of each split, and a report."""
+    count = read["train"]
+    train, others = identities[:count], identities[count:]
+    kept, conflicts = np.ones(count, np.bool_), 0
+    if data.drop_duplicates:
+        _, first, group = np.unique(train, return_index=True, return_inverse=True)
+        kept = first_occurrences(train, kept)
+        conflicts = int((keys.target[:count] != keys.target[:count][first[group]]).sum())
+    shared = np.isin(train, others)
+    used = kept & ~shared if data.keep_apart else kept
+
+    position = keys.group[:count] >> np.uint64(64 - POSITION_BITS)
+    test = used & (position < round(data.hold_out_test * POSITIONS))
+    valid = used & ~test & (position >= POSITIONS - round(data.hold_out * POSITIONS))
+    indices = {"train": np.flatnonzero(used & ~test & ~valid)}
+    available = len(indices["train"])
+    if data.limit:
+        order = np.argsort(keys.limit[indices["train"]], kind="stable")
+        indices["train"] = np.sort(indices["train"][order[: data.limit]])
+
+    held_out = {}
+    starts = {"valid": count, "test": count + read["valid"]}
+    for split, share, mask in (("valid", data.hold_out, valid), ("test", data.hold_out_test, test)):
+        indices[split] = np.arange(read[split]) + starts[split]
+        if share:
+            indices[split] = np.flatnonzero(mask)
+            held_out[split] = len(indices[split])
+    report = SelectionReport(
+        read=read,
+        duplicates=count - int(kept.sum()),
+        conflicts=conflicts,
+        shared=int((kept & shared).sum()),
+        kept_apart=data.keep_apart,
+        held_out=held_out,
+        beyond_limit=available - len(indices["train"]),
+        examples={split: len(indices[split]) for split in SPLITS},
+    )
+    _check_not_empty(report)
+    return indices, report
+
+
+def _check_not_empty(report: SelectionReport) -> None:
+    for split in [*report.held_out, *(["train"] if report.read["train"] else [])]:
+        if not report.examples[split]:
+            raise UserError(
+                f"{split} would be empty: {report.read['train']:,} training examples were read",
+                f"hold out {'less' if split == 'train' else 'more'}, or read more",
+                code="no-data",
+                where="data.train" if split == "train" else f"data.hold_out{'_test' if split == 'test' else ''}",
+            )

@@ -1,0 +1,217 @@
+"""Settings of one source of examples: a file, two line-aligned files, or a built-in corpus.
+
+    { src = "train.en", tgt = "train.de" }                                 two files, line n translates line n
+    { file = "news.csv", text = "body", label = 3 }                        a table, with the columns of the fields
+    { file = "talk.txt", format = "dialogues", split = "train", turns = 2 }
+    { builtin = "dates", split = "train" }
+
+Every task reads its sources with this class. Which options have a meaning depends on the fields of the task and on the
+format of the file (`data/formats.py`); the others are refused.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from regard.config import Field, SettingError, Settings
+from regard.trees import Leaves
+
+Column = int | str
+Columns = Column | list[Column]
+Split = Literal["train", "valid", "test"]
+Format = Literal[
+    "tsv", "csv", "jsonl", "json", "txt", "lines", "trec", "conll", "squad", "squad-tokens", "qamr", "dialogues",
+    "trees", "documents",
+]  # fmt: skip
+
+LOCATIONS = ("file", "src", "tgt", "builtin", "format")
+"""Settings that name the data; all others are options, which a task or a format may not have."""
+COLUMNS = (
+    "text", "pair", "label", "words", "tags", "question", "context", "answers", "choices", "src_column", "tgt_column",
+)  # fmt: skip
+"""Settings that name the column of a field."""
+DEFAULTS: dict[str, object] = {"turns": 1, "leaves": "XX", "boundary": "blank", "sentences": "lines"}
+"""Values that mean the same as no value."""
+
+
+class Source(Settings):
+    """One source of examples.
+
+    A column is a name in the header, or a number from 1; in JSON it is a key, or several keys joined by dots. A field
+    without a setting is read from the column of its own name.
+    """
+
+    file: str | None = Field(default=None, description="one file, UTF-8 (.gz and .xz are decompressed)")
+    src: str | None = Field(default=None, description="a file with one source sentence per line")
+    tgt: str | None = Field(default=None, description="a file with the translation of each line of src")
+    builtin: Literal["dates", "numbers", "trees"] | None = Field(
+        default=None, description="a corpus that the toolkit generates"
+    )
+    format: Format | None = Field(default=None, description="format of file; default: by the end of its name")
+    split: Split | None = Field(
+        default=None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
+    )
+    side: Literal["src", "tgt"] | None = Field(default=None, description="side of a built-in corpus as plain text")
+    header: bool | None = Field(
+        default=None,
+        description="csv, tsv: true if the first row names the columns; default: true, for pairs only if a column is "
+        "given by name",
+    )
+    quoted: bool | None = Field(
+        default=None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
+    )
+    records: str | None = Field(
+        default=None, description="json: key of the list of records, with dots for nested keys; default: the whole file"
+    )
+    where: dict[str, str | int | list[str | int]] | None = Field(
+        default=None,
+        description='read only rows with these values: { source = "imdb" }, or one of several: { year = [2012, 2013] }',
+    )
+    text: Columns | None = Field(default=None, description="column of the text; several columns are joined by spaces")
+    pair: Columns | None = Field(default=None, description="column of the second text of a pair")
+    label: Column | None = Field(
+        default=None, description="column of the class, the number, or the right choice (from 0, or by its label)"
+    )
+    labels_file: str | None = Field(default=None, description="a file with the label of each record, one per line")
+    names: dict[str, str] | None = Field(
+        default=None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
+    )
+    words: Column | None = Field(default=None, description="tagging: column of the words; in conll the first")
+    tags: Column | None = Field(default=None, description="tagging: column of the tags; in conll the last")
+    question: Column | None = Field(default=None, description="answering: column of the question")
+    context: Column | None = Field(default=None, description="answering: column of the text that contains the answer")
+    answers: Column | None = Field(default=None, description="answering: column of the answers and their positions")
+    contexts_file: str | None = Field(default=None, description="qamr: the file of the sentences")
+    choices: Columns | None = Field(
+        default=None, description="choice: one column for each choice, or one column with all of them"
+    )
+    src_column: Column | None = Field(
+        default=None, description='translation: column of the source; default: 1, in JSON "src"'
+    )
+    tgt_column: Column | None = Field(
+        default=None, description='translation: column of the target; default: 2, in JSON "tgt"'
+    )
+    turns: int | None = Field(
+        default=None, ge=1, description="dialogues: number of turns that a model reads before each reply; default: 1"
+    )
+    leaves: Leaves | None = Field(
+        default=None,
+        description="trees: the token for a word: XX (Vinyals et al. 2015), its tag, or the word; default: XX",
+    )
+    boundary: Literal["blank", "heading", "file"] | None = Field(
+        default=None,
+        description='documents: separated by blank lines, by headings like " = Title = " (WikiText; headings are left '
+        "out), or one document per file; default: blank",
+    )
+    sentences: Literal["lines", "split"] | None = Field(
+        default=None,
+        description="documents: each line is a sentence, or lines are split after . ! ? and 。！？; default: lines",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_renamed(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            if "dialogue" in values:
+                raise SettingError("dialogue", 'has a new name: write file = "...", format = "dialogues"')
+            if "part" in values:
+                raise SettingError("part", "has a new name: split for a built-in corpus or dialogues, records for json")
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        aligned = self.src is not None or self.tgt is not None
+        if aligned + (self.file is not None) + (self.builtin is not None) != 1:
+            raise ValueError("give one of: src and tgt (two files), file (one file), builtin (with split)")
+        if (self.src is None) != (self.tgt is None):
+            raise SettingError("src" if self.src is None else "tgt", "is missing: src and tgt are two aligned files")
+        if self.builtin is not None and self.split is None:
+            raise SettingError("split", f'must be given: builtin = "{self.builtin}", split = "train"')
+        if self.format is not None and self.file is None:
+            raise SettingError("format", "is the format of file, and there is no file")
+        if self.turns is None and self.format == "dialogues" and isinstance(self.context, int):
+            raise SettingError("context", f"has a new name for dialogues: write turns = {self.context}")
+        for name, column in self.columns():
+            if isinstance(column, int) and column < 1:
+                raise SettingError(name, f"{column}: columns count from 1; the first column is 1")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The settings that have an effect, so that equal sources are written alike."""
+        values: dict[str, Any] = serialize(self)
+        return {
+            name: value for name, value in values.items() if value not in (None, {}) and DEFAULTS.get(name) != value
+        }
+
+    def options(self) -> list[str]:
+        """The names of the options that are given."""
+        return [name for name in type(self).model_fields if name not in LOCATIONS and getattr(self, name) is not None]
+
+    def columns(self) -> list[tuple[str, Column]]:
+        """Every column that is given, with the name of its setting."""
+        given = [(name, getattr(self, name)) for name in COLUMNS]
+        return [(name, column) for name, value in given if value is not None
+                for column in (value if isinstance(value, list) else [value])]  # fmt: skip
+
+    def column(self, field: str) -> Columns:
+        """The column of a field: as given, else the one with the name of the field."""
+        value: Columns | None = getattr(self, field)
+        return field if value is None else value
+
+    def files(self, root: Path) -> list[Path]:
+        """All files that are read, relative to `root`; ~ is the home folder."""
+        names = [self.src, self.tgt, self.file]
+        if self.format == "squad-tokens" and self.file is not None:
+            names += [sibling(self.file, "question"), sibling(self.file, "span")]
+        names += [self.labels_file, self.contexts_file]
+        # expanduser of pathlib raises an error for an unknown user; here "~name" is then an ordinary name
+        return [root / os.path.expanduser(name) for name in names if name is not None]  # noqa: PTH111
+
+    def __str__(self) -> str:
+        name = self.file or (f"{self.src} + {self.tgt}" if self.src else f"{self.builtin}")
+        details = [detail for detail in (self.split, self.side, self.records) if detail]
+        details += [f"{key} = {value}" for key, value in (self.where or {}).items()]
+        return f"{name} ({', '.join(details)})" if details else name
+
+
+def sibling(file: str, name: str) -> str:
+    """The file beside `file` that has `.name` where `file` has `.context`."""
+    folder, slash, last = file.rpartition("/")
+    return folder + slash + last.replace(".context", f".{name}", 1)
+
+
+def as_list(value: Any) -> Any:
+    """A list of one for one table."""
+    return [value] if isinstance(value, (dict, Settings)) else value
+
+
+def migrate_data(table: dict[str, Any]) -> dict[str, Any]:
+    """The `[data]` group of a recipe in a run folder, with the names of today."""
+    splits = {split: as_list(table[split]) for split in ("train", "valid", "test") if split in table}
+    return table | {split: [migrate_source(source) for source in sources] for split, sources in splits.items()}
+
+
+def migrate_source(table: dict[str, Any]) -> dict[str, Any]:
+    """The settings of one source in a run folder, with the names of today.
+
+    Earlier runs wrote every default, counted the columns of pairs from 0, and had other names for some settings. The
+    settings of a run of today stay as they are.
+    """
+    values = {key: value for key, value in table.items() if value not in ("", {}) and DEFAULTS.get(key) != value}
+    if "part" in table and values.get("header") is True:
+        del values["header"]
+    if "dialogue" in values:
+        values |= {"file": values.pop("dialogue"), "format": "dialogues"}
+        if (turns := values.pop("context", 1)) > 1:
+            values["turns"] = turns
+    if "part" in values:
+        split = "builtin" in values or values.get("format") == "dialogues"
+        values["split" if split else "records"] = values.pop("part")
+    if "leaves" in table:  # earlier runs wrote it for every source of pairs, runs of today only for trees
+        for side in ("src_column", "tgt_column"):
+            if isinstance(values.get(side), int):
+                values[side] += 1
+    return values

@@ -1,0 +1,155 @@
+"""One class for every source: one location, columns from 1, canonical when written, and old runs are understood."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.config import build
+from regard.data.fields import LABELLED_TEXT
+from regard.data.settings import (
+    AnsweringDataSettings,
+    LabelledDataSettings,
+    PairDataSettings,
+    TextDataSettings,
+    build_source,
+)
+from regard.data.sources import Source, migrate_data, migrate_source
+from regard.errors import UserError
+
+
+def refused(values: dict[str, Any], settings: Any = Source) -> tuple[str, str]:
+    with pytest.raises(UserError) as error:
+        build(settings, values, "recipe")
+    return error.value.code, error.value.where
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, ""),
+        ({"src": "a", "tgt": "b", "file": "c.tsv"}, ""),
+        ({"file": "c.tsv", "builtin": "dates", "split": "train"}, ""),
+        ({"src": "a"}, "tgt"),
+        ({"tgt": "a"}, "src"),
+        ({"builtin": "dates"}, "split"),
+        ({"builtin": "prose", "split": "train"}, "builtin"),
+        ({"builtin": "dates", "split": "dev"}, "split"),
+        ({"builtin": "dates", "split": "test", "format": "csv"}, "format"),
+        ({"file": "a.tsv", "src_column": 0}, "src_column"),
+        ({"file": "a.tsv", "tgt_column": -1}, "tgt_column"),
+        ({"file": "a.csv", "text": [1, 0]}, "text"),
+        ({"file": "a.csv", "format": "xls"}, "format"),
+        ({"file": "a", "format": "dialogues", "turns": 0}, "turns"),
+        ({"file": "a", "format": "dialogues", "context": 2}, "context"),
+        ({"dialogue": "a"}, "dialogue"),
+        ({"builtin": "dates", "part": "train"}, "part"),
+    ],
+)
+def test_contradictions_and_old_names_are_refused(values: dict[str, Any], where: str) -> None:
+    assert refused(values) == ("invalid-setting", where)
+
+
+def test_column_zero_is_refused_with_a_hint() -> None:
+    with pytest.raises(UserError, match="columns count from 1"):
+        build(Source, {"file": "a.tsv", "src_column": 0}, "recipe")
+
+
+def test_a_source_knows_all_its_files(tmp_path: Path) -> None:
+    def names(**source: Any) -> list[str]:
+        return [str(path.relative_to(tmp_path)) for path in Source(**source).files(tmp_path)]
+
+    assert names(src="a.en", tgt="a.de") == ["a.en", "a.de"]
+    assert names(file="a.csv") == ["a.csv"]
+    assert names(file="a.jsonl", labels_file="a.lst") == ["a.jsonl", "a.lst"]
+    assert names(file="q.tsv", format="qamr", contexts_file="s.tsv") == ["q.tsv", "s.tsv"]
+    tokens = names(file="v.context/val.context.xz", format="squad-tokens")
+    assert tokens == ["v.context/val.context.xz", "v.context/val.question.xz", "v.context/val.span.xz"]
+    assert names(builtin="dates", split="test") == []
+    assert Source(file="~/x").files(tmp_path) == [Path("~/x").expanduser()]
+    assert Source(file="~nobody-of-this-name/x").files(tmp_path) == [tmp_path / "~nobody-of-this-name/x"]
+
+
+def test_a_source_is_named_by_what_it_is_read_from() -> None:
+    assert str(Source(src="a", tgt="b")) == "a + b"
+    assert str(Source(file="a.tsv")) == "a.tsv"
+    assert str(Source(builtin="dates", split="test")) == "dates (test)"
+    assert str(Source(builtin="numbers", split="test", side="tgt")) == "numbers (test, tgt)"
+    assert str(Source(file="talk.txt.xz", format="dialogues", split="valid")) == "talk.txt.xz (valid)"
+    assert str(Source(file="a.json", records="oos", where={"x": 1})) == "a.json (oos, x = 1)"
+
+
+def test_equal_sources_are_written_alike() -> None:
+    plain, explicit = Source(file="a", format="documents"), {"boundary": "blank", "sentences": "lines"}
+    assert Source(file="a", format="documents", **explicit).model_dump() == plain.model_dump()  # type: ignore[arg-type]
+    assert plain.model_dump() == {"file": "a", "format": "documents"}
+    assert Source(file="a", format="dialogues", turns=1).model_dump() == {"file": "a", "format": "dialogues"}
+
+
+def test_one_table_is_a_list_of_one() -> None:
+    table = {"file": "a.tsv"}
+    settings = build(PairDataSettings, {"root": "~/x", "train": table, "valid": [table, table]}, "recipe")
+    assert settings.train == [Source(file="a.tsv")]
+    assert len(settings.valid) == 2 and settings.test == []
+    assert settings.folder == Path("~/x").expanduser()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"builtin": "dates", "part": "train", "leaves": "XX"}, {"builtin": "dates", "split": "train"}),
+        (
+            {"file": "a.tsv", "src_column": 1, "tgt_column": 0, "leaves": "XX"},
+            {"file": "a.tsv", "src_column": 2, "tgt_column": 1},
+        ),
+        (
+            {"file": "a.csv", "src_column": "en", "tgt_column": "de", "leaves": "XX"},
+            {"file": "a.csv", "src_column": "en", "tgt_column": "de"},
+        ),
+        (
+            {"dialogue": "t.txt", "context": 3, "part": "valid", "leaves": "XX"},
+            {"file": "t.txt", "format": "dialogues", "turns": 3, "split": "valid"},
+        ),
+        ({"dialogue": "t.txt", "leaves": "XX"}, {"file": "t.txt", "format": "dialogues"}),
+        ({"file": "a.ptb", "leaves": "tags"}, {"file": "a.ptb", "leaves": "tags"}),
+        (
+            {"file": "a.json", "format": "", "header": True, "part": "x.y", "where": {}, "text": 1, "names": {}},
+            {"file": "a.json", "records": "x.y", "text": 1},
+        ),
+        (
+            {"file": "a.tsv", "format": "csv", "header": True, "part": "", "where": {"a": 1}, "names": {"1": "b"}},
+            {"file": "a.tsv", "format": "csv", "where": {"a": 1}, "names": {"1": "b"}},
+        ),
+        ({"file": "a.txt", "boundary": "heading", "sentences": "lines"}, {"file": "a.txt", "boundary": "heading"}),
+        ({"builtin": "numbers", "part": "test", "side": "src"}, {"builtin": "numbers", "split": "test", "side": "src"}),
+    ],
+)
+def test_sources_of_earlier_runs_are_migrated(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert migrate_source(old) == new
+    assert migrate_source(new) == new, "a source of today stays as it is"
+    Source.model_validate(new)
+    assert migrate_data({"root": "x", "train": [old], "test": old}) == {"root": "x", "train": [new], "test": [new]}
+
+
+def test_settings_that_contradict_themselves_are_refused() -> None:
+    one = {"file": "a.csv"}
+    assert build(LabelledDataSettings, {"train": one, "hold_out": 0.1}, "").train == [Source(file="a.csv")]
+    for wrong, problem in (
+        ({"train": one}, ("missing-setting", "valid")),
+        ({"train": one, "valid": one, "hold_out": 0.1}, ("unused-setting", "hold_out")),
+        ({"train": one, "test": one, "hold_out": 0.1, "hold_out_test": 0.1}, ("unused-setting", "hold_out_test")),
+        ({"train": one, "hold_out": 0.5, "hold_out_test": 0.5}, ("invalid-setting", "hold_out")),
+    ):
+        assert refused(wrong, LabelledDataSettings) == problem
+    assert refused({"train": one}, TextDataSettings) == ("missing-setting", "valid")
+    windows = {"max_length": 128, "max_question": 64}
+    assert refused({**windows, "stride": 62}, AnsweringDataSettings) == ("invalid-setting", "stride")
+    assert refused({**windows, "max_question": 125}, AnsweringDataSettings) == ("invalid-setting", "max_question")
+    assert build(AnsweringDataSettings, {**windows, "stride": 61}, "").stride == 61
+
+
+def test_a_source_of_the_command_line_is_checked() -> None:
+    assert build_source({"file": "a.csv", "text": 1}, LABELLED_TEXT, "--file").text == 1
+    with pytest.raises(UserError) as error:
+        build_source({"file": "a.csv", "words": 1}, LABELLED_TEXT, "--file")
+    assert (error.value.code, error.value.where) == ("unused-setting", "words")
