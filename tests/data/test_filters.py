@@ -18,8 +18,8 @@ def test_settings_become_filters() -> None:
 
 def test_a_very_long_text_is_dropped_before_it_is_tokenised() -> None:
     filters = Filters(max_length=10)
-    assert filters.judge_text("x" * 101, "y", 10, 10) == "too_long"
-    assert filters.judge_text("x" * 100, "y", 10, 10) is None
+    assert filters.check_text("x" * 101, "y", 10, 10) == "too_long"
+    assert filters.check_text("x" * 100, "y", 10, 10) is None
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_a_very_long_text_is_dropped_before_it_is_tokenised() -> None:
     [(40, 40, None), (41, 5, "too_long"), (40, 13, "ratio"), (40, 14, None), (RATIO_FROM, 1, None), (1, 17, "ratio")],
 )
 def test_lengths_are_judged(src: int, tgt: int, reason: str | None) -> None:
-    assert ALL_FILTERS.judge_lengths(src, tgt) == reason
-    assert KEEP_ALL.judge_lengths(src, tgt) is None
+    assert ALL_FILTERS.check_lengths(src, tgt) == reason
+    assert KEEP_ALL.check_lengths(src, tgt) is None
 
 
 def test_reasons_without_pairs_are_not_listed() -> None:

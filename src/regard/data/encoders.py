@@ -45,7 +45,7 @@ class PairEncoder:
         texts = []
         for example in examples:
             src, tgt = example["src"], example["tgt"]
-            reason = self.filters.judge_text(src, tgt, self.src_tokenizer.longest, self.tgt_tokenizer.longest)
+            reason = self.filters.check_text(src, tgt, self.src_tokenizer.longest, self.tgt_tokenizer.longest)
             if reason is None:
                 texts.append((src, tgt))
             else:
@@ -56,7 +56,7 @@ class PairEncoder:
         for index, (src_row, tgt_row) in enumerate(zip(src_rows, tgt_rows, strict=True)):
             src_row.append(EOS)
             tgt_row.append(EOS)
-            reason = self.filters.judge_lengths(len(src_row), len(tgt_row))
+            reason = self.filters.check_lengths(len(src_row), len(tgt_row))
             if reason is None:
                 indices.append(index)
             else:

@@ -1,6 +1,6 @@
-"""Which training pairs are left out, and an account of how many and why.
+"""Filters of training pairs, and a report of how many pairs they leave out.
 
-Evaluation sets go through `KEEP_ALL`: whatever is left out of a test set is left out of its score.
+Evaluation sets use `KEEP_ALL`: a pair that is left out of a test set would be missing in its score.
 """
 
 from collections import Counter
@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, fields
 
 from regard.data.settings import PairDataSettings
 
-RATIO_FROM = 16  # tokens: below it a few words more or less make any ratio
+RATIO_FROM = 16  # tokens; in shorter texts a few words change the ratio too much
 
 
 @dataclass(frozen=True)
 class Filters:
-    """The bounds a pair must keep; the defaults keep everything."""
+    """Limits of a pair; the defaults keep every pair."""
 
     max_length: int | None = None
     max_ratio: float = 0.0
@@ -32,14 +32,14 @@ class Filters:
             drop_duplicates=settings.drop_duplicates,
         )
 
-    def judge_text(self, src: str, tgt: str, longest_src: int, longest_tgt: int) -> str | None:
-        """Why the pair is left out, as far as its text tells before it is tokenised.
+    def check_text(self, src: str, tgt: str, src_token_bytes: int, tgt_token_bytes: int) -> str | None:
+        """The reason to leave out a pair before it is tokenised; None to keep it.
 
-        A text of n characters has at least n bytes, and a piece at most `longest` of them: a line of a megabyte is
-        known to be too long without a look at it.
+        A text of n characters has at least n bytes, and a token at most `token_bytes`. So a line of a megabyte is too
+        long without tokenising it.
         """
         if self.max_length is not None and (
-            len(src) > self.max_length * longest_src or len(tgt) > self.max_length * longest_tgt
+            len(src) > self.max_length * src_token_bytes or len(tgt) > self.max_length * tgt_token_bytes
         ):
             return "too_long"
         if self.drop_empty and (not src.strip() or not tgt.strip()):
@@ -48,8 +48,8 @@ class Filters:
             return "identical"
         return None
 
-    def judge_lengths(self, src: int, tgt: int) -> str | None:
-        """Why a pair of so many tokens, end symbols included, is left out."""
+    def check_lengths(self, src: int, tgt: int) -> str | None:
+        """The reason to leave out a pair with these numbers of tokens, end symbols included; None to keep it."""
         longer, shorter = max(src, tgt), min(src, tgt)
         if self.max_length is not None and longer > self.max_length:
             return "too_long"
@@ -63,7 +63,7 @@ KEEP_ALL = Filters()
 
 @dataclass(frozen=True)
 class FilterReport:
-    """How many pairs were read, left out for each reason, and kept."""
+    """Numbers of pairs: read, left out for each reason, and kept."""
 
     read: int
     empty: int
@@ -75,12 +75,12 @@ class FilterReport:
 
     @classmethod
     def count(cls, read: int, left_out: Counter[str]) -> "FilterReport":
-        """The report for `read` pairs of which `left_out` counts the reasons."""
+        """The report of `read` pairs; `left_out` counts the pairs of each reason."""
         reasons = {field.name: left_out[field.name] for field in fields(cls) if field.name not in ("read", "kept")}
         return cls(read=read, kept=read - sum(reasons.values()), **reasons)
 
     def table(self) -> str:
-        """One line a number, for people; reasons for which nothing was left out go unsaid."""
+        """One line per number, without reasons that left out nothing."""
         width = len(f"{self.read:,}")
         rows = [
             f"{name.replace('_', ' '):<10} {count:>{width},}  {count / max(self.read, 1):7.2%}"

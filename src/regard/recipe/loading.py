@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Table, apply_overrides, build, nearest, read_toml
+from regard.data.sources import migrate_data
 from regard.errors import UserError
 from regard.recipe.base import Recipe
 from regard.recipe.language import LanguageRecipe
@@ -12,6 +13,9 @@ from regard.recipe.parsing import ParsingRecipe
 from regard.recipe.pretraining import PretrainingRecipe
 from regard.recipe.translation import TranslationRecipe
 from regard.recipe.understanding import UNDERSTANDING
+
+RUN_RECIPE = "recipe.toml"
+"""Name of the recipe in a run folder."""
 
 RECIPES: dict[str, type[Recipe]] = {
     "translation": TranslationRecipe,
@@ -63,7 +67,15 @@ def beginnings(task: str) -> tuple[str, ...]:
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Any:
     """Read a recipe from a file, or by its name from those that come with the toolkit."""
     path = find_recipe(source)
-    return build_recipe(apply_overrides(read_toml(path), overrides), str(path))
+    return build_recipe(apply_overrides(read_recipe(path), overrides), str(path))
+
+
+def read_recipe(path: Path) -> Table:
+    """The values of a recipe file; those that an earlier version wrote into a run folder get the names of today."""
+    values = read_toml(path)
+    if path.name == RUN_RECIPE and isinstance(values.get("data"), dict):
+        values["data"] = migrate_data(values["data"])
+    return values
 
 
 def find_recipe(source: str | Path) -> Path:

@@ -18,14 +18,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from regard.config import read_toml
-from regard.data.sources import migrate_data
 from regard.data.steps import BatchSource, PrefetchedSteps, Share
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import io_errors, write_text
 from regard.kernels import kernels_available
 from regard.recipe import Recipe, build_recipe
+from regard.recipe.loading import read_recipe
 from regard.run.seal import SEAL, refuse_other_model, seal
 from regard.runtime import World, seed_everything
 from regard.text import TextSettings, Vocabulary, train_vocabulary
@@ -85,10 +84,7 @@ class Run(ABC):
                 f"{folder}: {what}",
                 f"runs near it: {', '.join(map(str, near[:MOST_NAMED]))}" if near else "regard train RECIPE makes one",
             )
-        values = read_toml(folder / RECIPE)
-        if isinstance(values.get("data"), dict):
-            values["data"] = migrate_data(values["data"])
-        recipe = build_recipe(values, str(folder / RECIPE))
+        recipe = build_recipe(read_recipe(folder / RECIPE), str(folder / RECIPE))
         return cls.kinds[recipe.task](folder, recipe)
 
     def resumed_with(self, recipe: Recipe) -> Any:
