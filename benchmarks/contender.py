@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 OUTPUT = 16
 WIDTHS = (1, 4)

@@ -32,7 +32,9 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.device import DeviceEngine, SlotBatch
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS, PAD
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
 GREEDY, BEAM = DecodingSettings(search="greedy"), DecodingSettings(beam=4)
@@ -72,7 +74,7 @@ def readable(
 def learn_dates(device: torch.device, steps: int) -> tuple[Transformer, list[list[int]]]:
     """A small model that has learnt dates about well, and sources it has not seen."""
     corpus = list(itertools.islice(pairs("dates", "train"), 20_000))
-    vocabulary = train_vocabulary((text for pair in corpus for text in pair), TextSettings(vocab_size=800))
+    vocabulary = train_tokenizer((text for pair in corpus for text in pair), TextSettings(vocab_size=800))
     examples = [tuple([*vocabulary.encode(text), EOS] for text in pair) for pair in corpus]
     torch.manual_seed(1)
     settings = TransformerSettings(size="tiny", norm="pre", dropout=0.0)

@@ -27,7 +27,7 @@ from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import World
 from regard.tasks.translation import Objective, Translation
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step

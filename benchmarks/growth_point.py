@@ -27,7 +27,9 @@ from regard.data.planning import Capacity
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import RuntimeSettings, World, autocast, open_world
 from regard.tasks import Translation
-from regard.text import EOS, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 from regard.training.settings import TrainingSettings
 
@@ -108,7 +110,7 @@ def build_batch(point: Point, world: World, length: int, tokens: int) -> Batch:
 
 def training(model: Transformer, world: World) -> Callable[[Batch], None]:
     """A whole step of training, as the loop takes it without a compiler."""
-    vocabulary = train_vocabulary(["a"], TextSettings(kind="char", min_frequency=1))  # of which the loss asks nothing
+    vocabulary = train_tokenizer(["a"], TextSettings(kind="char", min_frequency=1))  # of which the loss asks nothing
     task = Translation(vocabulary, vocabulary)
     optimizer = build_optimizer(model.train(), TrainingSettings())
     set_rate(optimizer, 1e-9)

@@ -12,7 +12,8 @@ from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.planning import Budget, plan_padded
 from regard.data.sources import Source
-from regard.text import TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     options = parser.parse_args()
     pairs = list(read_examples([Source(src=options.src, tgt=options.tgt)], Path(), PAIRS))
     text = TextSettings(vocab_size=options.vocab_size)
-    vocabulary = train_vocabulary((side for pair in pairs for side in pair.values()), text)
+    vocabulary = train_tokenizer((side for pair in pairs for side in pair.values()), text)
     src, tgt = (
         np.array([len(ids) + 1 for ids in vocabulary.encode_batch(side)])  # and the end symbol
         for side in ([pair["src"] for pair in pairs], [pair["tgt"] for pair in pairs])

@@ -34,7 +34,7 @@ from regard.run import Translator, Writer, train
 from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
 from regard.run.folder import RECIPE
 from regard.tasks.translation import SYMBOLS
-from regard.text import EOS
+from regard.text.symbols import EOS
 from regard.viz import Panel, bars_svg, chart_svg, panels_svg
 
 LADDER = "numbers text.vocab_size=340 --steps 300"
@@ -120,7 +120,7 @@ class Studio:
                 logits = model.predict(Tokens(asked, Padded(counts + 1, words.size(1))), memory, src)
                 best, likeliest = argmax_words(logits, SYMBOLS)
                 words, log_p = torch.where(masked, likeliest, words), torch.where(masked, best, log_p)
-                pieces = vocabulary.pieces(words[0, :-1].tolist())
+                pieces = vocabulary.tokens(words[0, :-1].tolist())
                 shown = torch.stack([masked[0, :-1].double(), log_p[0, :-1].exp().double()])
                 panels.append(Panel(shown.numpy(), ["masked", "p"], pieces, f"pass {t + 1} of {total}"))
         return panels_svg(panels, 2)

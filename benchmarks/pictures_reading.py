@@ -151,7 +151,7 @@ class Reading:
     def bert_input(self) -> str:
         """How alike the tokens of an input are as words, as places and as parts of a text."""
         reader, read = self.pretrained.reader, self.pretrained.input(PAIR)
-        names = self.pretrained.run.vocabulary.pieces(read.ids)
+        names = self.pretrained.run.vocabulary.tokens(read.ids)
         parts = {
             "E: which word": reader.words(torch.tensor(read.ids)),
             "P: which place": reader.positions(torch.arange(len(names))),
@@ -225,7 +225,7 @@ class Reading:
         (windows,) = asked.task.read(asked.model, [inputs]).logits
         panels = []
         for number, (read, logits) in enumerate(zip(inputs, windows, strict=True), 1):
-            names, places = asked.run.vocabulary.pieces(read.ids), [0, *np.flatnonzero(read.segments)[:-1]]
+            names, places = asked.run.vocabulary.tokens(read.ids), [0, *np.flatnonzero(read.segments)[:-1]]
             p, title = logits.softmax(dim=0)[places].T, f"{example['question']} window {number}"
             panels.append(Panel(p.numpy(), ["begins", "ends"], [names[place] for place in places], title))
         return panels_svg(panels, 1)

@@ -34,7 +34,7 @@ from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe.pretraining import PretrainingTrainingSettings
 from regard.runtime import World
 from regard.tasks.pretraining import Pretraining
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step
 
@@ -113,7 +113,7 @@ class Setting:
 
     def __init__(self, vocabulary: int, length: int, batch: int, device: torch.device) -> None:
         entries = [*SPECIALS, *(f"w{number}" for number in range(vocabulary - len(SPECIALS)))]
-        self.vocabulary, self.data = BertVocabulary(entries), DocumentDataSettings(max_length=length)
+        self.vocabulary, self.data = BertTokenizer(entries), DocumentDataSettings(max_length=length)
         self.batch, self.device = batch, device
         self.store = documents(max(40 * batch, 100_000), vocabulary)
 

@@ -32,7 +32,8 @@ from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.files import read_json, write_json
 from regard.run.translation import open_pairs
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.settings import TextSettings
 
 CORPUS, VOCABULARY, STORE, BUILT = "corpus.tsv", "tokenizer.json", "store", "built.json"
 BATCH_TOKENS = 25_000
@@ -107,7 +108,7 @@ class Opened:
 def open_store(root: Path, workers: int = 0) -> Pairs:
     """The store of the corpus in `root`, as a run opens it."""
     corpus = Source(file=CORPUS)
-    vocab = Vocabulary.load(root / VOCABULARY)
+    vocab = load_tokenizer(root / VOCABULARY)
     filters = Filters.of(PairDataSettings(train=[corpus], valid=[corpus]))
     return open_pairs(root / STORE, [corpus], root, (vocab, vocab), filters, workers)
 
@@ -116,7 +117,7 @@ def build(root: Path, pairs: int, workers: int) -> Built:
     """Make a corpus, a vocabulary and a store in `root`."""
     write_corpus(root / CORPUS, pairs)
     read = enumerate(read_examples([Source(file=CORPUS)], root, PAIRS), 1)
-    train_vocabulary(
+    train_tokenizer(
         (text for line, pair in read if line <= 100_000 for text in (pair["src"], pair["tgt"])), TextSettings()
     ).save(root / VOCABULARY)
     sampler = Sampler()

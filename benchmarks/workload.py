@@ -13,7 +13,9 @@ from regard.data.formats import read_examples
 from regard.data.pairs import collate_pairs
 from regard.data.planning import Budget, plan_padded
 from regard.data.sources import Source
-from regard.text import EOS, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
 
 Examples = list[tuple[np.ndarray, np.ndarray]]
 PAIRS = 8000
@@ -33,7 +35,7 @@ def captions(count: int, vocabulary: int) -> Examples:
 def corpus(src: str, tgt: str, count: int, vocab_size: int) -> Examples:
     """The first pairs of a corpus, cut by a joint vocabulary learnt from them."""
     pairs = list(islice(read_examples([Source(src=src, tgt=tgt)], Path(), fields.PAIRS), count))
-    vocabulary = train_vocabulary(
+    vocabulary = train_tokenizer(
         (text for pair in pairs for text in pair.values()), TextSettings(vocab_size=vocab_size)
     )
     return [

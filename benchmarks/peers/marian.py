@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
 from regard.data.batch import Batch
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 
 class Marian:

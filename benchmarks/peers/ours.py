@@ -17,7 +17,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.losses.projected import projected_cross_entropy
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
 

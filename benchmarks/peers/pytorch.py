@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.layers.positions import sinusoid
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 
 class Translator(nn.Module):

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
         Tagging,
         Translation,
     )
-    from regard.text import BertVocabulary, TextSettings, Vocabulary, learn_bert_vocabulary, train_vocabulary
+    from regard.text.bert import BertTokenizer
+    from regard.text.factory import load_tokenizer, train_tokenizer
+    from regard.text.settings import TextSettings
+    from regard.text.tokenizer import Tokenizer
     from regard.training.averaging import average_checkpoints
     from regard.training.checkpoint import Checkpoints
     from regard.training.loop import fit
@@ -104,7 +107,10 @@ HOMES = {
         "Tagging",
         "Translation",
     ),
-    "regard.text": ("BertVocabulary", "TextSettings", "Vocabulary", "learn_bert_vocabulary", "train_vocabulary"),
+    "regard.text.bert": ("BertTokenizer",),
+    "regard.text.factory": ("load_tokenizer", "train_tokenizer"),
+    "regard.text.settings": ("TextSettings",),
+    "regard.text.tokenizer": ("Tokenizer",),
     "regard.training.averaging": ("average_checkpoints",),
     "regard.training.checkpoint": ("Checkpoints",),
     "regard.training.loop": ("fit",),
@@ -118,7 +124,7 @@ __all__ = [
     "Bert",
     "BertPretraining",
     "BertSettings",
-    "BertVocabulary",
+    "BertTokenizer",
     "Checkpoints",
     "Choice",
     "Classification",
@@ -143,13 +149,13 @@ __all__ = [
     "SourceAttention",
     "Tagging",
     "TextSettings",
+    "Tokenizer",
     "TrainingSettings",
     "Transformer",
     "TransformerSettings",
     "Translation",
     "Translator",
     "UserError",
-    "Vocabulary",
     "Writer",
     "__version__",
     "attend",
@@ -167,12 +173,12 @@ __all__ = [
     "heatmap",
     "heatmap_svg",
     "import_model",
-    "learn_bert_vocabulary",
     "load_recipe",
+    "load_tokenizer",
     "sample",
     "ter",
     "train",
-    "train_vocabulary",
+    "train_tokenizer",
     "write_report",
 ]
 

@@ -16,7 +16,7 @@ from benchmarks.table import Results
 from benchmarks.worker import PeerError
 from benchmarks.workload import Workload, captions
 
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 TINY = Shape(vocabulary=7, d_model=16, num_heads=2, d_ff=16, layers=1, dropout=0.0)
 

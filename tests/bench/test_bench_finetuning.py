@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel
 
 from regard.attention.layouts import Padded
 from regard.run.importing import import_model
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 ENTRIES = [*SPECIALS, *WORDS, *(word for words in CUES.values() for word in words)]
 RECIPE = """
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(1)
     shape = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
     BertModel(BertConfig(vocab_size=len(ENTRIES), max_position_embeddings=64, **shape)).save_pretrained(folder / "hf")
-    BertVocabulary(ENTRIES).save(folder / "hf" / "tokenizer.json")
+    BertTokenizer(ENTRIES).save(folder / "hf" / "tokenizer.json")
     import_model(folder / "hf", folder / "run")
     return folder
 

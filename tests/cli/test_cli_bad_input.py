@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import refused, regard
 
-from regard.text import Vocabulary
+from regard.text.factory import load_tokenizer
 
 SHORT = ("training.max_steps=1",)
 
@@ -49,10 +49,10 @@ def test_a_missing_file(text: Path) -> None:
 def test_once_a_mistake_is_mended_the_same_command_works(text: Path) -> None:
     (text.parent / "valid.tgt").rename(text.parent / "elsewhere")
     assert "valid.tgt: no such file" in train(text)
-    before = Vocabulary.load(text.parent / "run" / "tokenizer.json")
+    before = load_tokenizer(text.parent / "run" / "tokenizer.json")
     (text.parent / "elsewhere").rename(text.parent / "valid.tgt")
     assert regard("train", text, *SHORT, "text.kind=char", "--folder", text.parent / "run").status == 0
-    assert Vocabulary.load(text.parent / "run" / "tokenizer.json").to_json() != before.to_json()
+    assert load_tokenizer(text.parent / "run" / "tokenizer.json").to_json() != before.to_json()
     assert "holds a run already" in train(text)
 
 

@@ -20,7 +20,9 @@ from regard.data.alignments import (
     written_out,
 )
 from regard.data.builtin import Name
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 
 def linked(pair: AlignedPair) -> set[tuple[str, str]]:
@@ -28,11 +30,11 @@ def linked(pair: AlignedPair) -> set[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
+def vocabulary() -> Tokenizer:
     texts = [
         text for name in ("dates", "numbers") for pair in islice(builtin.pairs(name, "train"), 800) for text in pair
     ]
-    return train_vocabulary(texts, TextSettings(vocab_size=600))
+    return train_tokenizer(texts, TextSettings(vocab_size=600))
 
 
 @pytest.mark.parametrize("name", ["dates", "numbers"])
@@ -98,7 +100,7 @@ def test_what_is_sure_is_possible_and_every_target_may_look_somewhere(name: Name
 
 
 @pytest.mark.parametrize("name", ["dates", "numbers"])
-def test_units_are_whole_pieces_and_whole_parts(name: Name, vocabulary: Vocabulary) -> None:
+def test_units_are_whole_pieces_and_whole_parts(name: Name, vocabulary: Tokenizer) -> None:
     for pair in islice(gold(name, "test"), 300):
         for parts, text in ((pair.src_parts, pair.src), (pair.tgt_parts, pair.tgt)):
             ids = vocabulary.encode(text)
@@ -112,7 +114,7 @@ def test_units_are_whole_pieces_and_whole_parts(name: Name, vocabulary: Vocabula
                 assert not piece_ends & part_ends, "it could have been cut further"
 
 
-def test_links_between_units_are_those_between_their_parts(vocabulary: Vocabulary) -> None:
+def test_links_between_units_are_those_between_their_parts(vocabulary: Tokenizer) -> None:
     for pair in islice(gold("numbers", "test"), 100):
         src = units(pair.src_parts, vocabulary.encode(pair.src), vocabulary)
         tgt = units(pair.tgt_parts, vocabulary.encode(pair.tgt), vocabulary)
@@ -125,13 +127,13 @@ def test_links_between_units_are_those_between_their_parts(vocabulary: Vocabular
         assert unit_links(pair.sure, src, tgt) == by_hand
 
 
-def test_pieces_of_another_text_are_refused(vocabulary: Vocabulary) -> None:
+def test_pieces_of_another_text_are_refused(vocabulary: Tokenizer) -> None:
     with pytest.raises(ValueError, match="bytes of pieces"):
         units(english(42), vocabulary.encode("forty-three"), vocabulary)
 
 
 @pytest.mark.parametrize("text", ["twenty-one days", "  a   b ", "Größe 注意 x", ""])
-def test_words_have_the_pieces_that_write_them(text: str, vocabulary: Vocabulary) -> None:
+def test_words_have_the_pieces_that_write_them(text: str, vocabulary: Tokenizer) -> None:
     ids = vocabulary.encode(text)
     found = word_pieces(text, ids, vocabulary)
     assert len(found) == len(text.split())

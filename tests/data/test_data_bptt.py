@@ -13,7 +13,7 @@ from regard.data.batch import Batch
 from regard.data.bptt import BPTTBatches, contiguous_segments, sliding_windows
 from regard.data.steps import Share
 from regard.errors import UserError
-from regard.text import EOS, PAD
+from regard.text.symbols import EOS, PAD
 
 
 def text(tokens: int) -> Array:

@@ -14,7 +14,10 @@ from regard.data.filters import KEEP_ALL
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
 from regard.data.store import DIGESTS, MANIFEST, open_or_build
-from regard.text import EOS, TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
+from regard.text.tokenizer import Tokenizer
 
 LINES = [
     ("der kleine hund schläft unter dem großen baum", "the little dog sleeps under the big tree"),
@@ -26,11 +29,11 @@ LINES = [
 
 
 @cache
-def tokenizer() -> Vocabulary:
-    return train_vocabulary([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([side for pair in LINES for side in pair], TextSettings(vocab_size=420))
 
 
-def pairs_of(folder: Path, pairs: list[tuple[str, str]], src: Vocabulary, tgt: Vocabulary) -> Pairs:
+def pairs_of(folder: Path, pairs: list[tuple[str, str]], src: Tokenizer, tgt: Tokenizer) -> Pairs:
     examples = [{"src": src_text, "tgt": tgt_text} for src_text, tgt_text in pairs]
     return Pairs(open_or_build(folder / "store", repr(pairs), lambda: examples, PairEncoder(src, tgt, KEEP_ALL), 1))
 
@@ -125,7 +128,7 @@ def test_batches_have_the_planned_lengths(store: Pairs, tmp_path: Path) -> None:
 
 def test_a_side_without_merges_is_unchanged(tmp_path: Path) -> None:
     trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S", "(NP XX )NP", "(S ( )S"]
-    brackets = train_vocabulary(trees, TextSettings(kind="token", min_frequency=1))
+    brackets = train_tokenizer(trees, TextSettings(kind="token", min_frequency=1))
     store = pairs_of(tmp_path, [("the little dog", tree) for tree in trees], tokenizer(), brackets)
     dropping = open_or_build_dropout(tmp_path / "dropout", store, tokenizer(), brackets, 0.5, 1, 256, 1)
     cuts = set()

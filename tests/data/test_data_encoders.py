@@ -14,22 +14,23 @@ from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.store import Store, open_or_build
 from regard.errors import UserError
-from regard.text import EOS, TextSettings, Vocabulary, train_vocabulary
-from regard.text.bert import BertVocabulary
-from regard.text.bert_settings import BertTextSettings
-from regard.text.bert_training import learn_bert_vocabulary
+from regard.text.bert import BertTokenizer
+from regard.text.factory import train_tokenizer
+from regard.text.settings import BertTextSettings, TextSettings
+from regard.text.symbols import EOS
+from regard.text.tokenizer import Tokenizer
 
 LINES = [" = Heading = ", " ", " the cat sat , the cat slept . ", "", " the  dog sat . "]
 
 
-def lines_of(text: TokenizedText, tokenizer: Vocabulary) -> list[str]:
+def lines_of(text: TokenizedText, tokenizer: Tokenizer) -> list[str]:
     rows = np.split(text.ids, np.flatnonzero(text.ids == EOS) + 1)[:-1]
     return [tokenizer.decode(row[:-1]) for row in rows]
 
 
 @pytest.mark.parametrize("kind", ["token", "char", "bpe"])
 def test_a_text_is_its_lines_each_with_the_end_symbol(tmp_path: Path, kind: str) -> None:
-    tokenizer = train_vocabulary(LINES, TextSettings.model_validate({"kind": kind, "min_frequency": 1}))
+    tokenizer = train_tokenizer(LINES, TextSettings.model_validate({"kind": kind, "min_frequency": 1}))
     examples: list[Example] = [{"text": line} for line in LINES]
     store = open_or_build(tmp_path / "store", "lines", lambda: examples, LineEncoder(tokenizer))
     text = TokenizedText.of(store)
@@ -40,8 +41,8 @@ def test_a_text_is_its_lines_each_with_the_end_symbol(tmp_path: Path, kind: str)
 
 
 @cache
-def bert_tokenizer() -> BertVocabulary:
-    return learn_bert_vocabulary(["one two three four five"] * 3, BertTextSettings(min_frequency=1))
+def bert_tokenizer() -> BertTokenizer:
+    return train_tokenizer(["one two three four five"] * 3, BertTextSettings(min_frequency=1))
 
 
 def documents_of(corpus: TokenizedDocuments) -> list[list[str]]:

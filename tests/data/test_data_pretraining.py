@@ -26,15 +26,15 @@ from regard.data.pretraining import (
 )
 from regard.data.settings import DocumentDataSettings
 from regard.random import rng
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 modest = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 WORDS = [f"w{n}" for n in range(20)]
 
 
 @cache
-def vocabulary() -> BertVocabulary:
-    return BertVocabulary([*SPECIALS, *WORDS, *(f"##{word}" for word in WORDS)])
+def vocabulary() -> BertTokenizer:
+    return BertTokenizer([*SPECIALS, *WORDS, *(f"##{word}" for word in WORDS)])
 
 
 def store_of(documents: list[list[int]], seed: int = 0) -> TokenizedDocuments:

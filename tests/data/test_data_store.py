@@ -18,7 +18,10 @@ from regard.data.pairs import Pairs
 from regard.data.store import DIGESTS, MANIFEST, damaged_files, fingerprint_of, open_or_build
 from regard.errors import UserError
 from regard.files import checksum, digest
-from regard.text import EOS, TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
+from regard.text.tokenizer import Tokenizer
 
 WORDS = ["der", "die", "hund", "katze", "haus", "baum", "läuft", "groß", "the", "dog", "cat", "house", "tree", "runs"]
 ALL_FILTERS = Filters(max_length=40, max_ratio=3.0, drop_empty=True, drop_identical=True, drop_duplicates=True)
@@ -26,13 +29,13 @@ TextPairs = list[tuple[str, str]]
 
 
 @cache
-def subwords() -> Vocabulary:
-    return train_vocabulary([" ".join(WORDS)] * 4, TextSettings(vocab_size=400))
+def subwords() -> Tokenizer:
+    return train_tokenizer([" ".join(WORDS)] * 4, TextSettings(vocab_size=400))
 
 
 @cache
-def characters() -> Vocabulary:
-    return train_vocabulary(WORDS, TextSettings(kind="char", vocab_size=300))
+def characters() -> Tokenizer:
+    return train_tokenizer(WORDS, TextSettings(kind="char", vocab_size=300))
 
 
 def sentences(count: int, seed: int = 1) -> TextPairs:
@@ -166,7 +169,7 @@ def test_unchanged_is_opened_and_changed_is_built_again(tmp_path: Path) -> None:
     times.add(made_at(tmp_path))
     open_pairs(tmp_path, edited, Filters(max_length=30))
     times.add(made_at(tmp_path))
-    other = train_vocabulary(["ein anderer Text"], TextSettings(vocab_size=300, min_frequency=1))
+    other = train_tokenizer(["ein anderer Text"], TextSettings(vocab_size=300, min_frequency=1))
     for tokenizers in ((other, characters()), (other, other)):
         encoder = PairEncoder(*tokenizers, KEEP_ALL)
         open_or_build(tmp_path / "store", repr(edited), lambda: examples_of(edited), encoder)

@@ -17,7 +17,9 @@ from regard.data.formats import read_examples, read_locations
 from regard.data.sources import Source
 from regard.errors import UserError
 from regard.run.translation import open_pairs
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 TEXT = """\
 # topic: films
@@ -129,14 +131,14 @@ def test_defects_have_a_code_and_a_line(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="module", params=["bpe", "wordpiece", "word", "char", "token"])
-def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
+def vocabulary(request: pytest.FixtureRequest) -> Tokenizer:
     texts = [join_turns(talk) for talk in numbered(50)]
-    return train_vocabulary(texts, TextSettings(kind=request.param, vocab_size=700))
+    return train_tokenizer(texts, TextSettings(kind=request.param, vocab_size=700))
 
 
 @settings(max_examples=50, deadline=None)
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"])).filter(str.strip), min_size=1, max_size=4))
-def test_the_separator_survives_every_vocabulary(vocabulary: Vocabulary, lines: list[str]) -> None:
+def test_the_separator_survives_every_vocabulary(vocabulary: Tokenizer, lines: list[str]) -> None:
     turns = [turn for turn in map(normalize_turn, lines) if turn]
     assert all(SEPARATOR not in turn for turn in turns)
     ids = vocabulary.encode(join_turns(turns))
@@ -147,7 +149,7 @@ def test_the_separator_survives_every_vocabulary(vocabulary: Vocabulary, lines: 
 
 def test_a_store_is_built_again_for_another_split_or_number_of_turns(tmp_path: Path) -> None:
     (tmp_path / "talk.txt").write_text(written(numbered(200)), encoding="utf-8")
-    known = train_vocabulary(["says 0123456789"], TextSettings(kind="char", vocab_size=300))
+    known = train_tokenizer(["says 0123456789"], TextSettings(kind="char", vocab_size=300))
 
     def made(**values: Any) -> str:
         return open_pairs(

@@ -14,7 +14,8 @@ from regard.data.settings import DocumentDataSettings
 from regard.data.sources import Source
 from regard.data.texts import UNKNOWN, TextNormalizer, frequent_words, split_sentences
 from regard.errors import UserError
-from regard.text import TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
 
 TEXT = [" = Heading = ", " ", " the cat sat , the cat slept . ", "", " the  dog sat . "]
 WIKI = """
@@ -99,11 +100,11 @@ def test_rare_words_become_unknown(tmp_path: Path, text: Source) -> None:
     normalizer = TextNormalizer(single_blanks=True, words=words)
     lines = list(read([text], tmp_path, normalizer))
     assert lines == ["= <unk> =", "", "the cat sat <unk> the cat <unk> .", "", "the <unk> sat ."]
-    vocabulary = train_vocabulary(lines, TextSettings.model_validate({"kind": "token", "min_frequency": 1}))
+    vocabulary = train_tokenizer(lines, TextSettings.model_validate({"kind": "token", "min_frequency": 1}))
     ids = [number for line in lines for number in vocabulary.encode(line)]
     assert len(ids) == sum(len(line.split()) for line in lines), "one token per word"
     assert len(set(ids)) == len(words)
-    assert vocabulary.pieces(ids[:3]) == ["=", "<unk>", "="]
+    assert vocabulary.tokens(ids[:3]) == ["=", "<unk>", "="]
 
 
 def test_normalisation_of_a_line() -> None:

@@ -25,7 +25,10 @@ from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.text import BOS, EOS, PAD, TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Tokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -42,7 +45,7 @@ class Dates:
     def __init__(self, folder: Path) -> None:
         torch.manual_seed(1)
         learnt = list(itertools.islice(pairs("dates", "train"), 4000))
-        words: Vocabulary = train_vocabulary((text for pair in learnt for text in pair), TextSettings(vocab_size=400))
+        words: Tokenizer = train_tokenizer((text for pair in learnt for text in pair), TextSettings(vocab_size=400))
         shape: dict[str, Any] = dict(d_model=64, num_heads=4, d_ff=128, encoder_layers=1, decoder_layers=1)
         settings = TransformerSettings(norm="pre", dropout=0.0, **shape)
         self.model = Transformer(settings, len(words), len(words))

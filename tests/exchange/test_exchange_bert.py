@@ -17,7 +17,7 @@ from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.run import Run
 from regard.run.importing import import_model
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 from regard.training.weights import load_weights, weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -27,8 +27,8 @@ LABELS = ("good", "bad", "ugly")
 NAMED = {"classification": 3, "regression": 1, "tagging": 3, "answering": 2, "choice": 1}
 
 
-def vocabulary() -> BertVocabulary:
-    return BertVocabulary([*SPECIALS, *(chr(ord("a") + n) for n in range(V - 5))])
+def vocabulary() -> BertTokenizer:
+    return BertTokenizer([*SPECIALS, *(chr(ord("a") + n) for n in range(V - 5))])
 
 
 def saved(task: str, folder: Path) -> Any:
@@ -52,7 +52,7 @@ def saved(task: str, folder: Path) -> Any:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder)
-    vocabulary().save_entries(folder / "vocab.txt")
+    vocabulary().save_vocab_txt(folder / "vocab.txt")
     return model
 
 
@@ -125,7 +125,7 @@ def test_transformers_reads_what_is_written(task: str, tmp_path: Path) -> None:
     if labels:
         assert [other.config.id2label[number] for number in range(3)] == list(labels)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
-    read = vocabulary().input(vocabulary().cut("a b"), vocabulary().cut("c"))
+    read = vocabulary().build_input(vocabulary().tokenize("a b"), vocabulary().tokenize("c"))
     assert tokenizer("a b", "c").input_ids == read.ids
 
 

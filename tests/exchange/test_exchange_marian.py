@@ -17,7 +17,10 @@ from regard.errors import UserError
 from regard.exchange.marian import MarianModel, read_marian, write_marian
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks.translation import Translation
-from regard.text import BOS, EOS, TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS
+from regard.text.tokenizer import Tokenizer
 from regard.training.weights import load_weights, weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -26,10 +29,10 @@ SHAPE: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=4, d_ff=24, enco
 SENTENCES = ["the cat", "two dogs see a cat", "大 is not known", "x"]
 
 
-def vocabularies(joint: bool, **kind: Any) -> tuple[Vocabulary, Vocabulary]:
+def vocabularies(joint: bool, **kind: Any) -> tuple[Tokenizer, Tokenizer]:
     settings = TextSettings.model_validate({"vocab_size": 300, "min_frequency": 1} | kind)
-    src = train_vocabulary(TEXTS, settings)
-    return (src, src) if joint else (src, train_vocabulary([text[::-1] for text in TEXTS], settings))
+    src = train_tokenizer(TEXTS, settings)
+    return (src, src) if joint else (src, train_tokenizer([text[::-1] for text in TEXTS], settings))
 
 
 def model(sizes: tuple[int, int], **changes: Any) -> Transformer:
@@ -42,7 +45,7 @@ def model(sizes: tuple[int, int], **changes: Any) -> Transformer:
     return built
 
 
-def written(folder: Path, pair: tuple[Vocabulary, Vocabulary], **changes: Any) -> Transformer:
+def written(folder: Path, pair: tuple[Tokenizer, Tokenizer], **changes: Any) -> Transformer:
     ours = model((len(pair[0]), len(pair[1])), **changes)
     write_marian(folder, ours.settings, weights_of(ours), pair)
     return ours
@@ -207,7 +210,7 @@ def their_marian(folder: Path, **changes: Any) -> Any:
     return model
 
 
-def add_tokenizer(folder: Path, vocabulary: Vocabulary) -> None:
+def add_tokenizer(folder: Path, vocabulary: Tokenizer) -> None:
     vocabulary.save(folder / "tokenizer.json")
 
 

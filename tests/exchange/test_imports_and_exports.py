@@ -21,7 +21,7 @@ from regard.run.doctor import examine
 from regard.run.explaining import explain
 from regard.run.exporting import export_run
 from regard.run.importing import import_model
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.training.log import Logs
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -42,7 +42,7 @@ def bare(folder: Path, kind: str = "BertModel") -> Any:
     )  # fmt: skip
     model = getattr(transformers, kind)(config).eval()
     model.save_pretrained(folder)
-    vocabulary().save_entries(folder / "vocab.txt")
+    vocabulary().save_vocab_txt(folder / "vocab.txt")
     return model
 
 
@@ -123,7 +123,7 @@ def test_a_marian_translates_is_scored_and_another_run_starts_from_it(tmp_path: 
 
     with pytest.raises(UserError, match="names no train data: the model was not trained here"):
         train(done.run.recipe, tmp_path / "run", resume=True, say=duplicates, log=Logs())
-    with pytest.raises(UserError, match='pieces of kind "imported" come with a model'):
+    with pytest.raises(UserError, match='a tokenizer of kind "imported" comes with a model'):
         train(
             build_recipe(
                 {name: values[name] for name in ("name", "data", "training")} | {"text": {"kind": "imported"}}, "test"
@@ -244,7 +244,7 @@ def test_weights_that_are_no_numbers_and_other_pieces_are_kept_back(
     bare(tmp_path / "bert")
     run = import_model(tmp_path / "bert", tmp_path / "run").run
     monkeypatch.setattr(
-        exporting, "read_bert_tokenizer", lambda _: BertVocabulary(vocabulary().entries, lowercase=False)
+        exporting, "read_bert_tokenizer", lambda _: BertTokenizer(vocabulary().entries, lowercase=False)
     )
     with pytest.raises(UserError, match="its vocabulary, read back, is another than the run's"):
         export_run(run, tmp_path / "out")

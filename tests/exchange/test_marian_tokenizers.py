@@ -16,7 +16,7 @@ from regard.exchange.marian_tokenizers import duplicates, reorder_tokens
 from regard.exchange.sentencepiece import read_sentencepiece
 from regard.models.transformer import Transformer
 from regard.tasks.translation import Translation
-from regard.text import BOS, EOS
+from regard.text.symbols import BOS, EOS
 from regard.training.weights import load_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -90,7 +90,7 @@ def test_probabilities_equal_transformers_and_duplicates_have_none(folder: Path)
     model, task = ours(folder)
     assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(token_ids) + 2
     src = task.src_vocabulary.encode("the cat ! cats")
-    names = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in src]
+    names = [task.src_vocabulary.tokens([n])[0].replace("␣", "▁") for n in src]
     assert names == ["▁the", "▁cat", "▁!", "▁cat", "s"]
     their_src = [token_ids.get(name, token_ids["<unk>"]) for name in names]
     tgt = task.tgt_vocabulary.encode("die Katze")
@@ -103,7 +103,7 @@ def test_probabilities_equal_transformers_and_duplicates_have_none(folder: Path)
         tokens = (torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]]))
         actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens)).logits()[0]
     read = task.tgt_vocabulary
-    rows = {n: token_ids.get(read.pieces([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
+    rows = {n: token_ids.get(read.tokens([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
     rows |= {BOS: token_ids["<pad>"], EOS: 0}
     known = {n: row for n, row in rows.items() if row is not None}
     p, q = actual.softmax(-1), expected.softmax(-1)
@@ -123,7 +123,7 @@ def test_translations_equal_transformers(folder: Path, beam: int) -> None:
     predictions = list(task.predict(model, sentences, decoding))
     assert len({prediction.text for prediction in predictions}) >= 3
     for sentence, prediction in zip(sentences, predictions, strict=True):
-        read = [task.src_vocabulary.pieces([n])[0].replace("␣", "▁") for n in task.src_vocabulary.encode(sentence)]
+        read = [task.src_vocabulary.tokens([n])[0].replace("␣", "▁") for n in task.src_vocabulary.encode(sentence)]
         written = other.generate(
             torch.tensor([[*(token_ids[piece] for piece in read), 0]]), num_beams=beam, length_penalty=0.0,
             max_new_tokens=24, do_sample=False, bad_words_ids=[[token_ids["<pad>"]]], forced_eos_token_id=None,

@@ -12,9 +12,9 @@ from tests.exchange.sentencepiece_files import field, model_file, symbols, write
 
 from regard.errors import UserError
 from regard.exchange.sentencepiece import read_sentencepiece
-from regard.text import EOS, SentencePieceVocabulary, Vocabulary
-from regard.text.sentencepiece import HIDDEN, assemble
-from regard.text.symbols import SPECIALS
+from regard.text.factory import load_tokenizer, tokenizer_from_json
+from regard.text.sentencepiece import HIDDEN, SentencePieceTokenizer, assemble
+from regard.text.symbols import EOS, SPECIALS
 
 SCORES = {
     "▁": -2.0, "a": -3.0, "b": -3.5, "c": -4.0, "▁a": -2.5, "ab": -3.2, "▁ab": -4.5, "bc": -5.5, "abc": -8.5,
@@ -24,7 +24,7 @@ PIECES = [*SPECIALS, "c", "<unk>", *(piece for piece in SCORES if piece != "c"),
 FEW = settings(deadline=None, max_examples=150, derandomize=True, database=None)
 
 
-def vocabulary(**kinds: Any) -> SentencePieceVocabulary:
+def vocabulary(**kinds: Any) -> SentencePieceTokenizer:
     return assemble(PIECES, SCORES, **kinds)
 
 
@@ -70,7 +70,7 @@ def test_subwords_of_the_other_side_are_only_decoded() -> None:
     for text in ("bca", "fremd", "⟨pad⟩", "<unk>", "⟨/s⟩", ">>fra<", f"{HIDDEN}<unk>"):
         assert not {PIECES.index("bca"), PIECES.index("▁fremd"), 0, 1, 2} & {*loaded.encode(text)}
     assert loaded.decode([PIECES.index("▁fremd"), PIECES.index("bca"), EOS, 0, loaded.unknown]) == "fremdbca"
-    assert loaded.pieces([1, PIECES.index("▁fremd"), loaded.unknown]) == ["⟨s⟩", "␣fremd", "<unk>"]
+    assert loaded.tokens([1, PIECES.index("▁fremd"), loaded.unknown]) == ["⟨s⟩", "␣fremd", "<unk>"]
     assert len(loaded) == len(PIECES)
 
 
@@ -88,17 +88,17 @@ def test_blanks() -> None:
     assert tidy.encode("  a   b ") == tidy.encode("a b")
     assert tidy.encode("   ") == tidy.encode("") == []
     assert [PIECES[n] for n in plain.encode(" b ")] == ["▁", "b", "▁"]
-    assert tidy.spelled_out("ab xyz b x") == (2, 4)
+    assert tidy.count_unknown_words("ab xyz b x") == (2, 4)
 
 
 def test_save_and_load(tmp_path: Path) -> None:
     loaded = vocabulary()
     loaded.save(tmp_path / "tokenizer.json")
-    again = Vocabulary.load(tmp_path / "tokenizer.json")
-    assert isinstance(again, SentencePieceVocabulary)
+    again = load_tokenizer(tmp_path / "tokenizer.json")
+    assert isinstance(again, SentencePieceTokenizer)
     assert again.to_json() == loaded.to_json() and again.encode("abcab d") == loaded.encode("abcab d")
-    with pytest.raises(ValueError, match="its first entries must be"):
-        Vocabulary.from_json(loaded.to_json().replace("⟨pad⟩", "<pad>"))
+    with pytest.raises(ValueError, match="its first tokens must be"):
+        tokenizer_from_json(loaded.to_json().replace("⟨pad⟩", "<pad>"))
 
 
 def test_files_are_read(tmp_path: Path) -> None:

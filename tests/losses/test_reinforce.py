@@ -17,7 +17,9 @@ from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import log_likelihoods, reinforce, returns
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.tasks import Objective, Translation
-from regard.text import EOS, PAD, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS, PAD
 
 S, T, D, V = 3, 3, 4, 6  # source words, positions, width, vocabulary
 LABELS = torch.tensor([[4, 1, 2]])
@@ -207,7 +209,7 @@ def test_places_are_learned_from_how_well_it_went() -> None:
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
 def test_a_translation_model_that_draws_is_trained_so_and_judged_by_likelihood(r_drop: float) -> None:
     torch.manual_seed(0)
-    vocabulary = train_vocabulary(["one two three", "eins zwei drei"], TextSettings(vocab_size=270))
+    vocabulary = train_tokenizer(["one two three", "eins zwei drei"], TextSettings(vocab_size=270))
     task = Translation(vocabulary, vocabulary, Objective(label_smoothing=0.0, r_drop=r_drop))
     settings = RecurrentSettings(d_model=8, d_embedding=8, attention="hard-reinforce", dropout=0.1)
     model = RecurrentModel(settings, len(vocabulary), len(vocabulary))

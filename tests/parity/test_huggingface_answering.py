@@ -19,10 +19,10 @@ from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.answering import Answering
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
-VOCABULARY = BertVocabulary([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
+VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
 SETTINGS = BertSettings(size="tiny", d_model=16, num_heads=4, d_ff=24, layers=2, max_positions=16)
 TASK = Answering(VOCABULARY, max_length=14, max_question=4, stride=3)
 EXAMPLES: list[dict[str, Any]] = [

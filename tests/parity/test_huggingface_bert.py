@@ -17,7 +17,7 @@ from regard.attention.layouts import Packed, Padded, Tokens
 from regard.errors import UserError
 from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_bert_tokenizer, read_settings, write_bert
 from regard.models.bert import Bert, BertPretraining, BertSettings
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
 V, T = 40, 9
@@ -152,17 +152,17 @@ def test_what_was_trained_here_is_read_there(tmp_path: Path) -> None:
 
     torch.manual_seed(4)
     model = BertPretraining(BertSettings(size="tiny", d_model=16, d_ff=24, max_positions=12), V).eval()
-    vocabulary = BertVocabulary([*SPECIALS, *(chr(ord("a") + n) for n in range(V - 5))], lowercase=False)
+    vocabulary = BertTokenizer([*SPECIALS, *(chr(ord("a") + n) for n in range(V - 5))], lowercase=False)
     write_bert(tmp_path / "bert", model.settings, model.state_dict(), vocabulary)
     other = transformers.BertForPreTraining.from_pretrained(tmp_path / "bert").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")
     with pytest.raises(ValueError, match=r"bert\.words\.weight"):
         write_bert(tmp_path / "other", BertSettings(), model.state_dict())
     with pytest.raises(ValueError, match="40 tokens, the tokenizer has 39"):
-        write_bert(tmp_path / "other", model.settings, model.state_dict(), BertVocabulary(vocabulary.entries[:-1]))
+        write_bert(tmp_path / "other", model.settings, model.state_dict(), BertTokenizer(vocabulary.entries[:-1]))
     assert not (tmp_path / "other").exists()
     given = tokenizer("a B c", "d é", return_tensors="pt")
-    read = vocabulary.input(vocabulary.cut("a B c"), vocabulary.cut("d é"))
+    read = vocabulary.build_input(vocabulary.tokenize("a B c"), vocabulary.tokenize("d é"))
     assert given.input_ids[0].tolist() == read.ids and given.token_type_ids[0].tolist() == read.segments
     tokens = Padded.of(torch.tensor([read.ids]), torch.tensor([len(read.ids)]))
     words, following = with_logits(model(tokens, torch.tensor([read.segments]), torch.arange(len(read.ids))))

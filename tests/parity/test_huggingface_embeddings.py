@@ -14,7 +14,7 @@ from torch import nn
 
 from regard import Predictor
 from regard.run.importing import import_model
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
 
@@ -37,9 +37,9 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Predic
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder / "model")
-    vocabulary = BertVocabulary([*SPECIALS, *WORDS])
+    vocabulary = BertTokenizer([*SPECIALS, *WORDS])
     vocabulary.save(folder / "model" / "tokenizer.json")
-    vocabulary.save_entries(folder / "model" / "vocab.txt")
+    vocabulary.save_vocab_txt(folder / "model" / "vocab.txt")
     tokenizer = transformers.BertTokenizerFast(vocab=str(folder / "model" / "vocab.txt"))
     import_model(folder / "model", folder / "run")
     return model.bert, tokenizer, Predictor.load(folder / "run", device="cpu")

@@ -19,10 +19,10 @@ from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.choice import Choice
 from regard.tasks.tagging import Tagging
 from regard.tasks.understanding import Understanding
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
-VOCABULARY = BertVocabulary([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
+VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
 SETTINGS = BertSettings(size="tiny", d_model=16, num_heads=4, d_ff=24, layers=2, max_positions=16)
 TAGGED = [
     {"words": ["abc", "d", "efgh", "ab"], "tags": ["B-X", "O", "B-X", "I-X"]},

@@ -16,22 +16,24 @@ from regard.data.sources import Source
 from regard.errors import UserError
 from regard.metrics.alignment import coverage_error, entropy
 from regard.run.alignment import Plane, align, all_planes, gold_of, plane_names, study
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 LAYERS, HEADS, SENTENCES = 2, 3, 40
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
+def vocabulary() -> Tokenizer:
     texts = [text for pair in islice(builtin.pairs("numbers", "train"), 500) for text in pair]
-    return train_vocabulary(texts, TextSettings(kind="char", vocab_size=300))
+    return train_tokenizer(texts, TextSettings(kind="char", vocab_size=300))
 
 
 @dataclass
 class Knowing:
     """Stands for a translator whose layer 2, head 1 looks where the gold alignment says; the others look anywhere."""
 
-    vocabulary: Vocabulary
+    vocabulary: Tokenizer
     pairs: dict[str, AlignedPair] = field(default_factory=dict)
     has_cross: bool = True
 
@@ -62,7 +64,7 @@ class Knowing:
 
 
 @pytest.fixture
-def knowing(vocabulary: Vocabulary) -> Any:
+def knowing(vocabulary: Tokenizer) -> Any:
     return Knowing(vocabulary, {pair.src: pair for pair in islice(gold("numbers", "test"), SENTENCES)})
 
 
@@ -149,7 +151,7 @@ def test_gold_exists_for_builtin_corpora_alone() -> None:
     assert gold_of([]) is None
 
 
-def test_a_model_without_attention_is_named(vocabulary: Vocabulary) -> None:
+def test_a_model_without_attention_is_named(vocabulary: Tokenizer) -> None:
     blind: Any = Knowing(vocabulary, has_cross=False)
     with pytest.raises(UserError, match="runs/x has no attention"):
         study(blind, [("one", "eins")])

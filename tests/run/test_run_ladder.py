@@ -93,7 +93,7 @@ def test_a_recipe_that_is_no_transformers_is_refused(tmp_path: Path) -> None:
 def test_climbing_measures_everything_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, wanted = small(tmp_path), find_rungs(["plain", "bahdanau", "transformer"])
     learnt: list[str] = []
-    monkeypatch.setattr("regard.run.folder.train_vocabulary", counting(learnt))
+    monkeypatch.setattr("regard.run.folder.train_tokenizer", counting(learnt))
     assert climb(found, wanted, [1, 2], quiet) == []
     assert len(learnt) == 1, "the others took the vocabulary of the first"
     page = ladder_page(found)
@@ -116,11 +116,11 @@ def test_climbing_measures_everything_once(tmp_path: Path, monkeypatch: pytest.M
 
 
 def counting(calls: list[str]) -> Any:
-    from regard.text import train_vocabulary
+    from regard.text.factory import train_tokenizer
 
     def counted(lines: Any, settings: Any) -> Any:
         calls.append(settings.kind)
-        return train_vocabulary(lines, settings)
+        return train_tokenizer(lines, settings)
 
     return counted
 

@@ -16,10 +16,10 @@ from regard.data.planning import Capacity
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.answering import Answering
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOCABULARY = BertVocabulary([*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), "paris", "rome", ".", "?"])
+VOCABULARY = BertTokenizer([*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), "paris", "rome", ".", "?"])
 TASK = Answering(VOCABULARY, max_length=12, max_question=3, stride=3, max_answer=3)
 LONG = "a b c d e f g h i j k l m n o p q r s t"
 
@@ -50,7 +50,7 @@ def answered(task: Answering, example: dict[str, Any]) -> dict[str, Any]:
 
 def test_windows_are_question_and_part_of_the_text() -> None:
     inputs = TASK.encode(asked(LONG, "h i"))
-    pieces = [" ".join(VOCABULARY.pieces(each.ids)) for each in inputs]
+    pieces = [" ".join(VOCABULARY.tokens(each.ids)) for each in inputs]
     assert pieces[:3] == [
         "[CLS] x y [SEP] a b c d e f g [SEP]",
         "[CLS] x y [SEP] d e f g h i j [SEP]",
@@ -63,7 +63,7 @@ def test_windows_are_question_and_part_of_the_text() -> None:
 
 def test_a_question_is_cut_and_leaves_room() -> None:
     [found] = TASK.encode(asked("a b", "b", question="p q r s t"))
-    assert VOCABULARY.pieces(found.ids) == ["[CLS]", "p", "q", "r", "[SEP]", "a", "b", "[SEP]"]
+    assert VOCABULARY.tokens(found.ids) == ["[CLS]", "p", "q", "r", "[SEP]", "a", "b", "[SEP]"]
     assert tuple(found.labels) == (6, 6)
 
 

@@ -14,9 +14,9 @@ from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.choice import Choice, choices_lost, side_by_side
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
-VOCABULARY = BertVocabulary([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
+VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
 TASK = Choice(VOCABULARY, max_length=12)
 EXAMPLES: list[dict[str, Any]] = [
     {"text": "abc d", "choices": ["a", "bc de", "f"], "label": 1},
@@ -47,12 +47,12 @@ def one_by_one(model: EncoderWithHead, smoothing: float) -> Tensor:
 
 def test_each_choice_is_read_with_the_text_before_it() -> None:
     one, two, three = TASK.encode(EXAMPLES[0])
-    assert " ".join(VOCABULARY.pieces(two.ids)) == "[CLS] a ##b ##c d [SEP] b ##c d ##e [SEP]"
+    assert " ".join(VOCABULARY.tokens(two.ids)) == "[CLS] a ##b ##c d [SEP] b ##c d ##e [SEP]"
     assert two.segments == [0] * 6 + [1] * 5
     assert (list(one.labels), list(two.labels), list(three.labels)) == ([1], [], [])
     assert [list(each.labels) for each in TASK.encode(EXAMPLES[3])] == [[IGNORE], []]
     long = TASK.encode(EXAMPLES[2])[0]
-    read = " ".join(VOCABULARY.pieces(long.ids))
+    read = " ".join(VOCABULARY.tokens(long.ids))
     assert read == "[CLS] a b c d e [SEP] a b c d [SEP]", "the longer loses its end"
 
 

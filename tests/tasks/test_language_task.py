@@ -26,7 +26,9 @@ from regard.models.ngram import NGram
 from regard.run.language import open_text
 from regard.tasks import language
 from regard.tasks.language import LanguageModelling
-from regard.text import EOS, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
 
 LINES = ["one two three four five six", "", "two one two one", "three three six five four one two three"] * 6
 SMALL = [
@@ -43,7 +45,7 @@ def text(tmp_path: Path) -> tuple[LanguageModelling, TokenizedText]:
     known = frozenset({"one", "two", "three", "four", "five", UNKNOWN})
     texts, reading = [Source(file="text.txt")], TextNormalizer(single_blanks=True, words=known)
     lines = (reading(line["text"]) for line in read_examples(texts, tmp_path, fields.LINES))
-    vocabulary = train_vocabulary(lines, TextSettings(kind="token"))
+    vocabulary = train_tokenizer(lines, TextSettings(kind="token"))
     stream = open_text(tmp_path / "store", texts, tmp_path, vocabulary, reading, workers=1)
     return LanguageModelling(vocabulary, reading, context=8, valid=stream, samples=2), stream
 

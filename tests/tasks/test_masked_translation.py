@@ -25,7 +25,9 @@ from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.run.translation import open_pairs
 from regard.tasks import Objective
 from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word, sentences_of
-from regard.text import BOS, EOS, PAD, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS, PAD
 
 PAIRS = [("one two", "eins zwei"), ("three four five one", "drei"), ("two", "zwei drei vier eins zwei")]
 SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates=2, extra_length=5)
@@ -33,7 +35,7 @@ SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates
 
 @pytest.fixture(scope="module")
 def task() -> MaskedTranslation:
-    vocabulary = train_vocabulary(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
+    vocabulary = train_tokenizer(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
     return MaskedTranslation(vocabulary, vocabulary, decoding=SEARCH, max_source=16, max_target=24)
 
 

@@ -18,7 +18,9 @@ from regard.run.parsing import TREE_TOKENS
 from regard.run.translator import searching
 from regard.tasks import Parsing, Prediction
 from regard.tasks.parsing import as_parse, tree_scores
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 from regard.trees import Tree, normalize, parsed, tree_example, words
 
 GOLD = """(ROOT (S (NP (NNP Ada)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .)))
@@ -39,10 +41,10 @@ def hypothesis(score: float) -> Hypothesis:
     return Hypothesis([], score, score, True)
 
 
-def vocabularies() -> tuple[Vocabulary, Vocabulary]:
+def vocabularies() -> tuple[Tokenizer, Tokenizer]:
     pairs = [tree_example(tree) for tree in gold()]
-    source = train_vocabulary([pair["src"] for pair in pairs], TextSettings(kind="word", min_frequency=1))
-    return source, train_vocabulary([pair["tgt"] for pair in pairs], TREE_TOKENS)
+    source = train_tokenizer([pair["src"] for pair in pairs], TextSettings(kind="word", min_frequency=1))
+    return source, train_tokenizer([pair["tgt"] for pair in pairs], TREE_TOKENS)
 
 
 class Oracle:
@@ -150,7 +152,7 @@ def test_a_run_keeps_two_vocabularies_and_goes_on(tmp_path: Path) -> None:
     run = train(build(ParsingRecipe, values, "t"), tmp_path / "run", say=lambda text: None).run
     assert isinstance(run, ParsingRun) and len({path.name for path in (tmp_path / "run").glob("*.tokenizer.json")}) == 2
     source, target = run.vocabularies
-    assert "(NP" in target.pieces(target.encode("(NP XX )NP"))[0] and len(target) < 290
+    assert "(NP" in target.tokens(target.encode("(NP XX )NP"))[0] and len(target) < 290
     assert len(source.encode("saw")) > 0
     longer = {**values, "training": values["training"] | {"max_steps": 2, "validate_every": 2}}
     again = train(build(ParsingRecipe, longer, "t"), tmp_path / "run", resume=True, say=lambda text: None)

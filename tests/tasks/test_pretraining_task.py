@@ -22,10 +22,10 @@ from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
 from regard.tasks.pretraining import AT_ONCE, Pretraining
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "far", "away", "##s", "."]
-VOCABULARY = BertVocabulary([*SPECIALS, *WORDS])
+VOCABULARY = BertTokenizer([*SPECIALS, *WORDS])
 DATA = DocumentDataSettings(max_length=20)
 SHAPE: dict[str, Any] = dict(layers=2, d_model=16, num_heads=2, d_ff=24, max_positions=24)
 
@@ -181,13 +181,13 @@ def test_masks_are_filled_with_the_likeliest_pieces() -> None:
     one, two, three = task.predict(built, asked)
     assert one["text"] == asked[0]["text"] and len(one["masks"]) == 2 and "next" not in one
     assert two["masks"] == [] and len(three["masks"]) == 1 and three["number"] == 3 and 0 < three["next"] < 1
-    ids = VOCABULARY.input(VOCABULARY.cut("the [MASK] sat [MASK]")).ids
+    ids = VOCABULARY.build_input(VOCABULARY.tokenize("the [MASK] sat [MASK]")).ids
     assert ids.count(VOCABULARY.mask) == 2
     tokens = Padded.of(torch.tensor([ids]), torch.tensor([len(ids)]))
     expected = built(tokens, None, torch.tensor([2, 4]))[0].logits().softmax(-1)
     for row, found in zip(expected, one["masks"], strict=True):
         best = row.topk(5)
-        assert [each["piece"] for each in found] == VOCABULARY.pieces(best.indices.tolist())
+        assert [each["piece"] for each in found] == VOCABULARY.tokens(best.indices.tolist())
         assert [each["probability"] for each in found] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert list(task.predict(built, [])) == []
 

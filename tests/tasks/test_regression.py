@@ -7,9 +7,9 @@ import torch
 from regard.data.examples import Example
 from regard.data.inputs import Inputs
 from regard.tasks.classification import Regression
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
-TASK = Regression(BertVocabulary([*SPECIALS, "a"]), max_length=8)
+TASK = Regression(BertTokenizer([*SPECIALS, "a"]), max_length=8)
 
 
 @pytest.mark.parametrize("label", [-100, -100.0, -99.5, 0, 1e18])

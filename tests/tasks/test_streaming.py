@@ -4,13 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.tasks.streaming import cut, halves, stretches
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 quick = settings(deadline=None, max_examples=60, derandomize=True, database=None)
 
 
-def vocabulary() -> Vocabulary:
-    return train_vocabulary(["a house, a mouse. 一只猫！"] * 3, TextSettings(vocab_size=300))
+def vocabulary() -> Tokenizer:
+    return train_tokenizer(["a house, a mouse. 一只猫！"] * 3, TextSettings(vocab_size=300))
 
 
 @quick

@@ -20,10 +20,10 @@ from regard.metrics.entities import entities, stray
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.tagging import Tagging, parts_of
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 LABELS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
-VOCABULARY = BertVocabulary([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
+VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
 SCORES = ("precision", "recall", "f1", "accuracy")
 TASK = Tagging(VOCABULARY, LABELS, max_length=16)
 SENTENCES: list[dict[str, Any]] = [
@@ -92,7 +92,7 @@ def test_tags_are_known_by_their_looks() -> None:
 
 def test_the_first_piece_of_a_word_carries_its_tag() -> None:
     (one,) = TASK.encode(SENTENCES[0])
-    assert VOCABULARY.pieces(one.ids) == ["[CLS]", "a", "##b", "##c", "d", "e", "##f", "g", "##h", ".", "[SEP]"]
+    assert VOCABULARY.tokens(one.ids) == ["[CLS]", "a", "##b", "##c", "d", "e", "##f", "g", "##h", ".", "[SEP]"]
     per, out, begin, on = (number(tag) for tag in SENTENCES[0]["tags"])
     nothing = IGNORE
     assert one.labels == [nothing, per, nothing, nothing, out, begin, nothing, on, nothing, nothing, nothing]
@@ -103,21 +103,21 @@ def test_the_first_piece_of_a_word_carries_its_tag() -> None:
     (control,) = TASK.encode(SENTENCES[2])
     assert [label for label in control.labels if label != nothing] == [out, per, number("I-PER")]
     (empty,) = TASK.encode(SENTENCES[4])
-    assert VOCABULARY.pieces(empty.ids) == ["[CLS]", "[SEP]"] and list(empty.labels) == [nothing, nothing]
+    assert VOCABULARY.tokens(empty.ids) == ["[CLS]", "[SEP]"] and list(empty.labels) == [nothing, nothing]
 
 
 @given(lengths=st.lists(st.integers(0, 9), max_size=20), room=st.integers(1, 16))
 @settings(deadline=None, max_examples=200, derandomize=True)
 def test_a_long_sentence_is_cut_and_every_word_asked_about_once(lengths: list[int], room: int) -> None:
     words = ["abcdefgha"[:length] or "\x01" for length in lengths]
-    pieces = VOCABULARY.cut_words(words)
+    pieces = VOCABULARY.tokenize_words(words)
     parts = parts_of(pieces, room)
     assert all(len(part.pieces) <= room for part in parts)
     assert [word for part in parts for word in part.words] == [word for word, length in enumerate(lengths) if length]
     assert len(parts) == 1 or len(pieces) > room
     own = room - 2 * (room // 4)
     for part in parts:
-        letters = VOCABULARY.pieces(part.pieces.ids)
+        letters = VOCABULARY.tokens(part.pieces.ids)
         for word, place in zip(part.words, part.places, strict=True):
             assert letters[place - 1] == words[word][0], "its first piece, behind [CLS]"
             if len(parts) > 1 and lengths[word] <= own:

@@ -24,14 +24,16 @@ from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks import Objective, Translation
 from regard.tasks.streaming import stretches
 from regard.tasks.translation import SYMBOLS
-from regard.text import EOS, PAD, TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import EOS, PAD
 
 GREEDY = DecodingSettings(search="greedy", extra_length=5)
 
 
 @pytest.fixture(scope="module")
 def task() -> Translation:
-    vocabulary = train_vocabulary(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
+    vocabulary = train_tokenizer(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
     return Translation(vocabulary, vocabulary, decoding=GREEDY, max_source=16)
 
 

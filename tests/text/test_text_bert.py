@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from regard.errors import UserError
-from regard.text.bert import SPECIALS, BertVocabulary, Pieces, shortened
+from regard.text.bert import SPECIALS, BertTokenizer, Encoding, truncate_pair
 
 WORDS = [
     "un",
@@ -60,8 +60,8 @@ DISPUTED = [  # by their program in Python, which composes accents, drops what i
 ]
 
 
-def vocabulary(lowercase: bool = True, **kinds: Any) -> BertVocabulary:
-    return BertVocabulary(ENTRIES, lowercase, **kinds)
+def vocabulary(lowercase: bool = True, **kinds: Any) -> BertTokenizer:
+    return BertTokenizer(ENTRIES, lowercase, **kinds)
 
 
 @pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
@@ -73,31 +73,31 @@ def test_pieces_are_those_of_hugging_face(lowercase: bool, kinds: dict[str, Any]
     from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
     ours = vocabulary(lowercase, **kinds)
-    ours.save_entries(tmp_path / "vocab.txt")
+    ours.save_vocab_txt(tmp_path / "vocab.txt")
     slow = BertTokenizerLegacy(str(tmp_path / "vocab.txt"), do_lower_case=lowercase, **kinds)
     fast = BertTokenizer(vocab=str(tmp_path / "vocab.txt"), do_lower_case=lowercase, **kinds)
     for text in TRICKY:
-        assert ours.pieces(ours.encode(text)) == slow.tokenize(text), ascii(text)
+        assert ours.tokens(ours.encode(text)) == slow.tokenize(text), ascii(text)
     for text in TRICKY + DISPUTED:
         assert ours.encode(text) == fast.encode(text, add_special_tokens=False), ascii(text)
     assert ours.encode_batch(TRICKY) == [ours.encode(text) for text in TRICKY]
     pair = fast("the cats", "un café!")
-    read = ours.input(ours.cut("the cats"), ours.cut("un café!"))
+    read = ours.build_input(ours.tokenize("the cats"), ours.tokenize("un café!"))
     assert (read.ids, read.segments) == (pair["input_ids"], pair["token_type_ids"])
 
 
 def test_pieces_know_where_they_stood() -> None:
     text = "The CAFÉS\t中文, unaffable?"
-    pieces = vocabulary().cut(text)
+    pieces = vocabulary().tokenize(text)
     assert [text[a:b] for a, b in pieces.spans] == ["The", "CAFÉ", "S", "中", "文", ",", "un", "aff", "able", "?"]
     assert pieces.words == [0, 1, 1, 2, 3, 4, 5, 5, 5, 6]
-    assert vocabulary().pieces(pieces.ids)[:3] == ["the", "cafe", "##s"]
+    assert vocabulary().tokens(pieces.ids)[:3] == ["the", "cafe", "##s"]
 
 
 @given(st.text(st.sampled_from(LETTERS + " \t中é"), max_size=40))
 def test_spans_run_through_the_text_and_spell_the_pieces(text: str) -> None:
     exact = vocabulary(lowercase=False)
-    pieces = exact.cut(text)
+    pieces = exact.tokenize(text)
     end = 0
     for number, (first, last), word in zip(pieces.ids, pieces.spans, pieces.words, strict=True):
         assert end <= first < last <= len(text)
@@ -109,8 +109,8 @@ def test_spans_run_through_the_text_and_spell_the_pieces(text: str) -> None:
 
 
 def test_words_that_are_given_keep_their_numbers() -> None:
-    pieces = vocabulary().cut_words(["Cats", "\u200b", "it's", "[MASK]", "café"])
-    assert vocabulary().pieces(pieces.ids)[:2] == ["cat", "##s"]
+    pieces = vocabulary().tokenize_words(["Cats", "\u200b", "it's", "[MASK]", "café"])
+    assert vocabulary().tokens(pieces.ids)[:2] == ["cat", "##s"]
     assert sorted(set(pieces.words)) == [0, 2, 3, 4]  # the second is no word at all
     assert pieces.spans[:2] == [(0, 3), (3, 4)] and pieces.spans[-1] == (0, 4)
     assert pieces.ids[pieces.words.index(3)] == vocabulary().mask
@@ -118,21 +118,21 @@ def test_words_that_are_given_keep_their_numbers() -> None:
 
 def test_inputs_of_one_text_and_of_two() -> None:
     ours = vocabulary()
-    first, second = ours.cut("the cats"), ours.cut("un café")
-    one, two = ours.input(first), ours.input(first, second)
-    assert ours.pieces(one.ids) == ["[CLS]", "the", "cat", "##s", "[SEP]"]
+    first, second = ours.tokenize("the cats"), ours.tokenize("un café")
+    one, two = ours.build_input(first), ours.build_input(first, second)
+    assert ours.tokens(one.ids) == ["[CLS]", "the", "cat", "##s", "[SEP]"]
     assert one.segments == [0] * 5 and one.words == [None, 0, 1, 1, None]
-    assert ours.pieces(two.ids) == [*ours.pieces(one.ids), "un", "cafe", "[SEP]"]
+    assert ours.tokens(two.ids) == [*ours.tokens(one.ids), "un", "cafe", "[SEP]"]
     assert two.segments == [0] * 5 + [1] * 3
     assert two.spans == [None, (0, 3), (4, 7), (7, 8), None, (0, 2), (3, 7), None]
     assert two.words == [None, 0, 1, 1, None, 0, 1, None]
-    assert ours.input(ours.cut("")).ids == [ours.cls, ours.sep]
+    assert ours.build_input(ours.tokenize("")).ids == [ours.cls, ours.sep]
     assert ours.decode(two.ids) == "the cats un cafe"
 
 
 def test_the_longer_text_is_shortened_as_the_authors_did() -> None:
-    def text(length: int) -> Pieces:
-        return Pieces(list(range(length)), [(n, n + 1) for n in range(length)], list(range(length)))
+    def text(length: int) -> Encoding:
+        return Encoding(list(range(length)), [(n, n + 1) for n in range(length)], list(range(length)))
 
     for a in range(8):
         for b in range(8):
@@ -140,60 +140,68 @@ def test_the_longer_text_is_shortened_as_the_authors_did() -> None:
                 first, second = list(range(a)), list(range(b))
                 while len(first) + len(second) > room:
                     (first if len(first) > len(second) else second).pop()
-                kept, kept_second = shortened(text(a), text(b), room, "longer")
+                kept, kept_second = truncate_pair(text(a), text(b), room, "longer")
                 assert kept_second is not None and (kept.ids, kept_second.ids) == (first, second)
 
 
 def test_what_must_stay_whole_stays_whole() -> None:
     ours = vocabulary()
-    question, passage = ours.cut("the cat"), ours.cut("a b c d e f")
-    assert ours.pieces(ours.input(question, passage, 8, "second").ids) == [
+    question, passage = ours.tokenize("the cat"), ours.tokenize("a b c d e f")
+    assert ours.tokens(ours.build_input(question, passage, 8, "second").ids) == [
         "[CLS]", "the", "cat", "[SEP]", "a", "b", "c", "[SEP]",
     ]  # fmt: skip
-    assert len(ours.input(passage, question, 8, "first").ids) == 8
-    assert len(ours.input(passage, None, 4).ids) == 4
-    assert ours.input(question, passage, 100) == ours.input(question, passage)
-    with pytest.raises(ValueError, match="room for 1 pieces"):
-        ours.input(question, passage, 4, "second")
+    assert len(ours.build_input(passage, question, 8, "first").ids) == 8
+    assert len(ours.build_input(passage, None, 4).ids) == 4
+    assert ours.build_input(question, passage, 100) == ours.build_input(question, passage)
+    with pytest.raises(ValueError, match="more than 1 tokens"):
+        ours.build_input(question, passage, 4, "second")
 
 
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     for kinds in (dict(lowercase=True), dict(lowercase=False, strip_accents=True, split_chinese=False)):
         ours = vocabulary(**kinds)
         ours.save(tmp_path / "tokenizer.json")
-        again = BertVocabulary.load(tmp_path / "tokenizer.json")
+        again = BertTokenizer.load(tmp_path / "tokenizer.json")
         assert again.to_json() == ours.to_json() and again.entries == ours.entries
         library = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
         for text in TRICKY:
             assert again.encode(text) == ours.encode(text) == library.encode(text, add_special_tokens=False).ids
     ours = vocabulary()
-    ours.save_entries(tmp_path / "vocab.txt")
-    assert BertVocabulary.load_entries(tmp_path / "vocab.txt").to_json() == ours.to_json()
+    ours.save_vocab_txt(tmp_path / "vocab.txt")
+    assert BertTokenizer.load_vocab_txt(tmp_path / "vocab.txt").to_json() == ours.to_json()
     dos = (tmp_path / "vocab.txt").read_bytes().replace(b"\n", b"\r\n")
     (tmp_path / "vocab.txt").write_bytes(dos)
-    assert BertVocabulary.load_entries(tmp_path / "vocab.txt").entries == ours.entries
+    assert BertTokenizer.load_vocab_txt(tmp_path / "vocab.txt").entries == ours.entries
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
+    def refused(path: Path) -> str:
+        with pytest.raises(UserError) as error:
+            (BertTokenizer.load if path.suffix == ".json" else BertTokenizer.load_vocab_txt)(path)
+        assert error.value.where == str(path)
+        return error.value.code
+
     path = tmp_path / "vocab.txt"
-    with pytest.raises(UserError, match=r"vocab\.txt: no such file"):
-        BertVocabulary.load_entries(path)
+    assert refused(path) == "missing-file"
     path.write_text("\n".join(SPECIALS[:3]))
     with pytest.raises(UserError, match=r"vocab\.txt .*it has no \[SEP\] and no \[MASK\]"):
-        BertVocabulary.load_entries(path)
+        BertTokenizer.load_vocab_txt(path)
     path.write_text("\n".join([*SPECIALS, "a", "b", "a"]))
     with pytest.raises(UserError, match=r"vocab\.txt .*'a' is there twice, in lines 6 and 8"):
-        BertVocabulary.load_entries(path)
+        BertTokenizer.load_vocab_txt(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match=r"vocab\.txt is damaged"):
-        BertVocabulary.load_entries(path)
+    assert refused(path) == "damaged-file"
     (tmp_path / "vocab.txt.xz").write_bytes(b"no archive")
-    with pytest.raises(UserError, match=r"vocab\.txt\.xz cannot be read"):
-        BertVocabulary.load_entries(tmp_path / "vocab.txt.xz")
+    assert refused(tmp_path / "vocab.txt.xz") == "unreadable-file"
     other = json.loads(vocabulary().to_json())
     for content in ("{", "[]", json.dumps(other | {"normalizer": {"type": "NFC"}}), json.dumps({"model": 3})):
-        path.write_text(content)
-        with pytest.raises(UserError, match="no vocabulary of BERT"):
-            BertVocabulary.load(path)
-    with pytest.raises(UserError, match="half of a surrogate pair"):
+        (tmp_path / "tokenizer.json").write_text(content)
+        assert refused(tmp_path / "tokenizer.json") == "damaged-file"
+    with pytest.raises(UserError) as error:
         vocabulary().encode("a\ud800")
+    assert error.value.code == "bad-text"
+
+
+def test_unknown_words_are_counted() -> None:
+    assert vocabulary().count_unknown_words("the cat \u0e01 cats") == (1, 4)
+    assert vocabulary().count_unknown_words("") == (0, 0)

@@ -3,7 +3,8 @@
 from collections import Counter
 from itertools import pairwise
 
-from regard.text import TextSettings, train_vocabulary
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
 from regard.text.symbols import BYTE_SYMBOLS, SPECIALS
 
 CORPUS = [
@@ -24,7 +25,7 @@ def merge(pieces: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def test_every_merge_was_the_most_frequent() -> None:
-    vocab = train_vocabulary(CORPUS, TextSettings(vocab_size=2000))
+    vocab = train_tokenizer(CORPUS, TextSettings(vocab_size=2000))
     words = [list(word) for text in CORPUS for word in vocab.words(text)]
     merges = sorted(vocab.merge_ranks, key=vocab.merge_ranks.__getitem__)
     for pair in merges:

@@ -5,11 +5,12 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text import TextSettings, train_vocabulary
-from regard.text.dropout import segment
+from regard.text.bpe import segment
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
 from regard.text.symbols import to_bytes
 
-VOCAB = train_vocabulary(
+VOCAB = train_tokenizer(
     ["low lower lowest newer wider", "the lowest newest widest", "banana bandana banana"] * 4,
     TextSettings(vocab_size=320),
 )
@@ -17,7 +18,7 @@ RANKS = VOCAB.merge_ranks
 
 
 # Few letters in every order: many merges compete for the same place, so their order matters.
-DENSE = train_vocabulary(
+DENSE = train_tokenizer(
     ["".join(random.Random(seed).choices("abc ", k=80)) for seed in range(40)], TextSettings(vocab_size=330)
 )
 
@@ -27,7 +28,7 @@ DENSE = train_vocabulary(
 def test_rate_zero_is_byte_pair_encoding(text: str) -> None:
     ranks = DENSE.merge_ranks
     pieces = [piece for word in DENSE.words(text) for piece in segment(word, ranks, 0.0, random.Random(1))]
-    assert [DENSE.numbers[piece] for piece in pieces] == DENSE.encode(text)
+    assert [DENSE.token_ids[piece] for piece in pieces] == DENSE.encode(text)
 
 
 def test_rate_one_leaves_bytes() -> None:
@@ -39,7 +40,7 @@ def test_pieces_are_known_and_spell_the_word() -> None:
     seen = {tuple(segment("lowest", RANKS, 0.3, rng)) for _ in range(200)}
     assert len(seen) > 3
     for pieces in seen:
-        assert all(piece in VOCAB.numbers for piece in pieces)
+        assert all(piece in VOCAB.token_ids for piece in pieces)
         assert b"".join(to_bytes(piece) for piece in pieces) == b"lowest"
 
 

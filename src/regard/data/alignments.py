@@ -23,8 +23,9 @@ from typing import NamedTuple
 from regard.data.builtin import Name, days, quantities
 from regard.data.sources import Split as Share
 from regard.errors import UserError
-from regard.text import SentencePieceVocabulary, Vocabulary
+from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import to_bytes
+from regard.text.tokenizer import Tokenizer
 
 Links = frozenset[tuple[int, int]]
 FIELDS = {"y": "year", "M": "month", "d": "day", "E": "weekday"}
@@ -199,7 +200,7 @@ class Units:
     parts: list[range]
 
 
-def units(parts: Sequence[Part], ids: Sequence[int], vocabulary: Vocabulary) -> Units:
+def units(parts: Sequence[Part], ids: Sequence[int], vocabulary: Tokenizer) -> Units:
     """The smallest stretches that are whole pieces of a vocabulary and whole parts of an alignment."""
     width = piece_widths(vocabulary)
     piece_ends = list(accumulate(width[number] for number in ids))
@@ -222,7 +223,7 @@ def unit_links(links: Links, src: Units, tgt: Units) -> Links:
     return frozenset((unit_of_src[i], unit_of_tgt[j]) for i, j in links)
 
 
-def word_pieces(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[list[int]]:
+def word_pieces(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[list[int]]:
     """For every word of `text` (what stands between blanks) the places in `ids` that write some of it."""
     width = piece_widths(vocabulary)
     starts = [0, *accumulate(width[number] for number in ids)]
@@ -232,11 +233,12 @@ def word_pieces(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[l
     ]
 
 
-def piece_widths(vocabulary: Vocabulary) -> list[int]:
+def piece_widths(vocabulary: Tokenizer) -> list[int]:
     """How many bytes each piece of a vocabulary stands for."""
-    if isinstance(vocabulary, SentencePieceVocabulary):
+    if not isinstance(vocabulary, SubwordTokenizer):
         raise UserError(
-            "the pieces of an imported vocabulary do not say which letters of a text they were cut from",
-            "align with a run whose vocabulary was learnt here",
+            "the tokens of an imported tokenizer do not say which characters of a text they come from",
+            "align with a run whose tokenizer was trained by regard",
+            code="unsupported",
         )
-    return [len(to_bytes(piece)) for piece in vocabulary.numbers]
+    return [len(to_bytes(piece)) for piece in vocabulary.token_ids]

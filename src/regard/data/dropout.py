@@ -20,10 +20,12 @@ from regard.data.arrays import Array, Rows, flatten, positions, smallest_unsigne
 from regard.data.pairs import PairExamples, Pairs
 from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
+from regard.errors import UserError
 from regard.random import random_key
-from regard.text.dropout import segment
+from regard.text.bpe import segment
+from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import EOS
-from regard.text.vocabulary import Vocabulary
+from regard.text.tokenizer import Tokenizer
 
 BITS = 4
 SAMPLED = 1 << BITS
@@ -120,8 +122,8 @@ def _choose(occurrences: Array, key: int) -> Array:
 def open_or_build_dropout(
     folder: Path,
     pairs: Pairs,
-    src_tokenizer: Vocabulary,
-    tgt_tokenizer: Vocabulary,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
     rate: float,
     seed: int,
     max_length: int,
@@ -133,7 +135,10 @@ def open_or_build_dropout(
     `max_length` tokens, the bound that the pairs were filtered with.
     """
     inputs = fingerprint("dropout", pairs.fingerprint, repr((rate, seed, SEGMENTATIONS)))
-    sides = (("src", src_tokenizer, pairs.sources), ("tgt", tgt_tokenizer, pairs.targets))
+    sides = (
+        ("src", _require_subwords(src_tokenizer), pairs.sources),
+        ("tgt", _require_subwords(tgt_tokenizer), pairs.targets),
+    )
     processes = count_workers(workers)
     dtypes = {}
     for side, tokenizer, _ in sides:
@@ -150,12 +155,23 @@ def open_or_build_dropout(
     return BPEDropout(pairs, (WordTable(store, "src"), WordTable(store, "tgt")), seed, max_length)
 
 
+def _require_subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
+    if not isinstance(tokenizer, SubwordTokenizer):
+        raise UserError(
+            "BPE-dropout needs a tokenizer that was trained by regard",
+            "write text.dropout = 0.0",
+            code="unsupported",
+            where="text.dropout",
+        )
+    return tokenizer
+
+
 def _chunks(gather: Callable[[Array], Rows], count: int) -> Iterator[Rows]:
     return (gather(np.arange(first, min(first + CHUNK_PAIRS, count))) for first in range(0, count, CHUNK_PAIRS))
 
 
 def _write_words(
-    writer: StoreWriter, side: str, tokenizer: Vocabulary, chunks: Iterable[Rows], workers: int
+    writer: StoreWriter, side: str, tokenizer: SubwordTokenizer, chunks: Iterable[Rows], workers: int
 ) -> list[str]:
     """Write every row as ids of words, numbered as they first occur; return the words."""
     ids = {END: 0}
@@ -180,7 +196,7 @@ def _write_segmentations(
 class WordSplitter:
     """Splits rows of tokens into words."""
 
-    tokenizer: Vocabulary
+    tokenizer: SubwordTokenizer
 
     def __call__(self, rows: Rows) -> tuple[list[str], Array, Array]:
         """The distinct words of some rows, the rows as indices into them, and the length of each row."""
@@ -198,7 +214,7 @@ class WordSplitter:
 class SegmentationSampler:
     """Samples the segmentations of words; a share of `rate` of the merges is left out."""
 
-    tokenizer: Vocabulary
+    tokenizer: SubwordTokenizer
     rate: float
     seed: int
 
@@ -209,7 +225,11 @@ class SegmentationSampler:
 
     def _segmentations(self, word: str) -> list[list[int]]:
         """Token ids of each segmentation. A tokenizer without merges, for example of brackets, has only one."""
-        generator, ranks, ids = random.Random(f"{self.seed} {word}"), self.tokenizer.merge_ranks, self.tokenizer.numbers
+        generator, ranks, ids = (
+            random.Random(f"{self.seed} {word}"),
+            self.tokenizer.merge_ranks,
+            self.tokenizer.token_ids,
+        )
         if not ranks:
             return [self.tokenizer.encode_word(word)] * SEGMENTATIONS
         rates = [self.rate] * SAMPLED + [0.0]

@@ -13,9 +13,9 @@ from regard.data.arrays import flatten, smallest_unsigned
 from regard.data.examples import Example
 from regard.data.filters import Filters
 from regard.data.store import Encoded
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.text.symbols import EOS
-from regard.text.vocabulary import Vocabulary
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class PairEncoder:
     Counts the pairs that the filters drop, by reason (see `FilterReport`).
     """
 
-    src_tokenizer: Vocabulary
-    tgt_tokenizer: Vocabulary
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
     filters: Filters
 
     @cached_property
@@ -45,7 +45,9 @@ class PairEncoder:
         texts = []
         for example in examples:
             src, tgt = example["src"], example["tgt"]
-            reason = self.filters.check_text(src, tgt, self.src_tokenizer.longest, self.tgt_tokenizer.longest)
+            reason = self.filters.check_text(
+                src, tgt, self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes
+            )
             if reason is None:
                 texts.append((src, tgt))
             else:
@@ -82,7 +84,7 @@ class LineEncoder:
     Counts words and characters; the end of a line is one of each.
     """
 
-    tokenizer: Vocabulary
+    tokenizer: Tokenizer
 
     @cached_property
     def identity(self) -> str:
@@ -107,7 +109,7 @@ class SentenceEncoder:
     Sentences without a token and documents without a sentence disappear.
     """
 
-    tokenizer: BertVocabulary
+    tokenizer: BertTokenizer
 
     @cached_property
     def identity(self) -> str:

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from regard import trees
 from regard.config import SettingError
 from regard.data import builtin, dialogues, questions, texts
 from regard.data.digests import Digests
@@ -25,6 +24,7 @@ from regard.data.records import Location, Record, SourceFiles, follow
 from regard.data.sources import LOCATIONS, Source
 from regard.errors import UserError
 from regard.files import open_binary
+from regard.trees import normalize, numbered, tree_example
 
 FASTTEXT = re.compile(r"__label__(\S+)\s+(.*)")
 TREC = re.compile(r"((\w+):\w+)\s+(.*)")
@@ -184,9 +184,9 @@ def read_builtin(files: SourceFiles) -> Iterator[Record]:
 def read_trees(files: SourceFiles) -> Iterator[Record]:
     """Trees in brackets. A tree of nothing but traces has no words, and is left out."""
     path = files.paths[0]
-    for number, tree in trees.numbered(files.lines(), str(path)):
-        if (clean := trees.normalize(tree)) is not None:
-            yield Record(Location(path, number), trees.tree_example(clean, files.source.leaves or "XX"))
+    for number, tree in numbered(files.lines(), str(path)):
+        if (clean := normalize(tree)) is not None:
+            yield Record(Location(path, number), tree_example(clean, files.source.leaves or "XX"))
 
 
 def read_dialogues(files: SourceFiles) -> Iterator[Record]:

@@ -30,7 +30,7 @@ from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
-from regard.text.bert import SPECIALS, BertVocabulary
+from regard.text.bert import SPECIALS, BertTokenizer
 
 CHUNK_SENTENCES = 1024
 """Long documents are sampled in chunks of so many sentences, in parallel."""
@@ -182,7 +182,7 @@ class TokenizedInputs(NamedTuple):
 class InputBuilder:
     """Gathers the tokens of sampled inputs and adds the special tokens."""
 
-    def __init__(self, corpus: TokenizedDocuments, vocabulary: BertVocabulary, whole_words: bool) -> None:
+    def __init__(self, corpus: TokenizedDocuments, vocabulary: BertTokenizer, whole_words: bool) -> None:
         """With `whole_words` a word is all its tokens; without it every token is a word."""
         self._tokens, self._cls, self._sep = corpus.tokens, vocabulary.cls, vocabulary.sep
         self._continues = np.array([whole_words and entry.startswith("##") for entry in vocabulary.entries])
@@ -245,7 +245,7 @@ def take_while_fits(sizes: Array, budgets: Array) -> Array:
     return taken
 
 
-def regular_ids(vocabulary: BertVocabulary) -> Array:
+def regular_ids(vocabulary: BertTokenizer) -> Array:
     """Ids of all tokens but the special ones."""
     return np.array([index for index, entry in enumerate(vocabulary.entries) if entry not in SPECIALS])
 

@@ -32,7 +32,7 @@ from regard.data.pretraining import (
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
 from regard.random import rng
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 
 INPUTS, ORDER, WORDS = range(3)
 """Purposes of random numbers, each with its own stream."""
@@ -91,7 +91,7 @@ class MaskedCapacity(NamedTuple):
 class Masking:
     """Builds inputs of a model from sampled ones: gathers their tokens and masks some."""
 
-    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertVocabulary) -> None:
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
         self._build, self._rate = InputBuilder(corpus, vocabulary, data.whole_words), data.masked
         self.pad_id, self._mask_id, self._random_ids = vocabulary.pad, vocabulary.mask, regular_ids(vocabulary)
 
@@ -147,7 +147,7 @@ class PretrainingBatches:
         self,
         corpus: TokenizedDocuments,
         data: DocumentDataSettings,
-        vocabulary: BertVocabulary,
+        vocabulary: BertTokenizer,
         batch_tokens: int,
         seed: int,
         share: Share = WHOLE,
@@ -210,7 +210,7 @@ class PretrainingBatches:
 
 
 def evaluation_batches(
-    corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertVocabulary, batch_tokens: int, seed: int
+    corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer, batch_tokens: int, seed: int
 ) -> Iterator[Batch]:
     """All documents once; inputs and masked tokens depend on the seed only."""
     sampled, masking = sample_pairs(corpus, data, rng(seed, INPUTS)), Masking(corpus, data, vocabulary)

@@ -39,7 +39,7 @@ from regard.exchange.folders import (
 )
 from regard.files import read_json, write_json
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 
 VOCAB_FILE = "vocab.txt"
 
@@ -166,7 +166,7 @@ def read_finetuned(folder: Path) -> FineTunedBert:
     return FineTunedBert(task, labels if task in LABELLED_TASKS or labels == ANSWER_LABELS else (), settings, weights)
 
 
-def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer: BertVocabulary | None = None) -> None:
+def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer: BertTokenizer | None = None) -> None:
     """Write a new folder that `transformers` reads; `weights` are named as in `BertPretraining`."""
     require_new_folder(folder)
     vocab_size = len(weights["bert.words.weight"])
@@ -178,7 +178,7 @@ def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer
     write_folder(folder, settings, {"architectures": [kind], "vocab_size": vocab_size}, exported, tokenizer)
 
 
-def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertVocabulary) -> None:
+def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertTokenizer) -> None:
     """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`."""
     head, settings, outputs = HEADS[model.task], model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
@@ -199,7 +199,7 @@ def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertVocabular
 
 
 def write_folder(
-    folder: Path, settings: BertSettings, config: Config, weights: Tensors, tokenizer: BertVocabulary | None
+    folder: Path, settings: BertSettings, config: Config, weights: Tensors, tokenizer: BertTokenizer | None
 ) -> None:
     """Write the files that every BERT has."""
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
@@ -208,17 +208,17 @@ def write_folder(
     other = {"initializer_range": INIT_STD, "pad_token_id": tokenizer.pad if tokenizer else 0}
     with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
-            tokenizer.save_entries(path / VOCAB_FILE)
+            tokenizer.save_vocab_txt(path / VOCAB_FILE)
             write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, settings.max_positions))
 
 
-def read_bert_tokenizer(folder: Path) -> BertVocabulary:
+def read_bert_tokenizer(folder: Path) -> BertTokenizer:
     """The tokenizer of the BERT in `folder`. The defaults of tokenizer_config.json are those of the uncased models."""
     if not (folder / VOCAB_FILE).exists() and (folder / TOKENIZER).exists():
-        return BertVocabulary.load(folder / TOKENIZER)
+        return BertTokenizer.load(folder / TOKENIZER)
     path = folder / TOKENIZER_CONFIG
     config = read_json(path) if path.exists() else {}
-    return BertVocabulary.load_entries(
+    return BertTokenizer.load_vocab_txt(
         folder / VOCAB_FILE,
         lowercase=config.get("do_lower_case", True),
         strip_accents=config.get("strip_accents"),
@@ -368,7 +368,7 @@ def architecture(weights: Tensors) -> str:
     return "BertModel"
 
 
-def tokenizer_config(tokenizer: BertVocabulary, max_length: int) -> Config:
+def tokenizer_config(tokenizer: BertTokenizer, max_length: int) -> Config:
     """The content of tokenizer_config.json."""
     return {
         "tokenizer_class": "BertTokenizer",

@@ -44,7 +44,8 @@ from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
 from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
 from regard.models.transformer import SIZES, Transformer, TransformerSettings
-from regard.text import BOS, EOS, PAD, Vocabulary
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Tokenizer
 
 V = TypeVar("V")
 
@@ -105,7 +106,7 @@ class MarianModel:
 
     settings: TransformerSettings
     weights: Tensors
-    tokenizers: tuple[Vocabulary, Vocabulary]
+    tokenizers: tuple[Tokenizer, Tokenizer]
     positions: int
     beam: int
 
@@ -139,7 +140,7 @@ def write_marian(
     folder: Path,
     settings: TransformerSettings,
     weights: Tensors,
-    tokenizers: tuple[Vocabulary, Vocabulary],
+    tokenizers: tuple[Tokenizer, Tokenizer],
     beam: int = 4,
     alpha: float = 1.0,
 ) -> None:

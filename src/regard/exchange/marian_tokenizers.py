@@ -18,9 +18,10 @@ from regard.errors import UserError
 from regard.exchange.folders import CONFIG, DOWNLOAD_AGAIN, TOKENIZER, TOKENIZER_CONFIG, Config
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
 from regard.files import nearest_file, read_json, write_json
-from regard.text import BOS, EOS, PAD, Vocabulary
+from regard.text.factory import tokenizer_from_json
 from regard.text.sentencepiece import HIDDEN, UNKNOWN, assemble, is_code
-from regard.text.symbols import SPECIALS
+from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+from regard.text.tokenizer import Tokenizer
 
 SPM, VOCAB_FILES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
 TARGET = "target"
@@ -30,7 +31,7 @@ TARGET = "target"
 class MarianTokenizers(NamedTuple):
     """Source and target tokenizer, the matrix rows of their ids, and the duplicate ids of the target."""
 
-    tokenizers: tuple[Vocabulary, Vocabulary]
+    tokenizers: tuple[Tokenizer, Tokenizer]
     src_rows: list[int]
     tgt_rows: list[int]
     duplicates: list[int]
@@ -128,13 +129,13 @@ def duplicates(rows: Sequence[int]) -> list[int]:
     return ids
 
 
-def read_tokenizer(path: Path) -> Vocabulary:
+def read_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json that `write_tokenizers` wrote, without what it added for `transformers`."""
     content = read_json(path)
     if isinstance(content, dict):
         content = content | {"post_processor": None, "added_tokens": [], "truncation": None, "padding": None}
     try:
-        return Vocabulary.from_json(json.dumps(content))
+        return tokenizer_from_json(json.dumps(content))
     except ValueError as error:
         raise UserError(
             f"{path} is damaged or is not a tokenizer of this toolkit: {error}",
@@ -144,7 +145,7 @@ def read_tokenizer(path: Path) -> Vocabulary:
         ) from error
 
 
-def write_tokenizers(folder: Path, tokenizers: tuple[Vocabulary, Vocabulary], max_length: int) -> None:
+def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_length: int) -> None:
     """Write the tokenizers of both sides. They append the end symbol to every text."""
     src, tgt = tokenizers
     folders = {folder: src} if src.to_json() == tgt.to_json() else {folder: src, folder / TARGET: tgt}
@@ -153,10 +154,10 @@ def write_tokenizers(folder: Path, tokenizers: tuple[Vocabulary, Vocabulary], ma
         write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length))
 
 
-def build_tokenizer_json(tokenizer: Vocabulary) -> Config:
+def build_tokenizer_json(tokenizer: Tokenizer) -> Config:
     """The content of a tokenizer.json that appends the end symbol and knows language codes as special tokens."""
     content: Config = json.loads(tokenizer.to_json())
-    end = tokenizer.symbols[EOS]
+    end = tokenizer.special_tokens[EOS]
     single = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}]
     pair = [single[0], {"Sequence": {"id": "B", "type_id": 0}}, single[1]]
     content["post_processor"] = {
@@ -173,9 +174,9 @@ def build_tokenizer_json(tokenizer: Vocabulary) -> Config:
     return content
 
 
-def tokenizer_config(tokenizer: Vocabulary, max_length: int) -> Config:
+def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> Config:
     """The content of tokenizer_config.json."""
-    pad, begin, end = tokenizer.symbols
+    pad, begin, end = tokenizer.special_tokens
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": pad,

@@ -12,7 +12,7 @@ from regard.models.language import LanguageModelSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGramSettings
 from regard.recipe.base import Recipe
-from regard.text import TextSettings
+from regard.text.settings import TextSettings
 from regard.training.settings import TrainingSettings
 
 

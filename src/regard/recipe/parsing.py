@@ -12,7 +12,7 @@ from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe.translation import TranslationRecipe
-from regard.text import TextSettings
+from regard.text.settings import TextSettings
 from regard.training.settings import TrainingSettings
 
 

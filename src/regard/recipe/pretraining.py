@@ -10,7 +10,7 @@ from regard.data.settings import DocumentDataSettings
 from regard.models.bert import BertSettings
 from regard.recipe.base import Recipe
 from regard.recipe.bert_training import BertTrainingSettings
-from regard.text.bert_settings import BertTextSettings
+from regard.text.settings import BertTextSettings
 
 
 class PretrainingTrainingSettings(BertTrainingSettings):

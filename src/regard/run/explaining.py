@@ -63,7 +63,7 @@ def attention_of(predictor: Predictor, read: Input) -> list[Map]:
     weights = predictor.reader.attentions(batch.source, batch["segments"]).encoder
     if weights is None:
         return []
-    pieces, shown = predictor.run.vocabulary.pieces(read.ids), weights[0].float().cpu().numpy()
+    pieces, shown = predictor.run.vocabulary.tokens(read.ids), weights[0].float().cpu().numpy()
     if shown.shape[2] == 1 < len(pieces):
         return [Map("pooling", [POOLED], pieces, shown)]
     return [Map("encoder", pieces, pieces, shown)]

@@ -41,7 +41,7 @@ from regard.run.pretraining import PretrainingRun
 from regard.run.translation import JOINT, SRC, TGT, TranslationRun
 from regard.run.understanding import UnderstandingRun
 from regard.tasks.translation import SYMBOLS
-from regard.text import BOS, EOS
+from regard.text.symbols import BOS, EOS
 from regard.training.checkpoint import read_progress
 from regard.training.weights import Tensors, all_finite, load_weights, weights_of
 

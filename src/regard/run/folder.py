@@ -27,7 +27,8 @@ from regard.recipe import Recipe, build_recipe
 from regard.recipe.loading import read_recipe
 from regard.run.seal import SEAL, refuse_other_model, seal
 from regard.runtime import World, seed_everything
-from regard.text import TextSettings, Vocabulary, train_vocabulary
+from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.settings import TextSettings
 from regard.training.checkpoint import Checkpoints, read_weights
 from regard.training.distributed import place
 from regard.training.events import Log
@@ -194,10 +195,10 @@ class Run(ABC):
     def make_vocabulary(self, name: str, text: TextSettings, lines: Iterable[str], say: Say) -> None:
         """Learn what is not there yet, from the training text alone, or take it from the run this one starts from."""
         if self.start is not None:
-            Vocabulary.load(self.start.folder / name).save(self.folder / name)
+            load_tokenizer(self.start.folder / name).save(self.folder / name)
         elif not (self.folder / name).exists():
             say(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} pieces)")
-            train_vocabulary(lines, text).save(self.folder / name)
+            train_tokenizer(lines, text).save(self.folder / name)
 
     def seal(self, *names: str) -> None:
         """Remember what the weights will depend on: settings, and these vocabularies."""

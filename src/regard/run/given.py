@@ -18,7 +18,7 @@ from regard.data.lines import check_surrogates
 from regard.data.records import Location
 from regard.errors import UserError
 from regard.recipe.understanding import UNDERSTANDING
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 
 Given = dict[str, Any] | str
 
@@ -65,7 +65,7 @@ def is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def as_asked(task: str, given: Given, vocabulary: BertVocabulary, place: str = "the input") -> Example:
+def as_asked(task: str, given: Given, vocabulary: BertTokenizer, place: str = "the input") -> Example:
     """The example that is meant, checked, without what it says is right; a UserError says what is wrong and where.
 
     Keys of one's own, a number or a name to know it by, are kept.
@@ -80,7 +80,7 @@ def as_asked(task: str, given: Given, vocabulary: BertVocabulary, place: str = "
     return asked | fields.parse(asked, Location(place))
 
 
-def from_text(task: str, text: str, vocabulary: BertVocabulary, place: str) -> dict[str, Any]:
+def from_text(task: str, text: str, vocabulary: BertTokenizer, place: str) -> dict[str, Any]:
     """A line of plain text as the dictionary it stands for."""
     if task == "tagging":
         return {"words": words_of(text, vocabulary)}
@@ -96,9 +96,9 @@ def from_text(task: str, text: str, vocabulary: BertVocabulary, place: str) -> d
     return {"text": first, "pair": rest[0]} if rest else {"text": first}
 
 
-def words_of(text: str, vocabulary: BertVocabulary) -> list[str]:
+def words_of(text: str, vocabulary: BertTokenizer) -> list[str]:
     """Between blanks, and each punctuation sign for itself, as BERT cuts text; what is kept is as it stands."""
-    pieces = vocabulary.cut(text)
+    pieces = vocabulary.tokenize(text)
     words = groupby(zip(pieces.words, pieces.spans, strict=True), key=lambda each: each[0])
     spans = ([span for _, span in word] for _, word in words)
     return [text[found[0][0] : found[-1][1]] for found in spans]

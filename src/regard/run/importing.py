@@ -26,7 +26,7 @@ from regard.run.folder import Run
 from regard.run.translation import JOINT, SRC, TGT
 from regard.run.understanding import ANSWERABLE, LABELS
 from regard.runtime import seed_everything
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.training.progress import Progress
 from regard.training.weights import Tensors, weights_of
 
@@ -107,7 +107,7 @@ def bert_parts(source: Path, config: Values) -> Parts:
     return Parts(bert_values(task or "pretraining", settings, vocabulary, data), weights, files)
 
 
-def bert_values(task: str, settings: BertSettings, vocabulary: BertVocabulary, data: Values) -> Values:
+def bert_values(task: str, settings: BertSettings, vocabulary: BertTokenizer, data: Values) -> Values:
     text = {
         "vocab_size": len(vocabulary),
         "lowercase": vocabulary.lowercase,

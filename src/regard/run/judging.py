@@ -22,7 +22,7 @@ from regard.run.folder import Run
 from regard.run.report import read_metrics
 from regard.run.translator import Translator
 from regard.run.writer import Writer
-from regard.text import EOS
+from regard.text.symbols import EOS
 
 Readings = Sequence[tuple[str, dict[str, Any]]]
 MOST_WORDS, MOST_PIECES = 12, 25  # of a sentence whose attention is drawn

@@ -33,7 +33,8 @@ from regard.run.folder import RECIPE, STORES, Progress, Run, Say
 from regard.run.seal import refuse_changed
 from regard.runtime import World
 from regard.tasks import LanguageModelling
-from regard.text import Vocabulary
+from regard.text.factory import load_tokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import read_weights
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
@@ -51,9 +52,9 @@ class LanguageRun(Run, task="language"):
     recipe: LanguageRecipe
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> Tokenizer:
         refuse_changed(self.folder, self.recipe)
-        return Vocabulary.load(self.folder / VOCABULARY)
+        return load_tokenizer(self.folder / VOCABULARY)
 
     @cached_property
     def reading(self) -> TextNormalizer:
@@ -192,7 +193,7 @@ def open_text(
     folder: Path,
     texts: Sequence[Source],
     root: Path,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     reading: TextNormalizer,
     workers: int = 0,
     progress: Progress | None = None,

@@ -18,7 +18,7 @@ from regard.run.folder import Run
 from regard.run.translation import SRC, TranslationRun
 from regard.runtime import World
 from regard.tasks import Parsing
-from regard.text import TextSettings
+from regard.text.settings import TextSettings
 from regard.trees import Tree, parsed
 
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)

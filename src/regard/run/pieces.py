@@ -9,8 +9,8 @@ from functools import cached_property
 
 from regard.run.folder import Run, Say
 from regard.run.seal import refuse_changed
-from regard.text.bert import BertVocabulary
-from regard.text.bert_training import learn_bert_vocabulary
+from regard.text.bert import BertTokenizer
+from regard.text.factory import train_tokenizer
 
 VOCABULARY = "tokenizer.json"
 
@@ -20,15 +20,15 @@ class PiecesRun(Run):
     """A folder with a vocabulary of pieces, and a model that reads them."""
 
     @cached_property
-    def vocabulary(self) -> BertVocabulary:
+    def vocabulary(self) -> BertTokenizer:
         refuse_changed(self.folder, self.recipe)
-        return BertVocabulary.load(self.folder / VOCABULARY)
+        return BertTokenizer.load(self.folder / VOCABULARY)
 
     def make_pieces(self, lines: Iterable[str], say: Say) -> None:
         """Learn the vocabulary from the training text alone, or take it from the run this one starts from."""
         path, text = self.folder / VOCABULARY, self.recipe.text
         if self.start is not None:
-            BertVocabulary.load(self.start.folder / VOCABULARY).save(path)
+            BertTokenizer.load(self.start.folder / VOCABULARY).save(path)
         elif not path.exists():
             say(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} pieces)")
-            learn_bert_vocabulary(lines, text).save(path)
+            train_tokenizer(lines, text).save(path)

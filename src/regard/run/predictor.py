@@ -186,14 +186,14 @@ class Predictor:
                 for index, row in zip(group, rows, strict=True):
                     found[index] = row[: len(inputs[index].ids)] if features.pool == "tokens" else row
             for example, each, vector in zip(some, inputs, found, strict=True):
-                yield Embedding(example, vocabulary.pieces(each.ids), vector, each.truncated)
+                yield Embedding(example, vocabulary.tokens(each.ids), vector, each.truncated)
 
     def input(self, example: Example) -> Input:
         """[CLS] text [SEP] pair [SEP], as much of it as the model reads at once."""
         vocabulary, pair = self.run.vocabulary, example.get("pair")
-        cut = None if pair is None else vocabulary.cut(pair)
-        found = vocabulary.input(vocabulary.cut(example["text"]), cut, self.longest)
-        return Input(found.ids, found.segments, [IGNORE], found.unread)
+        cut = None if pair is None else vocabulary.tokenize(pair)
+        found = vocabulary.build_input(vocabulary.tokenize(example["text"]), cut, self.longest)
+        return Input(found.ids, found.segments, [IGNORE], found.truncated_tokens)
 
     @property
     def longest(self) -> int:

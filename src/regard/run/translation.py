@@ -32,7 +32,9 @@ from regard.run.seal import refuse_changed
 from regard.runtime import World
 from regard.tasks import MaskedTranslation, Objective, Translation
 from regard.tasks.translation import SYMBOLS
-from regard.text import TextSettings, Vocabulary
+from regard.text.factory import load_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 TOOLS = {"language": "regard generate writes with it"}
@@ -45,13 +47,13 @@ class TranslationRun(Run, task="translation"):
     recipe: TranslationRecipe
 
     @cached_property
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+    def vocabularies(self) -> tuple[Tokenizer, Tokenizer]:
         """Source and target vocabulary; one and the same where they are joint."""
         refuse_changed(self.folder, self.recipe)
         if self.recipe.text.joint:
-            joint = Vocabulary.load(self.folder / JOINT)
+            joint = load_tokenizer(self.folder / JOINT)
             return joint, joint
-        return Vocabulary.load(self.folder / SRC), Vocabulary.load(self.folder / TGT)
+        return load_tokenizer(self.folder / SRC), load_tokenizer(self.folder / TGT)
 
     def prepare(self, say: Say, progress: Progress | None = None) -> None:
         self.refuse_nothing_to_read()
@@ -174,7 +176,7 @@ def open_pairs(
     folder: Path,
     corpora: Sequence[Source],
     root: Path,
-    vocabularies: tuple[Vocabulary, Vocabulary],
+    vocabularies: tuple[Tokenizer, Tokenizer],
     filters: Filters,
     workers: int = 0,
     progress: Progress | None = None,

@@ -40,7 +40,7 @@ from regard.tasks.answer_spans import (
     window_firsts,
 )
 from regard.tasks.understanding import AHEAD, Example, Understanding, shortly
-from regard.text.bert import Pieces
+from regard.text.bert import Encoding
 from regard.training.task import Sample
 
 NOWHERE = (0, 0)
@@ -78,19 +78,19 @@ class Answering(Understanding):
         return 2
 
     @cached_property
-    def cut(self) -> Callable[[str], Pieces]:
+    def cut(self) -> Callable[[str], Encoding]:
         """A text in pieces; questions that come together are mostly about the same few."""
-        return lru_cache(AHEAD)(self.vocabulary.cut)
+        return lru_cache(AHEAD)(self.vocabulary.tokenize)
 
     def encode(self, example: Example) -> list[Input]:
-        asked, text = self.vocabulary.cut(example["question"]), self.cut(example["context"])
+        asked, text = self.vocabulary.tokenize(example["question"]), self.cut(example["context"])
         question = asked[: self.max_question]
         before, gold = len(question) + 2, gold_tokens(example, text)
         room = self.max_length - before - 1
         inputs: list[Input] = []
         for first in window_firsts(len(text), room, self.stride):
             part = text[first : first + room]
-            read = self.vocabulary.input(question, part)
+            read = self.vocabulary.build_input(question, part)
             labels = [IGNORE, IGNORE] if "answers" not in example else places(gold, first, len(part), before)
             unread = 0 if inputs else len(asked) - len(question)
             inputs.append(Input(read.ids, read.segments, labels, unread))
@@ -139,7 +139,7 @@ class Answering(Understanding):
         return Sample(asked, shortly(gold), f"{shortly(said['answer']) or NONE} ({said['probability']:.0%})")
 
 
-def gold_tokens(example: Example, text: Pieces) -> tuple[int, int] | None:
+def gold_tokens(example: Example, text: Encoding) -> tuple[int, int] | None:
     """The first and the last token of the answer, of several the first one; None where there is none."""
     if not example.get("answers"):
         return None

@@ -37,12 +37,12 @@ class Choice(Understanding):
         return 1
 
     def encode(self, example: Example) -> list[Input]:
-        text, label = self.vocabulary.cut(example["text"]), example.get("label")
+        text, label = self.vocabulary.tokenize(example["text"]), example.get("label")
         found = []
         for number, choice in enumerate(example["choices"]):
-            read = self.vocabulary.input(text, self.vocabulary.cut(choice), self.max_length)
+            read = self.vocabulary.build_input(text, self.vocabulary.tokenize(choice), self.max_length)
             labels = [] if number else [IGNORE if label is None else label]
-            found.append(Input(read.ids, read.segments, labels, read.unread))
+            found.append(Input(read.ids, read.segments, labels, read.truncated_tokens))
         return found
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:

@@ -17,7 +17,7 @@ from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score, accuracy, binary_scores, macro_scores, matthews, pearson, spearman
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.training.task import Sample
 
 LIKELIEST = 5
@@ -87,11 +87,12 @@ class Regression(Understanding):
         return Sample(_text(example), str(example.get("label", "")), f"{said['score']:.2f}")
 
 
-def text_input(vocabulary: BertVocabulary, example: Example, longest: int, label: float) -> Input:
+def text_input(vocabulary: BertTokenizer, example: Example, longest: int, label: float) -> Input:
     """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; of two texts the longer one is shortened first."""
     pair = example.get("pair")
-    found = vocabulary.input(vocabulary.cut(example["text"]), None if pair is None else vocabulary.cut(pair), longest)
-    return Input(found.ids, found.segments, [label], found.unread)
+    second = None if pair is None else vocabulary.tokenize(pair)
+    found = vocabulary.build_input(vocabulary.tokenize(example["text"]), second, longest)
+    return Input(found.ids, found.segments, [label], found.truncated_tokens)
 
 
 def asked(logits: Tensor, batch: Batch) -> Tensor:

@@ -34,7 +34,8 @@ from regard.metrics.language import language_scores
 from regard.models.ngram import NGram
 from regard.tasks.streaming import stretches
 from regard.tasks.translation import one_line
-from regard.text import EOS, PAD, Vocabulary
+from regard.text.symbols import EOS, PAD
+from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
 
@@ -60,7 +61,7 @@ class Generation:
 class LanguageModelling:
     """The task. It holds the vocabulary, settings and what is carried in training, never a model."""
 
-    vocabulary: Vocabulary
+    vocabulary: Tokenizer
     reading: TextNormalizer = field(default_factory=TextNormalizer)
     context: int = 70
     """The tokens a model that carries nothing looks at together."""

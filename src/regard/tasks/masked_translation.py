@@ -33,7 +33,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.tasks.translation import Translation
-from regard.text import BOS, EOS, PAD
+from regard.text.symbols import BOS, EOS, PAD
 
 MASK = BOS
 NO_LENGTH = -100
@@ -136,8 +136,8 @@ class MaskedTranslation(Translation):
         src, tgt = (torch.tensor([[*row, EOS]], device=device) for row in (ids, target))
         lengths = [torch.tensor([row.size(1)], device=device) for row in (src, tgt)]
         weights = model.attentions(Padded.of(src, lengths[0]), Padded.of(tgt, lengths[1]))
-        pieces = ["⟨length⟩", *self.src_vocabulary.pieces([*ids, EOS])]
-        return pieces, self.tgt_vocabulary.pieces([*target, EOS]), weights
+        pieces = ["⟨length⟩", *self.src_vocabulary.tokens([*ids, EOS])]
+        return pieces, self.tgt_vocabulary.tokens([*target, EOS]), weights
 
 
 def is_word(labels: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics import Score, perplexity
 from regard.random import rng
-from regard.text.bert import BertInput, BertVocabulary
+from regard.text.bert import BertInput, BertTokenizer
 from regard.training.task import Sample, Validation
 
 AT_ONCE = 8192
@@ -60,7 +60,7 @@ class Answers:
 class Pretraining:
     """The task. It holds the vocabulary and settings, never a model: models are handed in."""
 
-    vocabulary: BertVocabulary
+    vocabulary: BertTokenizer
     data: DocumentDataSettings = field(default_factory=DocumentDataSettings)
     longest: int = 512
     """The most tokens of an input the model has positions for."""
@@ -123,9 +123,9 @@ class Pretraining:
                 yield {**example, **answer}
 
     def _input(self, example: dict[str, Any]) -> BertInput:
-        cut, pair = self.vocabulary.cut, example.get("pair")
-        first, second = cut(example["text"]), None if pair is None else cut(pair)
-        found = self.vocabulary.input(first, second, self.longest)
+        tokenize, pair = self.vocabulary.tokenize, example.get("pair")
+        first, second = tokenize(example["text"]), None if pair is None else tokenize(pair)
+        found = self.vocabulary.build_input(first, second, self.longest)
         masks = [*first.ids, *(second.ids if second else [])].count(self.vocabulary.mask)
         if found.ids.count(self.vocabulary.mask) < masks:
             raise UserError(
@@ -142,7 +142,7 @@ class Pretraining:
         best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
         masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
-            pieces = zip(self.vocabulary.pieces(ids), values, strict=True)
+            pieces = zip(self.vocabulary.tokens(ids), values, strict=True)
             masks[owner].append([{"piece": piece, "probability": value} for piece, value in pieces])
         follow = follows.float().softmax(dim=-1)[:, 0].tolist()
         return ({"masks": found, "next": value} for found, value in zip(masks, follow, strict=True))
@@ -172,7 +172,7 @@ class Pretraining:
 
     def written(self, ids: Iterable[int]) -> str:
         """Pieces as one reads them, [MASK] too."""
-        return " ".join(self.vocabulary.pieces(ids)).replace(" ##", "")
+        return " ".join(self.vocabulary.tokens(ids)).replace(" ##", "")
 
 
 def judged(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:

@@ -7,7 +7,7 @@ by the number of lines and characters of a stretch.
 import re
 from collections.abc import Iterable, Iterator
 
-from regard.text import Vocabulary
+from regard.text.tokenizer import Tokenizer
 
 LINES, CHARACTERS = 4096, 2_000_000
 
@@ -29,12 +29,12 @@ def stretches(lines: Iterable[str], most_lines: int = LINES, most_characters: in
         yield stretch
 
 
-def cut(text: str, vocabulary: Vocabulary, limit: int) -> list[tuple[str, list[int]]]:
+def cut(text: str, vocabulary: Tokenizer, limit: int) -> list[tuple[str, list[int]]]:
     """A text as parts of at most `limit` tokens, each with its tokens; almost every text is one part.
 
     What is longer is halved at the boundary nearest to its middle, again and again.
     """
-    if len(text) <= limit * vocabulary.longest:  # a longer one has more tokens than that for certain
+    if len(text) <= limit * vocabulary.max_token_bytes:  # a longer one has more tokens than that for certain
         ids = vocabulary.encode(text)
         if len(ids) <= limit or len(text) < 2:
             return [(text, ids[:limit])]

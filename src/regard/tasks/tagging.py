@@ -31,7 +31,7 @@ from regard.metrics.entities import OUTSIDE, entities
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.classification import numbers
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
-from regard.text.bert import Pieces
+from regard.text.bert import Encoding
 from regard.training.task import Sample
 
 CONTEXT = 0.25
@@ -60,7 +60,7 @@ class Tagging(Understanding):
         kinds = [float(numbers(self.labels).get(tag, IGNORE)) for tag in tags]
         found = []
         for part in self.parts(example):
-            read = self.vocabulary.input(part.pieces)
+            read = self.vocabulary.build_input(part.pieces)
             asked = [float(IGNORE)] * len(read.ids)
             for place, word in zip(part.places, part.words, strict=True):
                 asked[place] = kinds[word]
@@ -69,7 +69,7 @@ class Tagging(Understanding):
 
     def parts(self, example: Example) -> "list[Part]":
         """What is read of a sentence at once, an item for each input."""
-        return parts_of(self.vocabulary.cut_words(example["words"]), self.max_length - 2)
+        return parts_of(self.vocabulary.tokenize_words(example["words"]), self.max_length - 2)
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         return classes_lost(logits.flatten(0, -2), batch.labels.flatten(), self.label_smoothing)
@@ -105,12 +105,12 @@ class Tagging(Understanding):
 class Part(NamedTuple):
     """Some pieces of a sentence; the words it is asked about, and where in [CLS] pieces [SEP] each of them begins."""
 
-    pieces: Pieces
+    pieces: Encoding
     words: list[int]
     places: list[int]
 
 
-def parts_of(pieces: Pieces, room: int) -> list[Part]:
+def parts_of(pieces: Encoding, room: int) -> list[Part]:
     """A sentence as one part, or in several: CONTEXT of the room for what is before and as much for what is after.
 
     Between are as many whole words as there is room for; of a word that alone has no room the beginning is read.
@@ -127,7 +127,7 @@ def parts_of(pieces: Pieces, room: int) -> list[Part]:
     return parts
 
 
-def part_of(pieces: Pieces, start: int, stop: int, around: int) -> Part:
+def part_of(pieces: Encoding, start: int, stop: int, around: int) -> Part:
     """Asked about the words that begin at pieces `start` up to `stop`, and with so many pieces around them."""
     first = max(0, start - around)
     begins = [place for place in range(start, stop) if place == 0 or pieces.words[place] != pieces.words[place - 1]]

@@ -30,7 +30,8 @@ from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import reinforce
 from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
 from regard.tasks.streaming import cut, stretches
-from regard.text import BOS, EOS, PAD, Vocabulary
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Tokenizer
 from regard.training.task import Sample, Validation
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
@@ -77,8 +78,8 @@ class Translation:
     start: ClassVar[str | None] = "⟨s⟩"
     """What stands before the words the decoder reads, in pictures; None where it reads the words themselves."""
 
-    src_vocabulary: Vocabulary
-    tgt_vocabulary: Vocabulary
+    src_vocabulary: Tokenizer
+    tgt_vocabulary: Tokenizer
     objective: Objective = Objective()
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     max_source: int = 256
@@ -224,7 +225,7 @@ class Translation:
         tgt = torch.tensor([[BOS, *target]])
         src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
-        return self.src_vocabulary.pieces([*ids, EOS]), self.tgt_vocabulary.pieces([*target, EOS]), weights
+        return self.src_vocabulary.tokens([*ids, EOS]), self.tgt_vocabulary.tokens([*target, EOS]), weights
 
 
 def one_line(text: str) -> str:

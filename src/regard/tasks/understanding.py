@@ -25,7 +25,7 @@ from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.losses.crossentropy import Loss
 from regard.metrics import Score
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.training.task import Sample, Validation
 
 Example = dict[str, Any]
@@ -48,7 +48,7 @@ class Read(NamedTuple):
 class Understanding(ABC):
     """A task. It holds a vocabulary and settings, never a model: models are handed in."""
 
-    vocabulary: BertVocabulary
+    vocabulary: BertTokenizer
     labels: tuple[str, ...] = ()
     """What can be said, in the order of the head's outputs, where it is one of several names."""
     max_length: int = 128

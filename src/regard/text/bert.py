@@ -1,41 +1,46 @@
-"""BERT's way from text to numbers (Devlin et al. 2018, section 3; the details are those of the authors' program).
+"""The tokenizer of BERT (Devlin et al. 2018, section 3; the details are those of the authors' program).
 
-    clean         control characters go, every kind of blank becomes a space
-    lower-case    and accents go too, in the models called uncased
-    words         between blanks; each punctuation sign and each Chinese character is a word of its own
-    pieces        WordPiece (Wu et al. 2016, section 4.1): the longest entry that fits, left to right; pieces that
-                  continue a word are written ##so. A word that cannot be spelled so is [UNK] as a whole.
+    clean         remove control characters; every kind of white space becomes a space
+    lowercase     and strip accents, in the uncased models
+    split         on spaces; every punctuation sign and every Chinese character is a word
+    WordPiece     (Wu et al. 2016, section 4.1): the longest token that fits, left to right; tokens that continue a word
+                  begin with ##. A word that cannot be spelled so is [UNK] as a whole.
     input         [CLS] A [SEP], or [CLS] A [SEP] B [SEP]
 
-Unlike the vocabularies one can learn here this one forgets: what was lower-cased or unknown does not come back. So each
-piece remembers where in the text it stood. The names of the special symbols, written in a text, stand for the symbols:
-"Paris is the [MASK] of France." asks for a word.
+Encoding loses case and unknown words, so every token has its span in the text. The names of the special tokens in a
+text are the special tokens: "Paris is the [MASK] of France." has a masked word.
 """
 
 import json
 import lzma
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
 from regard.files import open_binary, write_text
-from regard.text.vocabulary import refuse_surrogates
+from regard.text.tokenizer import Tokenizer, require_unicode
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
-LONGEST_WORD = 100
-"""Characters of the longest word that is cut into pieces; longer ones are [UNK]."""
+MAX_WORD_LENGTH = 100
+"""Words with more characters become [UNK]."""
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """A text in pieces: their numbers, where each stood in the text (first character, and the one after its last), and
-    which word each is of, counted from 0. Words that are nothing but control characters have no pieces."""
+class Encoding:
+    """A tokenized text.
+
+    ids     token ids
+    spans   of every token, the first character in the text and the one after its last
+    words   of every token, the number of its word, from 0; words of control characters have no tokens
+    """
 
     ids: list[int]
     spans: list[tuple[int, int]]
@@ -44,24 +49,24 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, part: slice) -> "Pieces":
-        return Pieces(self.ids[part], self.spans[part], self.words[part])
+    def __getitem__(self, tokens: slice) -> "Encoding":
+        return Encoding(self.ids[tokens], self.spans[tokens], self.words[tokens])
 
 
 @dataclass(frozen=True)
 class BertInput:
-    """What BERT reads: numbers, the text each is of (0 or 1), and its place there, None for special symbols."""
+    """The input of BERT: token ids, segments (0 or 1), and the spans and words, None for special tokens."""
 
     ids: list[int]
     segments: list[int]
     spans: list[tuple[int, int] | None]
     words: list[int | None]
-    unread: int = 0
-    """Pieces for which there was no room."""
+    truncated_tokens: int = 0
+    """Number of tokens that were cut off."""
 
 
-class BertVocabulary:
-    """The pieces of a BERT model."""
+class BertTokenizer(Tokenizer):
+    """The tokenizer of a BERT model."""
 
     def __init__(
         self,
@@ -70,122 +75,121 @@ class BertVocabulary:
         strip_accents: bool | None = None,
         split_chinese: bool = True,
     ) -> None:
-        """Entry n has number n. Accents go where case goes, unless `strip_accents` says otherwise."""
+        """`entries` are the tokens by id. `strip_accents` None means: same as `lowercase`."""
         self.entries = list(entries)
-        numbers = {entry: number for number, entry in enumerate(self.entries)}
-        if missing := [symbol for symbol in SPECIALS if symbol not in numbers]:
+        ids = {entry: index for index, entry in enumerate(self.entries)}
+        if missing := [token for token in SPECIALS if token not in ids]:
             raise ValueError(f"it has no {' and no '.join(missing)}")
-        if len(numbers) < len(self.entries):
-            number = next(number for number, entry in enumerate(self.entries) if numbers[entry] != number)
-            again = numbers[self.entries[number]]
-            raise ValueError(f"entry {self.entries[number]!r} is there twice, in lines {number + 1} and {again + 1}")
-        self.pad, self.unk, self.cls, self.sep, self.mask = (numbers[symbol] for symbol in SPECIALS)
+        if len(ids) < len(self.entries):
+            first = next(index for index, entry in enumerate(self.entries) if ids[entry] != index)
+            last = ids[self.entries[first]]
+            raise ValueError(f"entry {self.entries[first]!r} is there twice, in lines {first + 1} and {last + 1}")
+        self.pad, self.unk, self.cls, self.sep, self.mask = (ids[token] for token in SPECIALS)
         self.lowercase, self.strip_accents, self.split_chinese = lowercase, strip_accents, split_chinese
-        self._tokenizer = assemble(numbers, lowercase, strip_accents, split_chinese)
+        self._tokenizer = assemble(ids, lowercase, strip_accents, split_chinese)
 
     def __len__(self) -> int:
-        """The number of pieces."""
         return len(self.entries)
 
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        return SPECIALS
+
+    @property
+    def max_token_bytes(self) -> int:
+        """Unlimited: [UNK] stands for any number of bytes."""
+        return sys.maxsize
+
     def encode(self, text: str) -> list[int]:
-        """The numbers of the pieces of `text`, without [CLS] and [SEP]."""
-        return self.cut(text).ids
+        """Return the token ids of `text`, without [CLS] and [SEP]."""
+        return self.tokenize(text).ids
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many texts at once, on all cores."""
-        for text in texts:
-            refuse_surrogates(text)
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    def tokenize(self, text: str) -> Encoding:
+        """Return the tokens of `text` with their spans and words."""
+        return _encoding(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
 
-    def cut(self, text: str) -> Pieces:
-        """The pieces of `text`, their places in it and their words."""
-        return pieces_of(self._tokenizer.encode(refuse_surrogates(text), add_special_tokens=False))
-
-    def cut_words(self, words: Sequence[str]) -> Pieces:
-        """The same for a text that is cut into words already: pieces are numbered by these words, and places count
-        inside each of them."""
+    def tokenize_words(self, words: Sequence[str]) -> Encoding:
+        """Tokenize a text that is split into words already; spans count inside each word."""
         for word in words:
-            refuse_surrogates(word)
-        return pieces_of(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
+            require_unicode(word)
+        return _encoding(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each piece as it is written in the vocabulary."""
-        return [self.entries[number] for number in ids]
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the tokens as written in the vocabulary."""
+        return [self.entries[token] for token in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids` as far as it can be known; special symbols other than [UNK] say nothing."""
-        silent = {self.pad, self.cls, self.sep, self.mask}
-        text: str = self._tokenizer.decode([i for i in ids if i not in silent], skip_special_tokens=False)
+        """Return the normalised text of token ids; special tokens other than [UNK] are left out."""
+        omitted = {self.pad, self.cls, self.sep, self.mask}
+        text: str = self._tokenizer.decode([i for i in ids if i not in omitted], skip_special_tokens=False)
         return text
 
-    def input(
-        self,
-        first: Pieces,
-        second: Pieces | None = None,
-        longest: int | None = None,
-        shorten: Literal["longer", "first", "second"] = "longer",
-    ) -> BertInput:
-        """[CLS] first [SEP] second [SEP], of at most `longest` numbers; the text that is shortened loses its end.
+    def count_unknown_words(self, text: str) -> tuple[int, int]:
+        """Count the words that are [UNK], and all words."""
+        encoding = self.tokenize(text)
+        unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
+        return len(unknown), len(set(encoding.words))
 
-        A passage with its question asks to shorten the passage alone; a text that must stay whole but is too long for
-        `longest` is a ValueError.
+    def build_input(
+        self,
+        first: Encoding,
+        second: Encoding | None = None,
+        max_length: int | None = None,
+        truncate: Literal["longer", "first", "second"] = "longer",
+    ) -> BertInput:
+        """Make [CLS] first [SEP] second [SEP] of at most `max_length` tokens; `truncate` says which text loses its end.
+
+        If the text that may not be truncated is too long, a ValueError is raised.
         """
-        given = len(first) + len(second or ())
-        if longest is not None:
-            first, second = shortened(first, second, longest - (2 if second is None else 3), shorten)
+        length = len(first) + len(second or ())
+        if max_length is not None:
+            first, second = truncate_pair(first, second, max_length - (2 if second is None else 3), truncate)
         parts = [([self.cls], None, 0), (first.ids, first, 0), ([self.sep], None, 0)]
         parts += [(second.ids, second, 1), ([self.sep], None, 1)] if second is not None else []
-        result = BertInput([], [], [], [], given - len(first) - len(second or ()))
-        for ids, pieces, segment in parts:
+        result = BertInput([], [], [], [], length - len(first) - len(second or ()))
+        for ids, encoding, segment in parts:
             result.ids.extend(ids)
             result.segments.extend([segment] * len(ids))
-            result.spans.extend(pieces.spans if pieces else [None] * len(ids))
-            result.words.extend(pieces.words if pieces else [None] * len(ids))
+            result.spans.extend(encoding.spans if encoding else [None] * len(ids))
+            result.words.extend(encoding.words if encoding else [None] * len(ids))
         return result
 
-    def to_json(self) -> str:
-        """The content of a `tokenizer.json`, which the library `tokenizers` reads as well."""
-        text: str = self._tokenizer.to_str(pretty=True)
-        return text
-
-    def save(self, path: Path) -> None:
-        """Write `tokenizer.json`, which says everything, case included."""
-        write_text(path, self.to_json())
-
-    def save_entries(self, path: Path) -> None:
-        """Write `vocab.txt`, which is one entry a line and says nothing of case."""
+    def save_vocab_txt(self, path: Path) -> None:
+        """Write `vocab.txt`, one token per line; it does not contain the normalisation."""
         write_text(path, "".join(f"{entry}\n" for entry in self.entries))
 
     @classmethod
-    def from_json(cls, text: str) -> "BertVocabulary":
-        """The inverse of `to_json`, for files of others too; a ValueError says what is wrong with `text`."""
+    def from_json(cls, text: str) -> "BertTokenizer":
+        """Read the content of a `tokenizer.json`, of other programs too; a ValueError says what is wrong with it."""
         content = json.loads(text)
-        model, normalizer = (content.get(part) or {} for part in ("model", "normalizer"))
+        model, normalizer = (content.get(key) or {} for key in ("model", "normalizer"))
         if model.get("type", "WordPiece") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
-            raise ValueError(f"it holds {model.get('type')} and {normalizer.get('type')}, not WordPiece as in BERT")
-        numbers: dict[str, int] = model.get("vocab", {})
-        if sorted(numbers.values()) != list(range(len(numbers))):
-            raise ValueError("the numbers of its entries have gaps")
-        entries = sorted(numbers, key=numbers.__getitem__)
+            raise ValueError(f"it is {model.get('type')} with {normalizer.get('type')}, not WordPiece of BERT")
+        ids: dict[str, int] = model.get("vocab", {})
+        if sorted(ids.values()) != list(range(len(ids))):
+            raise ValueError("the ids of its tokens have gaps")
+        entries = sorted(ids, key=ids.__getitem__)
         accents, chinese = normalizer.get("strip_accents"), normalizer.get("handle_chinese_chars", True)
         return cls(entries, normalizer.get("lowercase", True), accents, chinese)
 
     @classmethod
-    def load(cls, path: Path) -> "BertVocabulary":
+    def load(cls, path: Path) -> "BertTokenizer":
         """Read a `tokenizer.json`."""
-        return reading(path, cls.from_json)
+        return _read(path, cls.from_json)
 
     @classmethod
-    def load_entries(cls, path: Path, lowercase: bool = True, **kinds: Any) -> "BertVocabulary":
-        """Read a `vocab.txt`; whether case and accents are kept must be known from elsewhere."""
-        return reading(path, lambda text: cls(lines(text), lowercase, **kinds))
+    def load_vocab_txt(
+        cls, path: Path, lowercase: bool = True, strip_accents: bool | None = None, split_chinese: bool = True
+    ) -> "BertTokenizer":
+        """Read a `vocab.txt`, which does not contain the normalisation."""
+        return _read(path, lambda text: cls(_lines(text), lowercase, strip_accents, split_chinese))
 
 
-def assemble(numbers: dict[str, int], lowercase: bool, strip_accents: bool | None, split_chinese: bool) -> Any:
-    """The steps above, each as the library has it."""
-    tokenizer = Tokenizer(
+def assemble(ids: dict[str, int], lowercase: bool, strip_accents: bool | None, split_chinese: bool) -> Any:
+    """Make the `tokenizers.Tokenizer` with the steps above."""
+    tokenizer = HuggingFaceTokenizer(
         models.WordPiece(
-            numbers, unk_token=UNK, continuing_subword_prefix=CONTINUATION, max_input_chars_per_word=LONGEST_WORD
+            ids, unk_token=UNK, continuing_subword_prefix=CONTINUATION, max_input_chars_per_word=MAX_WORD_LENGTH
         )
     )
     tokenizer.normalizer = normalizers.BertNormalizer(
@@ -193,47 +197,53 @@ def assemble(numbers: dict[str, int], lowercase: bool, strip_accents: bool | Non
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
-    tokenizer.add_special_tokens([AddedToken(symbol, normalized=False, special=True) for symbol in SPECIALS])
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIALS])
     return tokenizer
 
 
-def pieces_of(encoding: Any) -> Pieces:
-    return Pieces(encoding.ids, encoding.offsets, encoding.word_ids)
+def _encoding(encoding: Any) -> Encoding:
+    return Encoding(encoding.ids, encoding.offsets, encoding.word_ids)
 
 
-def shortened(first: Pieces, second: Pieces | None, room: int, which: str) -> tuple[Pieces, Pieces | None]:
-    """As much of two texts as there is room for.
+def truncate_pair(
+    first: Encoding, second: Encoding | None, max_length: int, which: str
+) -> tuple[Encoding, Encoding | None]:
+    """Truncate two texts to `max_length` tokens together.
 
-    "longer" is the authors' way: whichever is longer loses its last piece, the second where both are equal.
+    "longer" is the authors' method: the longer text loses its last token, the second one if both are equal.
     """
     if second is None:
-        keep, keep_second = min(len(first), room), 0
+        keep, keep_second = min(len(first), max_length), 0
     elif which == "first":
-        keep, keep_second = min(len(first), room - len(second)), len(second)
+        keep, keep_second = min(len(first), max_length - len(second)), len(second)
     elif which == "second":
-        keep, keep_second = len(first), min(len(second), room - len(first))
+        keep, keep_second = len(first), min(len(second), max_length - len(first))
     else:
-        keep_second = min(len(second), max(room // 2, room - len(first)))
-        keep = min(len(first), room - keep_second)
+        keep_second = min(len(second), max(max_length // 2, max_length - len(first)))
+        keep = min(len(first), max_length - keep_second)
     if min(keep, keep_second) < 0:
-        raise ValueError(f"there is room for {room} pieces, and what is not to be shortened takes more")
+        raise ValueError(f"the text that may not be truncated has more than {max_length} tokens")
     return first[:keep], None if second is None else second[:keep_second]
 
 
-def lines(text: str) -> list[str]:
-    """The entries of a `vocab.txt`. Only a line feed ends a line: other characters that may do so are entries."""
+def _lines(text: str) -> list[str]:
+    """Split a `vocab.txt` at line feeds only: other line separators are tokens."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
-def reading(path: Path, make: Callable[[str], BertVocabulary]) -> BertVocabulary:
-    """What `make` makes of a file's text; whatever is wrong with it is an error that names the file."""
+def _read(path: Path, make: Callable[[str], BertTokenizer]) -> BertTokenizer:
+    """Read a file and make a tokenizer of it; errors name the file."""
     try:
         with open_binary(path) as stream:
             return make(stream.read().decode("utf-8"))
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise UserError(f"{path} cannot be read: {error}", "fetch it again") from error
+        raise UserError(
+            f"{path} cannot be read: {error}", "download it again", code="unreadable-file", where=path
+        ) from error
     except (ValueError, AttributeError, TypeError) as error:  # a UnicodeDecodeError and bad JSON are ValueErrors too
         raise UserError(
-            f"{path} is damaged or is no vocabulary of BERT: {error}",
-            "name the vocab.txt or tokenizer.json that came with the model",
+            f"{path} is damaged or is not a tokenizer of BERT: {error}",
+            "give the vocab.txt or tokenizer.json of the model",
+            code="damaged-file",
+            where=path,
         ) from error

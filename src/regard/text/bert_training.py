@@ -1,11 +1,11 @@
-"""Learning the pieces of a BERT: WordPiece (Schuster and Nakajima 2012), as far as it is known how the authors did it.
+"""Training the tokenizer of BERT: WordPiece (Schuster and Nakajima 2012).
 
-    count the words      cleaned and cut as `BertVocabulary` will clean and cut them
-    begin with           the special symbols, [PAD] first, and every character, as it begins a word and as it ##goes on
-    again and again      make one piece of the two neighbours that are met most often, until there are enough
+    count words       normalised and split as `BertTokenizer` does it
+    start with        the special tokens, [PAD] first, and every character, at the start (x) and inside (##x) of a word
+    repeat            merge the most frequent pair of neighbours into one token, until the vocabulary is full
 
-The authors published their vocabularies but not the program that learnt them. This is the one everybody learns BERT's
-pieces with since: the merges of byte pair encoding (Sennrich et al. 2016, section 3.2) written in WordPiece's way.
+The authors published their vocabularies but not the program that learnt them. This is the usual replacement: the merges
+of byte pair encoding (Sennrich et al. 2016, section 3.2) in the notation of WordPiece.
 """
 
 import json
@@ -16,58 +16,57 @@ from typing import Any
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from regard.errors import UserError
-from regard.text.bert import CONTINUATION, LONGEST_WORD, SPECIALS, UNK, BertVocabulary, assemble
-from regard.text.bert_settings import BertTextSettings
-from regard.text.vocabulary import refuse_surrogates
+from regard.text.bert import CONTINUATION, MAX_WORD_LENGTH, SPECIALS, UNK, BertTokenizer, assemble
+from regard.text.settings import BertTextSettings
+from regard.text.tokenizer import require_unicode
 
 
-def learn_bert_vocabulary(lines: Iterable[str], settings: BertTextSettings) -> BertVocabulary:
-    """Learn the pieces of `lines`; the same lines give the same vocabulary, entry by entry."""
-    kinds = (settings.lowercase, settings.strip_accents, settings.split_chinese)
-    counts = count_words(lines, assemble({UNK: 0}, *kinds))
+def train_bert_tokenizer(lines: Iterable[str], settings: BertTextSettings) -> BertTokenizer:
+    """Train the tokenizer; equal lines give equal vocabularies."""
+    normalisation = (settings.lowercase, settings.strip_accents, settings.split_chinese)
+    counts = count_words(lines, assemble({UNK: 0}, *normalisation))
     if not counts:
-        raise UserError("there is no word to learn pieces from", "name a text that says something")
-    room = settings.vocab_size - len(SPECIALS)
-    characters = spellable(counts, room, settings.min_frequency)
-    known = {word: count for word, count in counts.items() if characters.issuperset(spelled(word))}
-    return BertVocabulary(learn(known, sorted(characters), settings), *kinds)
+        raise UserError("the training text has no words", "give a text that is not empty", code="no-data")
+    characters = choose_characters(counts, settings.vocab_size - len(SPECIALS), settings.min_frequency)
+    spellable = {word: count for word, count in counts.items() if characters.issuperset(spell(word))}
+    return BertTokenizer(learn_vocabulary(spellable, sorted(characters), settings), *normalisation)
 
 
-def count_words(lines: Iterable[str], cutter: Any) -> Counter[str]:
-    """How often each word is met. What stands between blanks is cleaned and cut once, however often it comes."""
+def count_words(lines: Iterable[str], splitter: Any) -> Counter[str]:
+    """Count the words; equal strings between spaces are normalised and split once."""
     raw: Counter[str] = Counter()
     for line in lines:
-        raw.update(refuse_surrogates(line).split(" "))
+        raw.update(require_unicode(line).split(" "))
     counts: Counter[str] = Counter()
     for text, count in raw.items():
-        for word, _ in cutter.pre_tokenizer.pre_tokenize_str(cutter.normalizer.normalize_str(text)):
-            counts[word] += count if len(word) <= LONGEST_WORD else 0
+        for word, _ in splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(text)):
+            counts[word] += count if len(word) <= MAX_WORD_LENGTH else 0
     return +counts
 
 
-def spelled(word: str) -> Iterator[str]:
-    """A word in single characters: its first, and the others with the sign that they continue it."""
-    return (character if place == 0 else CONTINUATION + character for place, character in enumerate(word))
+def spell(word: str) -> Iterator[str]:
+    """Split a word into characters; all but the first begin with ##."""
+    return (character if index == 0 else CONTINUATION + character for index, character in enumerate(word))
 
 
-def spellable(counts: dict[str, int], room: int, min_frequency: int) -> set[str]:
-    """The characters to begin with: those that are not rare, the most frequent if there is no room for all."""
+def choose_characters(counts: dict[str, int], max_characters: int, min_frequency: int) -> set[str]:
+    """Choose the most frequent characters of the words."""
     seen: Counter[str] = Counter()
     for word, count in counts.items():
-        for character in spelled(word):
+        for character in spell(word):
             seen[character] += count
-    # Whatever continues a word may begin one that is still to come.
+    # A character that continues a word may begin another word later.
     for character in [character for character in seen if character.startswith(CONTINUATION)]:
         seen.setdefault(character.removeprefix(CONTINUATION), seen[character])
     frequent = [character for character in sorted(seen) if seen[character] >= min_frequency]
-    return set(sorted(frequent, key=seen.__getitem__, reverse=True)[:room])
+    return set(sorted(frequent, key=seen.__getitem__, reverse=True)[:max_characters])
 
 
-def learn(counts: dict[str, int], characters: list[str], settings: BertTextSettings) -> list[str]:
-    """The entries in the order of their numbers.
+def learn_vocabulary(counts: dict[str, int], characters: list[str], settings: BertTextSettings) -> list[str]:
+    """Learn the tokens, in the order of their ids.
 
-    The characters are handed to the trainer as if they were special: it would otherwise number them in the order of a
-    hash table, and the same lines would give another vocabulary every time.
+    The characters are given to the trainer as special tokens. Otherwise it would number them in the order of a hash
+    table, and equal lines would give different vocabularies.
     """
     learner = Tokenizer(models.WordPiece(unk_token=UNK))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -79,5 +78,5 @@ def learn(counts: dict[str, int], characters: list[str], settings: BertTextSetti
         show_progress=False,
     )
     learner.train_from_iterator((f"{word} " * count for word, count in counts.items()), trainer)
-    numbers: dict[str, int] = json.loads(learner.to_str())["model"]["vocab"]
-    return sorted(numbers, key=numbers.__getitem__)
+    ids: dict[str, int] = json.loads(learner.to_str())["model"]["vocab"]
+    return sorted(ids, key=ids.__getitem__)

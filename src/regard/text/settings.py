@@ -1,13 +1,14 @@
-"""How text is cut into pieces."""
+"""Settings of tokenizers."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import model_validator
 
-from regard.config import Field, Settings
+from regard.config import Field, SettingError, Settings
+from regard.text.bert import SPECIALS as BERT_SPECIALS
 from regard.text.symbols import SPECIALS
 
-SMALLEST = {
+MIN_VOCAB_SIZE = {
     "bpe": len(SPECIALS) + 256,
     "wordpiece": len(SPECIALS) + 512,
     "word": len(SPECIALS) + 256,
@@ -15,40 +16,61 @@ SMALLEST = {
     "char": len(SPECIALS) + 256,
     "imported": len(SPECIALS),
 }
+"""Special tokens and bytes, which are in every vocabulary."""
 
 
 class TextSettings(Settings):
-    """The vocabulary: its kind, its size and how it is learnt."""
+    """A tokenizer for text that is also generated: its kind, vocabulary size and training."""
 
     kind: Literal["bpe", "wordpiece", "word", "token", "char", "imported"] = Field(
         default="bpe",
-        description="what a piece is: bpe and wordpiece learn subwords, word keeps the most frequent words, token the "
-        "most frequent of what stands between blanks (text that is cut into words already), char the most frequent "
-        "characters; whatever is not in the vocabulary is spelled in bytes; imported are the pieces that a model of "
-        "another program came with, which are not learnt here",
+        description="tokenizer: bpe and wordpiece learn subwords; word keeps the most frequent words, token the most "
+        "frequent strings between spaces (for tokenized text), char the most frequent characters; everything else is "
+        "spelled in bytes; imported: the tokenizer of an imported model, which is not trained",
     )
     vocab_size: int = Field(
-        default=8000,
-        description="at most so many pieces, special symbols and bytes included; a small corpus gives fewer",
+        default=8000, description="maximum vocabulary size, with special tokens and bytes; a small corpus gives less"
     )
-    joint: bool = Field(default=True, description="one vocabulary for both languages instead of one each")
-    min_frequency: int = Field(default=2, ge=1, description="a piece must be seen so often to enter the vocabulary")
+    joint: bool = Field(default=True, description="one shared vocabulary for source and target instead of two")
+    min_frequency: int = Field(default=2, ge=1, description="minimum frequency of a token in the training text")
     dropout: float = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,
-        description="BPE-dropout: the share of merges left out at random in training (0.1 is usual; bpe only)",
+        description="BPE-dropout: probability to drop a merge in training (0.1 is usual; bpe only)",
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> "TextSettings":
+    def _check(self) -> Self:
         if self.dropout and self.kind != "bpe":
-            raise ValueError(
-                f'dropout leaves out merges, and kind {self.kind!r} has none; write kind = "bpe" or dropout = 0.0'
+            raise SettingError(
+                "dropout", f'BPE-dropout needs merges, which kind {self.kind!r} does not have; write kind = "bpe"'
             )
-        if self.vocab_size < SMALLEST[self.kind]:
-            raise ValueError(
-                f"vocab_size {self.vocab_size} is too small: kind {self.kind!r} needs at least {SMALLEST[self.kind]}, "
-                "for the special symbols and the bytes"
+        if self.vocab_size < MIN_VOCAB_SIZE[self.kind]:
+            raise SettingError(
+                "vocab_size",
+                f"{self.vocab_size} is too small: kind {self.kind!r} needs at least {MIN_VOCAB_SIZE[self.kind]}, "
+                "for special tokens and bytes",
             )
         return self
+
+
+class BertTextSettings(Settings):
+    """A tokenizer of BERT: its vocabulary size, training and normalisation."""
+
+    kind: Literal["bert"] = Field(
+        default="bert", description="tokenizer: WordPiece of BERT; tokens that continue a word begin with ##"
+    )
+    vocab_size: int = Field(
+        default=16000,
+        gt=2 * len(BERT_SPECIALS),
+        description="maximum vocabulary size, special tokens included (30,000 in the paper); a small corpus gives less",
+    )
+    min_frequency: int = Field(
+        default=2,
+        ge=1,
+        description="minimum frequency of a token in the training text; a word with a rarer character becomes [UNK]",
+    )
+    lowercase: bool = Field(default=True, description="lowercase the text, like the uncased models")
+    strip_accents: bool | None = Field(default=None, description="strip accents; default: same as lowercase")
+    split_chinese: bool = Field(default=True, description="treat every Chinese character as a word")

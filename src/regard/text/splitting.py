@@ -1,8 +1,8 @@
-"""Where words end: the cut that comes before any vocabulary, after which no piece crosses a cut.
+"""Pre-tokenization: splitting text into words; no token crosses the end of a word.
 
-A word carries the space before it, runs of digits and of signs stand alone (the expression of Radford et al. 2019,
-with combining marks counted as letters and English contractions only where a word ends, so that the French "l'menu"
-keeps its m). Nothing is longer than 64 characters, so a megabyte without a space costs no more than any other.
+A word includes the space before it; runs of digits and of punctuation are words (the expression of Radford et al. 2019,
+with combining marks as letters, and English contractions only at the end of a word, so that the French "l'menu" keeps
+its m). No word is longer than 64 characters, so a megabyte without a space is not slower than any other text.
 """
 
 from typing import Any
@@ -18,29 +18,29 @@ WORD = (
 )
 IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 TOKEN = r" ?\S{1,256}|\s"
-CHARACTER = r"(?m:.)"  # in this dialect (?m:) lets the dot match a line break too
+CHARACTER = r"(?m:.)"  # in this dialect of regular expressions (?m:) lets the dot match a line break
 
 
-def _cut(*expressions: str) -> Any:
-    cuts = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in expressions]
-    return pre_tokenizers.Sequence([*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+def _split(*expressions: str) -> Any:
+    splits = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in expressions]
+    return pre_tokenizers.Sequence([*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def into_words() -> Any:
-    """Words as above, written in byte symbols."""
-    return _cut(WORD)
+    """Split into words, written in byte symbols."""
+    return _split(WORD)
 
 
 def into_words_and_ideographs() -> Any:
-    """As `into_words`, after Han and Kana characters are split off one by one: their scripts mark no words."""
-    return _cut(IDEOGRAPH, WORD)
+    """Split into words, and every Han and Kana character by itself, since these scripts have no spaces."""
+    return _split(IDEOGRAPH, WORD)
 
 
-def between_blanks() -> Any:
-    """What stands between blanks, whatever it is, with the one blank before it."""
-    return _cut(TOKEN)
+def on_spaces() -> Any:
+    """Split on white space; the one space before a token belongs to it."""
+    return _split(TOKEN)
 
 
 def into_characters() -> Any:
-    """Every character alone."""
-    return _cut(CHARACTER)
+    """Split into characters."""
+    return _split(CHARACTER)

@@ -1,7 +1,7 @@
-"""WordPiece: the longest piece that fits, left to right (Schuster and Nakajima 2012; Devlin et al. 2018, section 3).
+"""WordPiece: the longest token that fits, left to right (Schuster and Nakajima 2012; Devlin et al. 2018, section 3).
 
-Pieces inside a word carry a sign of continuation. It is not BERT's "##", which people write, but a character outside
-the byte symbols; and all bytes are there twice, with and without it, so every word can be spelled.
+Tokens inside a word begin with a continuation sign. It is not BERT's "##", which may occur in text, but a character
+outside the byte symbols. All bytes are in the vocabulary with and without it, so every word can be spelled.
 """
 
 import json
@@ -14,11 +14,11 @@ from regard.text.splitting import into_words_and_ideographs
 from regard.text.symbols import BYTE_SYMBOLS, CONTINUATION, SPECIALS
 
 
-def learn(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
-    """Learn the pieces from `texts`.
+def train(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+    """Learn the vocabulary from `texts`.
 
-    The continued bytes are handed to the trainer as if they were special: it would otherwise number them in the order
-    of a hash table, and the same corpus would give another vocabulary every time.
+    The continued bytes are given to the trainer as special tokens. Otherwise it would number them in the order of a
+    hash table, and equal texts would give different vocabularies.
     """
     continued = [CONTINUATION + symbol for symbol in BYTE_SYMBOLS]
     learner = Tokenizer(models.WordPiece(unk_token=SPECIALS[0]))
@@ -32,14 +32,9 @@ def learn(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
-    return assemble(json.loads(learner.to_str())["model"]["vocab"])
-
-
-def assemble(vocab: dict[str, int]) -> Any:
-    """A tokenizer that refuses no word for its length; the unknown symbol it must name is never reached."""
     model = models.WordPiece(
-        vocab=vocab,
-        unk_token=SPECIALS[0],
+        vocab=json.loads(learner.to_str())["model"]["vocab"],
+        unk_token=SPECIALS[0],  # required by the library; never used, since every word can be spelled
         continuing_subword_prefix=CONTINUATION,
         max_input_chars_per_word=1_000_000_000,
     )

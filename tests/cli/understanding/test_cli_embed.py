@@ -26,11 +26,11 @@ def states(run: Path, text: str) -> tuple[list[str], list[Any]]:
     predictor = loaded(run)
     vocabulary = predictor.run.vocabulary
     first, _, second = text.partition("\t")
-    read = vocabulary.input(vocabulary.cut(first), vocabulary.cut(second) if second else None)
+    read = vocabulary.build_input(vocabulary.tokenize(first), vocabulary.tokenize(second) if second else None)
     tokens = Padded.of(torch.tensor([read.ids]), torch.tensor([len(read.ids)]))
     with torch.no_grad():
         found = predictor.reader.hidden_states(tokens, torch.tensor([read.segments]))
-    return vocabulary.pieces(read.ids), [state[0].numpy() for state in found]
+    return vocabulary.tokens(read.ids), [state[0].numpy() for state in found]
 
 
 @pytest.mark.parametrize("name", ["classifier", "recurrent", "tagger", "pretrained"])

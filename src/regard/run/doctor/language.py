@@ -114,7 +114,7 @@ def check_vocabulary(run: LanguageRun) -> Check:
     name, vocabulary, valid = "vocabulary", run.vocabulary, run.store("valid")
     data = run.recipe.data
     lines = [run.reading(line["text"]) for line in read_examples(data.valid, data.folder, run.recipe.fields)]
-    spelled, words = (sum(column) for column in zip(*map(vocabulary.spelled_out, lines), strict=True))
+    spelled, words = (sum(column) for column in zip(*map(vocabulary.count_unknown_words, lines), strict=True))
     share = spelled / max(1, words)
     finding = f"{len(vocabulary):,} pieces (at most {run.recipe.text.vocab_size:,}); {len(valid) / valid.words:.2f} "
     finding += f"tokens a word in the validation text, {share:.1%} of words in bytes"

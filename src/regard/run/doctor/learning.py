@@ -14,7 +14,7 @@ from regard.data.batch import Batch
 from regard.run.doctor.check import Check
 from regard.run.doctor.patient import Patient, real
 from regard.runtime import autocast
-from regard.text import PAD
+from regard.text.symbols import PAD
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 
 FIRST_LOSS_TOLERANCE, WIDEST_SPREAD = 1.25, 1.5

@@ -20,7 +20,7 @@ from regard.run.doctor.learning import OVERFIT_SECONDS, OVERFIT_STEPS, OVERFIT_W
 from regard.run.doctor.patient import without_dropout
 from regard.run.doctor.texts import PIECES_PER_WORD
 from regard.runtime import World, autocast, seed_everything
-from regard.text.bert import BertVocabulary
+from regard.text.bert import BertTokenizer
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 
 FIRST_LOSS_TOLERANCE = 0.7
@@ -96,9 +96,9 @@ def examine_reader(patient: ReaderPatient, quick: bool) -> Iterator[Check]:
         yield skipped if quick else guarded(name, partial(slow, patient))
 
 
-def check_pieces(vocabulary: BertVocabulary, texts: Iterable[str], started: bool) -> Check:
+def check_pieces(vocabulary: BertTokenizer, texts: Iterable[str], started: bool) -> Check:
     """Words are written with few pieces, and hardly any is unknown; measured on text held out."""
-    name, cut = "vocabulary", [vocabulary.cut(text) for text in texts]
+    name, cut = "vocabulary", [vocabulary.tokenize(text) for text in texts]
     pieces, words = sum(map(len, cut)), max(1, sum(len(set(each.words)) for each in cut))
     unknown = sum(each.ids.count(vocabulary.unk) for each in cut) / words
     finding = f"{len(vocabulary):,} pieces; {pieces / words:.2f} a word, {unknown:.1%} of words are [UNK]"

@@ -4,7 +4,7 @@ from regard.data.filters import FilterReport
 from regard.data.settings import PairDataSettings
 from regard.run.doctor.check import Check, Status
 from regard.run.doctor.survey import PARTS, Survey
-from regard.text import Vocabulary
+from regard.text.tokenizer import Tokenizer
 
 # Short sentences ("Thank you.") rightly occur in every part; beyond this share a score measures memory.
 LEAKED_TOO_MUCH = 0.05
@@ -81,7 +81,7 @@ def check_filters(data: PairDataSettings, report: FilterReport, found: Survey) -
 
 
 def check_vocabulary(
-    vocabularies: tuple[Vocabulary, Vocabulary], data: PairDataSettings, found: Survey, vocab_size: int
+    vocabularies: tuple[Tokenizer, Tokenizer], data: PairDataSettings, found: Survey, vocab_size: int
 ) -> Check:
     """Words are written with few pieces, and few of them byte by byte; measured on text held out where there is any."""
     name = "vocabulary"
@@ -103,14 +103,14 @@ def check_vocabulary(
     return Check(name, "pass", finding)
 
 
-def _count(vocabulary: Vocabulary, lines: list[str]) -> tuple[int, int, int]:
+def _count(vocabulary: Tokenizer, lines: list[str]) -> tuple[int, int, int]:
     """Words in bytes, words, and pieces."""
-    counted = [vocabulary.spelled_out(line) for line in lines]
+    counted = [vocabulary.count_unknown_words(line) for line in lines]
     spelled, words = (sum(column) for column in zip(*counted, strict=True))
     return spelled, max(1, words), sum(map(len, vocabulary.encode_batch(lines)))
 
 
-def check_lengths(vocabulary: Vocabulary, data: PairDataSettings, found: Survey) -> Check:
+def check_lengths(vocabulary: Tokenizer, data: PairDataSettings, found: Survey) -> Check:
     """Held-out lines beyond data.max_length are longer than anything learnt and are translated in parts."""
     name = "held-out lengths"
     shares = {}

@@ -1,0 +1,115 @@
+"""Byte-level tokenizers: decode(encode(text)) == text for every text, since all 256 bytes are tokens."""
+
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS, to_bytes
+from regard.text.tokenizer import Tokenizer, require_unicode
+
+# Tokens are shown with signs for control characters, and with the value of bytes that are not UTF-8, which Python's
+# error handler "surrogateescape" decodes as U+DC80 and following.
+READABLE = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+READABLE |= {0xDC00 + byte: f"<{byte:02X}>" for byte in range(0x80, 0x100)}
+
+
+class SubwordTokenizer(Tokenizer):
+    """A byte-level tokenizer; 0 is padding, 1 begins and 2 ends a sentence (`PAD`, `BOS`, `EOS`)."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Wrap a `tokenizers.Tokenizer` whose vocabulary is the special tokens, the bytes and tokens of bytes."""
+        self._tokenizer = tokenizer
+        self._implied = IMPLIED if tokenizer.normalizer is not None else ""
+        entries: dict[str, int] = tokenizer.get_vocab(with_added_tokens=False)
+        self._symbols = sorted(entries, key=entries.__getitem__)
+        if sorted(entries.values()) != list(range(len(entries))) or tuple(self._symbols[: len(SPECIALS)]) != SPECIALS:
+            raise ValueError(f"its first tokens must be {', '.join(SPECIALS)} and its ids must have no gaps")
+        if missing := [symbol for symbol in BYTE_SYMBOLS if symbol not in entries]:
+            raise ValueError(f"{len(missing)} of the 256 bytes are missing")
+        try:
+            self._bytes = [to_bytes(token) for token in self._symbols]
+        except KeyError as error:
+            raise ValueError(f"a token contains {error}, which is not a byte symbol") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> "SubwordTokenizer":
+        """Read the content of `tokenizer.json`; a ValueError says what is wrong with it."""
+        try:
+            tokenizer = HuggingFaceTokenizer.from_str(text)
+        except Exception as error:  # the library raises nothing more specific
+            raise ValueError(str(error)) from error
+        return cls(tokenizer)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        return tuple(self._symbols[: len(SPECIALS)])
+
+    @cached_property
+    def max_token_bytes(self) -> int:
+        return max(map(len, self._bytes))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`, without special tokens."""
+        ids: list[int] = self._encoding(text).ids
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of token ids; special tokens are left out, bytes that are not UTF-8 become U+FFFD."""
+        text = b"".join(self._bytes[token] for token in ids).decode("utf-8", "replace")
+        return text.removeprefix(self._implied)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return readable tokens: `␣` for a space before it, `␊` for a line break, `<E4>` for a single byte."""
+        return [self._readable(token) for token in ids]
+
+    def _readable(self, token: int) -> str:
+        if token < len(SPECIALS):
+            return SPECIALS[token]
+        text = self._bytes[token].decode("utf-8", "surrogateescape").translate(READABLE)
+        if self._implied and len(text) > 1:
+            return text.removeprefix(self._implied)
+        return "␣" + text[1:] if text.startswith(" ") else text
+
+    def count_unknown_words(self, text: str) -> tuple[int, int]:
+        """Count the words that are encoded byte by byte, and all words.
+
+        Words of one byte (a digit, a comma) and spaces are not unknown.
+        """
+        encoding = self._encoding(text)
+        unknown = total = 0
+        for _, group in groupby(zip(encoding.word_ids, encoding.ids, strict=True), key=lambda pair: pair[0]):
+            tokens = [self._bytes[token] for _, token in group]
+            word = b"".join(tokens).strip()
+            total += bool(word)
+            unknown += len(word) > 1 and all(len(token) == 1 for token in tokens)
+        return unknown, total
+
+    def words(self, text: str) -> list[str]:
+        """Split `text` into words, written in byte symbols; no token crosses the end of a word."""
+        require_unicode(text)
+        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+
+    def encode_word(self, word: str) -> list[int]:
+        """Return the token ids of one of `words`."""
+        return self.encode(to_bytes(word).decode().removeprefix(self._implied))
+
+    @cached_property
+    def token_ids(self) -> dict[str, int]:
+        """The id of every token, written in byte symbols."""
+        return {token: index for index, token in enumerate(self._symbols)}
+
+    @cached_property
+    def merge_ranks(self) -> dict[tuple[str, str], int]:
+        """The merges of byte pair encoding in the order they were learnt; empty for other kinds."""
+        merges = json.loads(self.to_json())["model"].get("merges", [])
+        return {(left, right): rank for rank, (left, right) in enumerate(merges)}
+
+    def _encoding(self, text: str) -> Any:
+        return self._tokenizer.encode(require_unicode(text), add_special_tokens=False)

@@ -1,0 +1,81 @@
+"""The interface of tokenizers.
+
+    SubwordTokenizer         trained here: bpe, wordpiece, word, token and char; decode(encode(text)) == text
+    BertTokenizer            trained here or imported: WordPiece of BERT; normalises text, has [UNK]
+    SentencePieceTokenizer   imported with Marian models; normalises text, has <unk>
+
+Each is one `tokenizer.json` that the library `tokenizers` of Hugging Face reads as well.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.files import write_text
+
+
+class Tokenizer(ABC):
+    """Text to token ids and back."""
+
+    _tokenizer: Any  # a tokenizers.Tokenizer, which has no types
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the size of the vocabulary."""
+
+    @property
+    @abstractmethod
+    def special_tokens(self) -> tuple[str, ...]:
+        """The special tokens as written in the vocabulary, padding first."""
+
+    @property
+    @abstractmethod
+    def max_token_bytes(self) -> int:
+        """The bytes of the longest token: n bytes of text have at least n / max_token_bytes tokens."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`, without special tokens."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode many texts, on all cores."""
+        for text in texts:
+            require_unicode(text)
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of token ids; special tokens are left out."""
+
+    @abstractmethod
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return every token as a person reads it."""
+
+    @abstractmethod
+    def count_unknown_words(self, text: str) -> tuple[int, int]:
+        """Count the words that the vocabulary cannot represent well, and all words."""
+
+    def to_json(self) -> str:
+        """Return the content of `tokenizer.json`."""
+        text: str = self._tokenizer.to_str(pretty=True)
+        return text
+
+    def save(self, path: Path) -> None:
+        """Write `tokenizer.json`."""
+        write_text(path, self.to_json())
+
+
+def require_unicode(text: str) -> str:
+    """Return `text`; raise a UserError if it has a lone surrogate, which UTF-8 cannot encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        context = ascii(text[max(0, error.start - 10) : error.end + 10])
+        raise UserError(
+            f"the text has the lone surrogate {text[error.start]!a} near {context}",
+            "repair the text: a surrogate is not a character",
+            code="bad-text",
+        ) from error
+    return text
