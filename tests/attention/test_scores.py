@@ -110,7 +110,7 @@ def test_keys_are_prepared_sentence_by_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dot", "scaled_dot", "cosine"])
 def test_products_of_unequal_widths_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"score = {name} needs queries and keys of one width, not 5 and 2; general"):
+    with pytest.raises(ValueError, match=f"score = {name} needs queries and keys of equal size, not 5 and 2; general"):
         SCORINGS[name](Q, K, A)
 
 

@@ -66,7 +66,7 @@ def test_scores_in_half_precision_are_added_up_in_full() -> None:
 def test_projected_and_in_parts_it_is_the_same_loss_with_the_same_gradients(
     smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.losses.projected.AT_ONCE", {"cpu": 50})  # scores of three rows at a time
+    monkeypatch.setattr("regard.losses.projected.MAX_LOGITS", {"cpu": 50})  # scores of three rows at a time
     torch.manual_seed(0)
     hidden = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(16, 4, dtype=torch.float64, requires_grad=True)
@@ -90,7 +90,7 @@ def test_projected_without_gradients_and_without_a_single_word() -> None:
 def test_projected_r_drop_is_both_losses_and_their_divergence(
     smoothing: float, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.losses.projected.AT_ONCE", {"cpu": 100, "cuda": 100})
+    monkeypatch.setattr("regard.losses.projected.MAX_LOGITS", {"cpu": 100, "cuda": 100})
     torch.manual_seed(0)
     dtype = torch.float64 if device == "cpu" else torch.float32
     hidden = torch.randn(4, 5, 4, dtype=dtype, device=device, requires_grad=True)

@@ -158,7 +158,7 @@ def test_two_passes_teach_as_their_mean() -> None:
 
 
 def test_likelihoods_are_found_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.losses.reinforce.AT_ONCE", {"cpu": 3 * V})  # scores of three rows
+    monkeypatch.setattr("regard.losses.reinforce.MAX_LOGITS", {"cpu": 3 * V})  # scores of three rows
     torch.manual_seed(0)
     hidden, weight = torch.randn(2, 5, D), torch.randn(V, D)
     labels = torch.tensor([[3, 1, 5, 2, 4], [4, 2, 0, 0, 0]])

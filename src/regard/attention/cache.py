@@ -1,9 +1,8 @@
-"""What has been looked at once need not be computed again: keys and values kept between decoding steps.
+"""KV cache: keys and values of earlier positions, kept between decoding steps.
 
-While a sentence is generated, the keys and values of earlier positions do not change (nothing they depend on comes
-later), so each step computes those of the new token alone and appends them. There are two axes of rows, sentences
-and the hypotheses alive for each, so that a search can rearrange hypotheses and drop sentences. Where attention is
-restricted to a window, what has left it is forgotten.
+While a sentence is generated, the keys and values of earlier positions do not change, so each step computes those of
+the new token only and appends them. There are two axes, sentences and their hypotheses, so that a search can rearrange
+hypotheses and drop sentences. With local attention, positions outside the window are evicted.
 
 B sentences, W hypotheses a sentence, t positions so far, H heads, K head size.
 """
@@ -20,7 +19,7 @@ from regard.attention.scored_attention import AttentionFunction
 
 @dataclass(frozen=True)
 class KVCache:
-    """The keys and values of all positions so far, (B, W, H, t, K) each; with a window only those it still holds."""
+    """Keys and values of all positions so far, (B, W, H, t, K) each; with a window only of those inside it."""
 
     keys: Tensor
     values: Tensor
@@ -29,27 +28,28 @@ class KVCache:
 
     @classmethod
     def empty(cls, sentences: int, num_heads: int, head_dim: int, like: Tensor, window: int = 0) -> Self:
-        nothing = like.new_empty(sentences, 1, num_heads, 0, head_dim)
-        return cls(nothing, nothing, window)
+        empty = like.new_empty(sentences, 1, num_heads, 0, head_dim)
+        return cls(empty, empty, window)
 
     @property
     def length(self) -> int:
+        """Number of positions so far, evicted ones included."""
         return self.evicted + self.keys.size(3)
 
     def append(self, k: Tensor, v: Tensor) -> "KVCache":
-        """One more position: k, v (B, W, H, K). With a window it sees itself and as many before it."""
-        known = self.keys.size(3)
-        leaving = max(0, known - self.window) if self.window else 0
-        keys, values = (x.narrow(3, leaving, known - leaving) for x in (self.keys, self.values))
+        """Append one position: k, v (B, W, H, K). With a window it attends to itself and `window` positions before."""
+        length = self.keys.size(3)
+        evicted = max(0, length - self.window) if self.window else 0
+        keys, values = (x.narrow(3, evicted, length - evicted) for x in (self.keys, self.values))
         return KVCache(
             torch.cat([keys, k.unsqueeze(3)], dim=3),
             torch.cat([values, v.unsqueeze(3)], dim=3),
             self.window,
-            self.evicted + leaving,
+            self.evicted + evicted,
         )
 
     def attend(self, q: Tensor, function: AttentionFunction | None = None) -> Tensor:
-        """q (B, W, H, K): the newest position looks at all that are kept -> (B, W, H, K)."""
+        """Attention of the last position to all cached ones: q (B, W, H, K) -> (B, W, H, K)."""
         if function is not None:
             distances = torch.arange(1 - self.keys.size(3), 1, device=q.device)[None]
             return function(q.unsqueeze(3), self.keys, self.values, distances, None, 0.0)[0].squeeze(3)
@@ -60,12 +60,12 @@ class KVCache:
         return self.keys.flatten(0, 1), self.values.flatten(0, 1)
 
     def reorder(self, parents: Tensor) -> "KVCache":
-        """parents (B, W'): hypothesis w of sentence b continues what was hypothesis parents[b, w]."""
+        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         sentences, width = self.keys.shape[:2]
         rows = (parents + torch.arange(sentences, device=parents.device)[:, None] * width).flatten()
         k, v = (x.index_select(0, rows).unflatten(0, (sentences, -1)) for x in self._rows())
         return replace(self, keys=k, values=v)
 
     def keep(self, sentences: Tensor) -> "KVCache":
-        """Only these sentences remain, in this order."""
+        """Keep only these sentences, in this order."""
         return replace(self, keys=self.keys.index_select(0, sentences), values=self.values.index_select(0, sentences))

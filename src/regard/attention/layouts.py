@@ -1,17 +1,17 @@
-"""Padded or packed: where the tokens of a batch lie, and how they attend there.
+"""Layouts of a batch, padded or packed, and the attention patterns of each.
 
-Projections, norms and feed-forward layers do not care whether they see (B, T, D) or a stream (N, D); only attention
-and positions do. So a batch carries its layout, and the layout knows how to attend:
+Projections, norms and feed-forward layers work on (B, T, D) and on a stream (N, D) alike; only attention and positions
+depend on the layout. So a batch carries its layout, and the layout provides the attention:
 
     padded   | the cat sat . |        packed   | the cat sat . a dog barks . |
              | a dog . _ _   |                   0               4           8   offsets
 
-`Padded` is the readable reference and the CPU path; `Packed` wastes nothing and is the GPU path. A layout's
+`Padded` is the readable reference and the CPU path; `Packed` has no padding and is the GPU path. A layout's
 `pattern(keys)` gives an `AttentionPattern`: which queries attend to which keys. It is computed once and passed to every
 layer.
 
 B sentences, T queries, S keys, H heads, K head size, N packed tokens.
-Queries, keys and values come token by token, (B, T, H, K) or (N, H, K), and so does what is returned.
+Queries, keys, values and outputs are token by token, (B, T, H, K) or (N, H, K).
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from regard.attention.windowed import local_attention
 
 
 class AttentionPattern(Protocol):
-    """Which queries see which keys."""
+    """Which queries attend to which keys; it also computes the attention."""
 
     @property
     def queries(self) -> "Layout": ...
@@ -39,26 +39,28 @@ class AttentionPattern(Protocol):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
     ) -> Tensor:
-        """softmax(q k^T / sqrt(K)) v, each query over the keys it sees; or what `function` makes of them instead."""
+        """softmax(q k^T / sqrt(K)) v, each query over its keys; `function` replaces this formula."""
         ...
 
 
 class Layout(Protocol):
-    """Where the tokens of a batch lie."""
+    """Positions of the tokens of a batch in its tensors."""
 
     @property
     def positions(self) -> Tensor:
-        """Each token's place in its own sentence, from 0; broadcastable to the token dimensions."""
+        """Position of each token in its own sentence, from 0; broadcastable to the token dimensions."""
         ...
 
     def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
-        """The sight of these tokens on `keys`, a layout of the same kind; causal: only up to their own place;
-        window: only as many places before and after it, 0 for all."""
+        """The pattern of these tokens as queries and `keys`, a layout of the same kind.
+
+        causal: attend only up to the own position; window: only to so many positions before and after it, 0 for all.
+        """
         ...
 
 
 class Tokens(NamedTuple):
-    """Token ids and where they lie."""
+    """Token ids and their layout."""
 
     ids: Tensor
     layout: Layout
@@ -66,7 +68,7 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Padded:
-    """A rectangle (B, T): sentences in rows, filled up at the end to the longest."""
+    """A rectangle (B, T): sentences in rows, padded at the end to the longest."""
 
     lengths: Tensor  # (B,)
     size: int
@@ -81,17 +83,17 @@ class Padded:
 
     @cached_property
     def not_padding(self) -> Tensor:
-        """(B, T): True where a token is real, False where it is padding."""
+        """(B, T): True at tokens, False at padding."""
         return self.positions < self.lengths[:, None]
 
     def pattern(self, keys: "Padded", causal: bool = False, window: int = 0) -> "PaddedPattern":
-        narrow = 0 < window < keys.size - 1  # else the window hides nothing
+        narrow = 0 < window < keys.size - 1  # otherwise the window covers everything
         return LocalPattern(self, keys, causal, window) if narrow else PaddedPattern(self, keys, causal)
 
 
 @dataclass(frozen=True)
 class PaddedPattern:
-    """Attention over rectangles, with torch's fused kernel in the place of `attend`."""
+    """Attention over rectangles, by torch's fused kernel instead of `attend`."""
 
     queries: Padded
     keys: Padded
@@ -108,7 +110,7 @@ class PaddedPattern:
 
     @cached_property
     def distances(self) -> Tensor:
-        """(T, S): the place of each key less that of each query."""
+        """(T, S): position of each key minus position of each query."""
         return self.keys.positions - self.queries.positions[:, None]
 
     def attend(
@@ -117,14 +119,14 @@ class PaddedPattern:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, T, H, K) -> (B, H, T, K)
         if function is not None:
             return function(q, k, v, self.distances, self.mask, dropout)[0].transpose(1, 2)
-        # Padding comes after the sentence, so a causal sight never reaches it from a real token: no mask is needed.
+        # Padding follows the sentence, so a token never attends to it causally: no mask is needed.
         mask = None if self.causal else self.mask
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=self.causal)
         return out.transpose(1, 2)
 
 
 class LocalPattern(PaddedPattern):
-    """Attention of tokens to their neighbours, in time and memory linear in the length."""
+    """Attention of tokens to their neighbours: time and memory are linear in the length."""
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
@@ -138,47 +140,47 @@ class LocalPattern(PaddedPattern):
 class Packed:
     """A stream (N,): sentence b is tokens offsets[b] up to offsets[b + 1].
 
-    A stream may be longer than its sentences: what fills it up belongs to one more sentence that has no tokens, sees
-    nothing and is seen by nobody. So all batches can have one shape, which is what a compiled step wants.
+    A stream may be longer than its sentences: the padding at its end belongs to one more sentence, which has no tokens
+    and takes part in no attention. So all batches can have one shape, as a compiled step needs.
     """
 
     offsets: Tensor  # (C + 1,) int32, for up to C sentences
     rows: Tensor  # (N,) the sentence of each token
-    positions: Tensor  # (N,) the place of each token in its sentence
+    positions: Tensor  # (N,) the position of each token in its sentence
 
     @classmethod
     def of(cls, ids: Tensor, lengths: Tensor) -> Tokens:
         """Pack a padded rectangle (B, T)."""
-        real = torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
-        rows, positions = real.nonzero(as_tuple=True)
+        not_padding = torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
+        rows, positions = not_padding.nonzero(as_tuple=True)
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
-        return Tokens(ids[real], cls(offsets, rows, positions))
+        return Tokens(ids[not_padding], cls(offsets, rows, positions))
 
     def pattern(self, keys: "Packed", causal: bool = False, window: int = 0) -> "PackedPattern":
         lo, hi = keys.interval(self.rows)
         first, last = self.interval(keys.rows)
-        places = torch.arange(len(lo), dtype=lo.dtype, device=lo.device)
+        indices = torch.arange(len(lo), dtype=lo.dtype, device=lo.device)
         if causal:
-            hi, first = hi.minimum(places + 1), first.maximum(places)
+            hi, first = hi.minimum(indices + 1), first.maximum(indices)
         if window:
-            lo, hi = lo.maximum(places - window), hi.minimum(places + window + 1)
-            first, last = first.maximum(places - window), last.minimum(places + window + 1)
+            lo, hi = lo.maximum(indices - window), hi.minimum(indices + window + 1)
+            first, last = first.maximum(indices - window), last.minimum(indices + window + 1)
         return PackedPattern(self, keys, lo, hi, first, last)
 
     def interval(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Where these sentences begin and end."""
+        """Start and end of these sentences in the stream."""
         return self.offsets[rows], self.offsets[rows + 1]
 
 
 @dataclass(frozen=True)
 class PackedPattern:
-    """Attention within the sentences of a stream: query i sees keys lo[i] up to hi[i], a kernel's work on a GPU."""
+    """Attention within the sentences of a stream: query i attends to keys lo[i] up to hi[i]; a kernel on a GPU."""
 
     queries: Packed
     keys: Packed
     lo: Tensor  # (N,) int32
     hi: Tensor
-    first: Tensor  # (M,) the other way round: key j is seen by queries first[j] up to last[j]
+    first: Tensor  # (M,) the reverse: queries first[j] up to last[j] attend to key j
     last: Tensor
 
     def attend(
@@ -186,8 +188,8 @@ class PackedPattern:
     ) -> Tensor:
         if q.is_cuda and function is None:
             return attend_intervals(q, k, v, (self.lo, self.hi, self.first, self.last), dropout)
-        places = torch.arange(len(k), device=k.device)
-        mask = (self.lo[:, None] <= places) & (places < self.hi[:, None])  # (N, M)
+        indices = torch.arange(len(k), device=k.device)
+        mask = (self.lo[:, None] <= indices) & (indices < self.hi[:, None])  # (N, M)
         distances = self.keys.positions - self.queries.positions[:, None]
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
         return (function or scaled_dot_attention)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
@@ -196,7 +198,7 @@ class PackedPattern:
 def attend_intervals(
     q: Tensor, k: Tensor, v: Tensor, bounds: tuple[Tensor, Tensor, Tensor, Tensor], dropout: float
 ) -> Tensor:
-    """The same on a GPU, in memory linear in the stream."""
+    """Attention over intervals on a GPU, in memory linear in the stream."""
     from regard.attention.intervals import interval_attention
 
     seed = (
@@ -207,9 +209,9 @@ def attend_intervals(
 
 @dataclass(frozen=True)
 class RecordingPattern(PaddedPattern):
-    """A padded sight that keeps the weights it computes, one (B, H, T, S) for each layer that used it.
+    """A padded pattern that keeps the attention weights, one (B, H, T, S) for each layer that uses it.
 
-    Layers do not know that they are watched: whoever wants the weights hands this in and reads them afterwards.
+    Layers do not know of it: the caller passes it in and reads the weights afterwards.
     """
 
     weights: list[Tensor] = field(default_factory=list)

@@ -3,11 +3,11 @@
     MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O
     head_i             = Attention(Q W_i^Q, K W_i^K, V W_i^V)
 
-One head averages everything it looks at into one vector; several heads, each in its own smaller subspace, can look
-at different places at once for the price of one. The h projections W_i are kept as one matrix and split afterwards.
-Heads may also be wider or narrower than that: W^O brings whatever they have together back to the model's width.
+One head averages all it attends to into one vector; several heads, each in its own smaller subspace, can attend to
+different positions at the same cost. The h projections W_i are one matrix, split afterwards. Heads may have another
+size than D / H: W^O projects the concatenated heads back to D.
 
-D model, H heads, K head size, D / H unless said otherwise; `*` is (B, T) in the padded layout, (N,) in the packed one.
+D model, H heads, K head size, D / H by default; `*` is (B, T) in the padded layout, (N,) in the packed one.
 """
 
 from collections.abc import Callable
@@ -25,18 +25,19 @@ Rotation = Callable[[Tensor, Tensor], Tensor]
 
 
 def unrotated(x: Tensor, positions: Tensor) -> Tensor:
-    """The rotation of every positional scheme that does not rotate."""
+    """No rotation: for positions that are not rotary."""
     return x
 
 
 def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
-    """Several linear maps of the same x as one product, with their matrices one above the other."""
-    weight, bias = (torch.cat(part) for part in zip(*((linear.weight, linear.bias) for linear in linears), strict=True))
+    """Several linear maps of the same x as one matrix product: their matrices are concatenated."""
+    pairs = ((linear.weight, linear.bias) for linear in linears)
+    weight, bias = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
     return F.linear(x, weight, bias).chunk(len(linears), dim=-1)
 
 
 class MultiHeadAttention(nn.Module):
-    """Tokens x look at a memory; in self-attention the memory is x itself.
+    """Multi-head attention of tokens x to a memory; in self-attention the memory is x itself.
 
     `rotate` is applied to queries and keys with their positions (rotary embeddings). `scored_attention` replaces
     softmax(q k^T / sqrt(K)) v: other scores and relative positions.
@@ -56,14 +57,14 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model {d_model} does not divide into {num_heads} heads")
         self.num_heads, self.head_dim = num_heads, head_dim or d_model // num_heads
         self.dropout, self.rotate, self.scored_attention = dropout, rotate, scored_attention
-        inside = self.num_heads * self.head_dim
-        self.query = nn.Linear(d_model, inside)
-        self.key = nn.Linear(d_model, inside)
-        self.value = nn.Linear(d_model, inside)
-        self.output = nn.Linear(inside, d_model)
+        inner = self.num_heads * self.head_dim
+        self.query = nn.Linear(d_model, inner)
+        self.key = nn.Linear(d_model, inner)
+        self.value = nn.Linear(d_model, inner)
+        self.output = nn.Linear(inner, d_model)
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
-        """x (*, D) looks at memory (*, D) -> (*, D)."""
+        """Attention of x (*, D) to memory (*, D) -> (*, D)."""
         if x is memory:
             q, k, v = stacked(x, self.query, self.key, self.value)
         else:
@@ -72,15 +73,15 @@ class MultiHeadAttention(nn.Module):
         return self._attend(q, self._keys(k, pattern.keys.positions), self.heads(v), pattern)
 
     def project_keys_values(self, memory: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of a memory (*, D) -> (*, H, K) each; computed once for a memory looked at often."""
+        """Keys and values of a memory (*, D) -> (*, H, K) each; computed once if a memory is used often."""
         return self._keys(self.key(memory), positions), self.heads(self.value(memory))
 
     def attend(self, x: Tensor, keys: Tensor, values: Tensor, pattern: AttentionPattern) -> Tensor:
-        """x (*, D) looks at keys and values that are already there."""
+        """Attention of x (*, D) to keys and values that are computed already -> (*, D)."""
         return self._attend(self.rotate(self.heads(self.query(x)), pattern.queries.positions), keys, values, pattern)
 
     def _keys(self, k: Tensor, positions: Tensor) -> Tensor:
-        """Projected keys (*, H * K) as queries will meet them."""
+        """Projected keys (*, H * K), rotated and prepared for the score -> (*, H, K)."""
         k = self.rotate(self.heads(k), positions)
         return k if self.scored_attention is None else self.scored_attention.keys(k)
 
@@ -89,12 +90,12 @@ class MultiHeadAttention(nn.Module):
         return self.output(pattern.attend(q, keys, values, dropout, self.scored_attention).flatten(-2))
 
     def start(self, sentences: int, like: Tensor, window: int = 0) -> KVCache:
-        """The past of as many sentences before their first word."""
+        """An empty cache for so many sentences."""
         past = KVCache.empty(sentences, self.num_heads, self.head_dim, like, window)
         return past if self.scored_attention is None else replace(past, keys=self.scored_attention.keys(past.keys))
 
     def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
-        """Self-attention of one new position x (B, W, D) over all before it that are kept, and itself."""
+        """Self-attention of one new position x (B, W, D) to the cached positions and itself."""
         position = torch.full((1,), past.length, device=x.device)
         present = past.append(*self.project_keys_values(x, position))
         context = present.attend(self.rotate(self.heads(self.query(x)), position), self.scored_attention)

@@ -1,15 +1,14 @@
-"""Attention with its parts changed: another score, and something that depends on how far apart two tokens stand.
+"""Attention with another score, and with biases that depend on the distance of two tokens.
 
     e_ij = score(q_i, k_j) + b_ij
     a_ij = softmax_j(e_ij)
     z_i  = sum_j a_ij v_j + c_i
 
 With the scaled dot product, b = 0 and c = 0 this is `attend`. The scores are those of scoring.py; b and c belong to
-positional schemes that speak of distances instead of places (layers/positions.py): ALiBi has a b, Shaw's relative
-positions have both.
+positions that are distances (layers/positions.py): ALiBi has b, Shaw's relative positions have b and c.
 
-T queries, S keys, H heads, K head size; what stands before the heads is whatever the caller has: sentences, blocks of
-a sentence (windowed.py), hypotheses of a search (cache.py).
+T queries, S keys, H heads, K head size; `...` are any leading dimensions: sentences, blocks of a sentence
+(windowed.py), hypotheses of a search (cache.py).
 """
 
 from typing import Protocol
@@ -22,10 +21,10 @@ from regard.attention.scoring import Scoring
 
 
 class AttentionFunction(Protocol):
-    """What a sight lets tokens do with the tokens they see.
+    """A formula of attention.
 
-    q (..., H, T, K), k (..., H, S, K), v (..., H, S, K), distances (T, S) = place of the key - place of the query,
-    mask broadcastable to (..., H, T, S) -> output (..., H, T, K) and weights (..., H, T, S).
+    q (..., H, T, K), k (..., H, S, K), v (..., H, S, K), distances (T, S) = position of the key - position of the
+    query, mask broadcastable to (..., H, T, S) -> output (..., H, T, K) and weights (..., H, T, S).
     """
 
     def __call__(
@@ -36,12 +35,12 @@ class AttentionFunction(Protocol):
 def scaled_dot_attention(
     q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    """As ever: `attend`, which does not ask for distances."""
+    """`attend`, which does not use distances."""
     return attend(q, k, v, mask, dropout)
 
 
 class PositionBias(Protocol):
-    """What lies between a query and a key at each distance."""
+    """A bias of attention that depends on the distance of query and key."""
 
     def scores(self, q: Tensor, distances: Tensor) -> Tensor:
         """b_ij, broadcastable to (..., H, T, S)."""
@@ -53,20 +52,20 @@ class PositionBias(Protocol):
 
 
 class ScoredAttention(nn.Module):
-    """A score of one's own, one for all heads, and what lies between tokens; handed to `MultiHeadAttention`."""
+    """A score, the same for all heads, and a position bias; a part of `MultiHeadAttention`."""
 
     def __init__(self, scoring: Scoring, position_bias: PositionBias | None = None) -> None:
         super().__init__()
         self.scoring, self.position_bias = scoring, position_bias
 
     def keys(self, k: Tensor) -> Tensor:
-        """What of the score depends on the keys alone, (*, K) -> (*, its own size); computed once, kept in caches."""
+        """The part of the score that depends on the keys alone, (*, K) -> (*, *); computed once and cached."""
         return self.scoring.keys(k)
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, distances: Tensor, mask: Tensor | None, dropout: float
     ) -> tuple[Tensor, Tensor]:
-        """See `AttentionFunction`; k as `keys` has made them."""
+        """Compute the attention (see `AttentionFunction`); k are prepared by `keys`."""
         scores = self.scoring(q, k)
         if self.position_bias is None:
             weights = masked_softmax(scores, mask)

@@ -1,13 +1,12 @@
-"""Scores with weights of their own: the modules behind the equations of scores.py.
+"""Attention scores as modules: they hold the weights of the equations in scores.py.
 
-Keys are looked at again and again, by every word that is written, while queries come one by one. So each score is
-computed in two stages: `keys(k)` does what depends on the keys alone, once a sentence, and `forward(q, prepared)`
-the rest. Together they are the equation:
+In decoding, keys stay the same while queries come one by one. So a score has two stages: `keys(k)` computes what
+depends on the keys alone, once a sentence, and `forward(q, prepared)` the rest. Together they are the equation:
 
     scoring(q, scoring.keys(k)) = score(q, k, weights)
 
-Leading dimensions are whatever the caller has, so that a scoring serves a recurrent decoder (B, T, Q) and, shared by
-all heads, multi-head attention (B, H, T, K) alike. Weights are drawn as Glorot & Bengio 2010 have it.
+`...` are any leading dimensions: a recurrent decoder has (B, T, Q), multi-head attention (B, H, T, K), with one score
+for all heads. Weights are initialised as in Glorot & Bengio 2010.
 
 q (..., T, Q) queries, k (..., S, K) keys -> scores (..., T, S); A hidden size.
 """
@@ -20,23 +19,22 @@ from torch import Tensor, nn
 
 from regard.attention.scores import dot, scaled_dot, tanh_score
 
-SHARPNESS = (
-    10.0  # of a cosine at the beginning: the best of keys beats the worst by e^20, but half a right angle by e^3
-)
+# Of a cosine at the start: the best key has e^20 times the weight of the worst, and e^3 times that at 45 degrees.
+SHARPNESS = 10.0
 
 
 class Scoring(nn.Module):
-    """A score made for queries and keys of these widths; `hidden` is for those with a layer between the two."""
+    """A score of queries and keys of these sizes; `hidden` is the size of its hidden layer, if it has one."""
 
     def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
         super().__init__()
 
     def keys(self, k: Tensor) -> Tensor:
-        """What can be computed before the queries are known: (..., S, K) -> (..., S, *)."""
+        """Prepare the keys, without the queries: (..., S, K) -> (..., S, *)."""
         return k
 
     def forward(self, q: Tensor, prepared: Tensor) -> Tensor:
-        """Queries (..., T, Q) against what `keys` made -> (..., T, S)."""
+        """Score queries (..., T, Q) and prepared keys -> (..., T, S)."""
         raise NotImplementedError
 
 
@@ -93,7 +91,7 @@ class Additive(Scoring):
 
 
 class Concat(Scoring):
-    """v^T tanh(W [q; k]); the right part of W meets the keys once."""
+    """v^T tanh(W [q; k]); the product of the right half of W and the keys is computed once."""
 
     def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
         super().__init__(query_dim, key_dim, hidden)
@@ -111,8 +109,8 @@ class Concat(Scoring):
 class Cosine(Scoring):
     """beta q^T k / (|q| |k|), with a sharpness beta that is learned (Graves et al. 2014, equations 5 and 6).
 
-    A cosine alone is at most 1, and a softmax of such scores is nearly flat; beta = exp(b) lets it become as sharp as
-    it must. Keys are brought to length 1 once.
+    A cosine is at most 1, and a softmax of such scores is nearly flat; beta = exp(b) makes it sharper. Keys are
+    normalised once.
     """
 
     def __init__(self, query_dim: int, key_dim: int, hidden: int) -> None:
@@ -138,9 +136,9 @@ SCORINGS: dict[str, type[Scoring]] = {
 
 
 def check_equal(score: str, query_dim: int, key_dim: int) -> None:
-    """Some scores multiply query and key component by component."""
+    """Refuse queries and keys of different sizes: some scores multiply them component by component."""
     if query_dim != key_dim:
         raise ValueError(
-            f"score = {score} needs queries and keys of one width, not {query_dim} and {key_dim}; "
-            "general, additive and concat take any"
+            f"score = {score} needs queries and keys of equal size, not {query_dim} and {key_dim}; "
+            "general, additive and concat take any sizes"
         )

@@ -1,16 +1,15 @@
-"""Restricted self-attention (Vaswani et al. 2017, section 4 and table 1): a token sees r neighbours on either side.
+"""Local (restricted) self-attention (Vaswani et al. 2017, section 4 and table 1) to r neighbours on either side.
 
     o_i = sum_j a_ij v_j,    j = i - r .. i + r    (causal: j = i - r .. i)
 
-The scores of all T x T pairs would mostly be masked away. Here T queries are cut into blocks of C, and each block gets
-the C + 2r keys that any of its queries can see, so that only a third of the scores is masked where C = r:
+Most scores of all T x T pairs would be masked. Here T queries are cut into blocks of C, and each block gets the C + 2r
+keys that any of its queries attends to, so that only a third of the scores is masked where C = r:
 
     queries              0 1 2 3 | 4 5 6 7        C = 4, r = 2
-    keys of the first    . . 0 1 2 3 4 5          nothing lies before the beginning
+    keys of the first    . . 0 1 2 3 4 5          nothing before the beginning
     keys of the second   2 3 4 5 6 7 8 9
 
-Time and memory are T (C + 2r): linear in the length. What it costs is reach: L layers carry a word no farther than
-L r places.
+Time and memory are T (C + 2r): linear in the length. In return, information moves at most L r positions in L layers.
 
 B sentences, T tokens, H heads, K head size, C block, L keys of a block.
 """
@@ -21,14 +20,14 @@ from torch import Tensor
 
 from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
 
-SMALLEST = 32
-"""Queries of a block at the least: many tiny products take longer than a few with some scores too many."""
+MIN_BLOCK = 32
+"""Minimum number of queries of a block: many tiny products take longer than a few larger ones."""
 
 
 def blocks(x: Tensor, size: int, before: int = 0, after: int = 0) -> Tensor:
-    """Neighbouring tokens together: (B, T, ...) -> (B, blocks, before + size + after, ...), zeros beyond the ends.
+    """Cut into overlapping blocks: (B, T, ...) -> (B, blocks, before + size + after, ...), zeros beyond the ends.
 
-    Block n begins at token n * size, `before` tokens earlier.
+    Block n begins `before` tokens before token n * size.
     """
     missing = -x.size(1) % size
     padded = F.pad(x, (*(0, 0) * (x.dim() - 2), before, missing + after))
@@ -39,18 +38,18 @@ def local_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    real: Tensor,
+    not_padding: Tensor,
     window: int,
     causal: bool = False,
     dropout: float = 0.0,
     function: AttentionFunction = scaled_dot_attention,
 ) -> Tensor:
-    """q, k, v (B, T, H, K); real (B, T), where there is a token and no padding -> (B, T, H, K)."""
-    size, after = min(max(window, SMALLEST), q.size(1)), 0 if causal else window
+    """q, k, v (B, T, H, K); not_padding (B, T), True at tokens -> (B, T, H, K)."""
+    size, after = min(max(window, MIN_BLOCK), q.size(1)), 0 if causal else window
     queries = blocks(q, size).transpose(2, 3)  # (B, blocks, H, C, K)
-    keys, values, seen = (blocks(x, size, window, after) for x in (k, v, real))
-    places = torch.arange(-window, size + after, device=q.device)  # of the keys, counted from the block's first query
-    distances = places - places[window : window + size, None]  # (C, L)
-    mask = (distances.abs() <= window) & (distances <= after) & seen[:, :, None, None, :]  # (B, blocks, 1, C, L)
+    keys, values, tokens = (blocks(x, size, window, after) for x in (k, v, not_padding))
+    positions = torch.arange(-window, size + after, device=q.device)  # of keys, from the first query of the block
+    distances = positions - positions[window : window + size, None]  # (C, L)
+    mask = (distances.abs() <= window) & (distances <= after) & tokens[:, :, None, None, :]  # (B, blocks, 1, C, L)
     out, _ = function(queries, keys.transpose(2, 3), values.transpose(2, 3), distances, mask, dropout)
     return out.transpose(2, 3).flatten(1, 2)[:, : q.size(1)]

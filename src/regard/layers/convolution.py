@@ -1,25 +1,25 @@
-"""Gated convolutions with an attention of their own in every decoder layer (Gehring et al. 2017).
+"""Gated convolutions, with attention in every decoder layer (Gehring et al. 2017).
 
     v_i = GLU(W [x_(i-p); ...; x_(i-p+k-1)] + b),    GLU([a; b]) = a * sigmoid(b)       section 3.2; Dauphin et al. 2016
 
-A layer sees k words around its own, a stack of n layers n (k - 1) + 1; all positions are computed at once. In the
-encoder a window lies around its word, p = (k - 1) / 2; in the decoder it ends there, p = k - 1, for nothing may see
-what comes after it. The gate sigmoid(b) decides how much of a passes on, and a itself leaves the gradient a linear
-path. Then every decoder layer looks at the source (section 3.3, equations 1 and 2):
+A layer reads k tokens, a stack of n layers n (k - 1) + 1; all positions are computed at once. In the encoder a window
+is centred on its token, p = (k - 1) / 2; in the decoder it ends there, p = k - 1, because no position may depend on
+later ones. The gate sigmoid(b) scales a, and a itself gives the gradient a linear path. Then every decoder layer
+attends to the source (section 3.3, equations 1 and 2):
 
-    d_i = W_d v_i + b_d + g_i        what the layer has understood, and the word just read
-    a_ij = softmax_j(d_i . z_j)      where that leads in the encoder's output z
-    c_i = sum_j a_ij (z_j + e_j)     what the source says there, in its context (z) and as the word itself (e)
+    d_i = W_d v_i + b_d + g_i        the query: output of the layer, and embedding of the last token
+    a_ij = softmax_j(d_i . z_j)      the weights, with the encoder's output z as keys
+    c_i = sum_j a_ij (z_j + e_j)     the context: tokens in context (z) and their embeddings (e)
 
-so that a layer knows where the one below has looked: attention in several steps. With c_i widened to D,
+so that a layer knows the attention of the layer below: multi-step attention. With c_i projected to D,
 
     encoder layer    z_i <- z_i (+) v_i
     decoder layer    h_i <- h_i (+) (v_i (+) W_c c_i)      x (+) y = sqrt(1/2) (x + y)
 
-(c_i joins v_i before both join the path around the layer, as in the authors' program; their text adds it last, which
-would shorten that path twice in every layer.) No layer norm holds the stack together; arithmetic keeps its variance
-(section 3.4): hence (+), hence c_i is multiplied by S sqrt(1/S) as if it were a plain mean of S vectors, and hence
-weights begin with the spread that keeps it (section 3.5).
+(c_i is added to v_i before the residual connection, as in the authors' program; their text adds it last, which would
+scale the residual path twice in every layer.) There is no layer norm; scaling keeps the variance constant (section
+3.4): by (+), by multiplying c_i by S sqrt(1/S) as if it were a mean of S vectors, and by the variance of the initial
+weights (section 3.5).
 
 B sentences, W hypotheses, S source, T target, D model, E embedding, k kernel; `*` is (B, T) or (B, W).
 """
@@ -35,9 +35,9 @@ from regard.attention.layouts import AttentionPattern, Padded
 
 
 def windows(x: Tensor, kernel: int, before: int) -> Tensor:
-    """(B, T, D) -> (B, T, k D): position i beside its neighbours, i - before first; beyond the ends are zeros.
+    """(B, T, D) -> (B, T, k D): windows of k positions, from i - before on; zeros beyond the ends.
 
-    In a row of vectors laid end to end, each window is the k D numbers from i D on: a convolution is one product.
+    In a row of concatenated vectors, a window is the k D numbers from i D on: a convolution is one matrix product.
     """
     size = x.size(-1)
     return F.pad(x, (0, 0, before, kernel - 1 - before)).flatten(1).unfold(1, kernel * size, size)
@@ -49,7 +49,7 @@ def joined(x: Tensor, y: Tensor) -> Tensor:
 
 
 def with_gradient_times(x: Tensor, factor: float) -> Tensor:
-    """x itself, whose gradient is multiplied by `factor`."""
+    """x, with its gradient multiplied by `factor`."""
     return x.detach() + (x - x.detach()) * factor
 
 
@@ -58,9 +58,9 @@ class NormalizedLinear(nn.Module):
 
         y = W x + b,    w_o = m_o v_o / |v_o|
 
-    A gradient step along v_o only turns the row, however long it is; m_o is learned apart. W begins as N(0, s / n) with
-    n inputs: s = 1 keeps the variance of x, s = 4 makes up for a gate, and s is the less the more of x is dropped out
-    (section 3.5).
+    A gradient step along v_o only rotates the row; m_o is learned separately. W starts as N(0, s / n) with n inputs and
+    s = `variance`: s = 1 keeps the variance of x, s = 4 compensates a gate, and dropout needs a smaller s (section
+    3.5).
     """
 
     def __init__(self, inputs: int, outputs: int, variance: float = 1.0) -> None:
@@ -78,7 +78,7 @@ class NormalizedLinear(nn.Module):
 
 
 class GatedConvolution(nn.Module):
-    """Each position from a window of k that begins `before` positions earlier: (B, T, D) -> (B, T, D)."""
+    """Gated convolution over windows of k that start `before` positions earlier: (B, T, D) -> (B, T, D)."""
 
     def __init__(self, d_model: int, kernel: int, before: int, dropout: float) -> None:
         super().__init__()
@@ -89,12 +89,12 @@ class GatedConvolution(nn.Module):
         return self.gated(windows(x, self.kernel, self.before))
 
     def gated(self, window: Tensor) -> Tensor:
-        """Windows laid out, (*, k D) -> (*, D)."""
+        """Windows (*, k D) -> (*, D)."""
         return F.glu(self.linear(window))
 
 
 class ConvolutionalEncoderLayer(nn.Module):
-    """Every word takes in its neighbours."""
+    """Encoder layer: a gated convolution around every token."""
 
     def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -102,21 +102,21 @@ class ConvolutionalEncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, padding: Tensor) -> Tensor:
-        """x (B, S, D); padding (B, S, 1), what no window may see: there, as beyond the ends, is nothing."""
+        """x (B, S, D); padding (B, S, 1), which is read as zeros, as beyond the ends."""
         return joined(x, self.convolution(self.dropout(x.masked_fill(padding, 0.0))))
 
 
 @dataclass(frozen=True)
 class SourceKeyValues:
-    """What every decoder layer finds in the source: keys z_j and values z_j + e_j, of one head, (B, S, 1, E) each."""
+    """Keys z_j and values z_j + e_j of the source, of one head, (B, S, 1, E) each; the same for all layers."""
 
     keys: Tensor
     values: Tensor
 
     @classmethod
     def of(cls, z: Tensor, e: Tensor, layout: Padded) -> "SourceKeyValues":
-        """z, e (B, S, E), scaled once for all layers: keys by the sqrt(E) that a sight divides by and this paper does
-        not, values by S sqrt(1/S) = sqrt(S) with each sentence's own S."""
+        """z, e (B, S, E), scaled once for all layers: keys by sqrt(E), because attention patterns divide by it and this
+        paper does not; values by S sqrt(1/S) = sqrt(S) with S of each sentence."""
         values = joined(z, e) * layout.lengths.sqrt()[:, None, None]
         return cls((z * math.sqrt(z.size(-1)))[:, :, None], values.to(z.dtype)[:, :, None])
 
@@ -125,7 +125,7 @@ class SourceKeyValues:
 
 
 class MultiStepAttention(nn.Module):
-    """One layer's look at the source: x (*, D) and the embeddings g (*, E) of the words read -> x and c, joined."""
+    """Attention of one layer: x (*, D) and the token embeddings g (*, E) -> x and c, added."""
 
     def __init__(self, d_model: int, d_embedding: int) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class MultiStepAttention(nn.Module):
 
 
 class ConvolutionalDecoderLayer(nn.Module):
-    """Every word takes in those just before it, then looks at the source."""
+    """Decoder layer: a gated convolution over the last tokens, then attention to the source."""
 
     def __init__(self, d_model: int, d_embedding: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -153,14 +153,14 @@ class ConvolutionalDecoderLayer(nn.Module):
         return joined(x, self.attention(self.convolution(self.dropout(x)), g, memory, pattern))
 
     def start(self, like: Tensor, sentences: int) -> Tensor:
-        """Before the first word is nothing: (B, 1, k - 1, D) zeros."""
+        """The inputs before the first token: (B, 1, k - 1, D) zeros."""
         return like.new_zeros(sentences, 1, self.convolution.kernel - 1, self.d_model)
 
     def step(
         self, x: Tensor, past: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern
     ) -> tuple[Tensor, Tensor]:
-        """One word further: x (B, W, D), g (B, W, E) and the k - 1 inputs before, (B, W, k - 1, D), of which the oldest
-        is forgotten. To the source, W hypotheses look like a sentence of W words."""
+        """Advance by one position: x (B, W, D), g (B, W, E) and the k - 1 earlier inputs, (B, W, k - 1, D), of which
+        the oldest is dropped. In attention, W hypotheses are like a sentence of W tokens."""
         window = torch.cat([past, self.dropout(x)[:, :, None]], dim=2)
         y = self.attention(self.convolution.gated(window.flatten(2)), g, memory, pattern)
         return joined(x, y), window[:, :, 1:]

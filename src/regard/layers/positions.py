@@ -1,11 +1,11 @@
-"""Positions: attention by itself sees a set, so the order of the words has to be told to it.
+"""Positions: attention alone does not depend on the order of the tokens, so the model must be given it.
 
-A positional scheme is a part with three hooks, and uses one of them:
+A kind of positions is a module with three hooks, and uses one of them:
 
-    forward(positions)     what is combined with the embeddings    sinusoidal, learned
-    rotate(x, positions)   how queries and keys are turned         rotary
-    between()              what lies between two tokens of a       relative, ALiBi
-                           layer's self-attention (attention/weighing.py); asked for once a layer
+    forward(positions)     vectors combined with the embeddings    sinusoidal, learned
+    rotate(x, positions)   rotation of queries and keys            rotary
+    position_bias()        bias of self-attention by distance      relative, ALiBi; built once for each layer
+                           (attention/scored_attention.py)
 
 B sentences, T queries, S keys, D model, H heads, K head size.
 """
@@ -38,7 +38,7 @@ def frequencies(size: int, device: torch.device) -> Tensor:
 
 
 class Positions(nn.Module):
-    """The three hooks, none of them used."""
+    """Base of all kinds: the three hooks, without effect."""
 
     rotate = staticmethod(unrotated)
 
@@ -50,7 +50,7 @@ class Positions(nn.Module):
 
 
 class NoPositions(Positions):
-    """Tell nothing: the encoder sees a bag of words; the decoder still has its causal mask."""
+    """No positions: the encoder sees a bag of words; the decoder still has its causal mask."""
 
 
 class Sinusoidal(Positions):
@@ -65,8 +65,8 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """One trained vector for each position up to `max_positions`, combined with the embeddings (section 3.5, table 3
-    E); the only scheme that ends somewhere."""
+    """One learned vector for each position up to `max_positions`, combined with the embeddings (section 3.5, table 3
+    E); the only kind with a maximum length."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
@@ -77,12 +77,12 @@ class Learned(Positions):
         try:
             return self.table(positions)
         except IndexError as error:
-            place = int(positions.max())
-            raise ValueError(f"position {place} is beyond the {self.table.num_embeddings} learned ones") from error
+            position = int(positions.max())
+            raise ValueError(f"position {position} is beyond the {self.table.num_embeddings} learned ones") from error
 
 
 class Rotary(Positions):
-    """Turn each pair of components of queries and keys by an angle proportional to the position (Su et al. 2021):
+    """Rotate each pair of components of queries and keys by an angle proportional to the position (Su et al. 2021):
 
         (x_2i, x_2i+1) -> rotation by pos / 10000^(2i / K) of (x_2i, x_2i+1)
 
@@ -98,7 +98,7 @@ class Rotary(Positions):
 
 
 class Relative(Positions):
-    """Trained vectors for the distances between two tokens instead of their places (Shaw et al. 2018)."""
+    """Learned vectors for the distance of two tokens instead of their positions (Shaw et al. 2018)."""
 
     def __init__(self, head_dim: int, max_distance: int) -> None:
         super().__init__()
@@ -109,13 +109,14 @@ class Relative(Positions):
 
 
 class RelativeVectors(nn.Module):
-    """Of one layer, shared by its heads: Shaw et al. 2018, equations 3 and 4, with k the farthest distance told apart:
+    """Relative positions of one layer, shared by its heads: Shaw et al. 2018, equations 3 and 4, k the maximum
+    distance:
 
         e_ij = q_i (k_j + a^K_ij)^T / sqrt(K)        a^K_ij = w^K_clip(j - i)
         z_i  = sum_j a_ij (v_j + a^V_ij)             a^V_ij = w^V_clip(j - i)        clip(x) = max(-k, min(k, x))
 
-    Both are sums, so the first terms are attention as ever and the second ones are computed beside it (equation 5).
-    All distances beyond k look alike, so it is defined for any length.
+    Both are sums: the first terms are plain attention, the second ones are computed separately (equation 5). All
+    distances beyond k share one vector, so it is defined for any length.
     """
 
     def __init__(self, head_dim: int, max_distance: int) -> None:
@@ -153,8 +154,8 @@ class ALiBi(Positions):
 class LinearBias(nn.Module):
     """-m_h |j - i| on the scores of head h (Press et al. 2022, section 3).
 
-    Nothing is trained and nothing is added to the embeddings; a model can read longer sentences than it has seen. The
-    paper writes texts, where j <= i. In an encoder both directions are penalised alike.
+    Nothing is learned and nothing is added to the embeddings; a model can read longer sentences than in training. The
+    paper has decoders only, where j <= i. In an encoder both directions have the same bias.
     """
 
     slopes: Tensor
@@ -174,8 +175,8 @@ class LinearBias(nn.Module):
 def slopes(num_heads: int) -> list[float]:
     """m_h = 2^(-8h / H) for h = 1 .. H where H is a power of two: 1/2, 1/4 .. 1/256 for 8 heads.
 
-    Other numbers take those of the power of two below, and what is missing from the power above, every second of its
-    slopes, as these lie between the others (the authors' code).
+    Other numbers take the slopes of the power of two below, and the missing ones from the power above: every second of
+    its slopes, which lie between the others (the authors' code).
     """
     below = 2 ** int(math.log2(num_heads))
     first = [2 ** (-8 * h / below) for h in range(1, below + 1)]
@@ -184,10 +185,10 @@ def slopes(num_heads: int) -> list[float]:
 
 
 class Concatenated(nn.Module):
-    """[x; p] W: a word and its position side by side, and a linear map back to the model's width.
+    """[x; p] W: embedding and position concatenated, and a linear map back to the model size.
 
-    The upper rows of W meet the word, the lower ones the position: [x; p] W = x W_x + p W_p. So concatenation is
-    addition after all, with a learned matrix for each of the two; the paper's plain sum is the case W_x = W_p = I.
+    The upper rows of W multiply the embedding, the lower ones the position: [x; p] W = x W_x + p W_p. So concatenation
+    is a sum with a learned matrix for each of the two; the paper's sum is the case W_x = W_p = I.
     """
 
     def __init__(self, d_model: int) -> None:

@@ -1,10 +1,10 @@
-"""Recurrent layers: read a sentence word by word and keep what was read in a state of fixed size.
+"""Recurrent layers: read a sentence token by token into a state of fixed size.
 
     RNN     h' = tanh(W x + b + U h + d)                                 Elman 1990
 
     GRU     r  = sigmoid(W_r x + b_r + U_r h + d_r)    reset             Cho et al. 2014, equations 5 to 8
             z  = sigmoid(W_z x + b_z + U_z h + d_z)    update
-            n  = tanh(W_n x + b_n + r * (U_n h + d_n)) what is new
+            n  = tanh(W_n x + b_n + r * (U_n h + d_n)) candidate
             h' = (1 - z) * n + z * h                   z = 1 keeps the old state
 
     LSTM    i, f, o = sigmoid(W x + b + U h + d)       input, forget and output gate, a matrix each
@@ -14,13 +14,13 @@
 
 The GRU is torch's: its reset gate comes after the matrix product. Cho et al. reset the state before it,
 tanh(W_n x + U_n (r * h)); then U_n must wait for r, while here all three products with h are one. Their z is the same
-as ours; Bahdanau et al. 2014 and many others write 1 - z for it. The matrices of the gates lie one above the other,
-in torch's order: r, z, n and i, f, g, o.
+here; Bahdanau et al. 2014 and many others write 1 - z for it. The matrices of the gates are concatenated in torch's
+order: r, z, n and i, f, g, o.
 
-W x + b does not wait for the state: the step functions below take it as `x`, so that it is one product for all words.
-`RecurrentLayer.read` is the loop over the words as one reads it; `forward` is the same with torch's fused kernel.
+W x + b does not depend on the state: the step functions below take it as `x`, so that it is one product for all tokens.
+`RecurrentLayer.read` is the readable loop over the tokens; `forward` is the same with torch's fused kernel.
 
-B sentences, T words, I input, K hidden, G gates; `*` is (B,) or (B, W) with W hypotheses.
+B sentences, T tokens, I input, K hidden, G gates; `*` is (B,) or (B, W) with W hypotheses.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Hidden = tuple[Tensor, ...]  # what a layer keeps between two words: (h,), or (h, c) for an LSTM; (*, K) each
+Hidden = tuple[Tensor, ...]  # the state of a layer between two tokens: (h,), or (h, c) for an LSTM; (*, K) each
 
 
 def rnn_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
@@ -60,7 +60,7 @@ def lstm_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
 
 @dataclass(frozen=True)
 class Cell:
-    """A step, how many matrices it has, how many vectors it keeps, and torch's kernel for a whole sentence."""
+    """A kind of recurrent cell: its step, number of gates, number of state vectors, and torch's fused kernel."""
 
     step: Callable[[Tensor, Hidden, Tensor, Tensor], Hidden]
     gates: int
@@ -76,10 +76,10 @@ CELLS = {
 
 
 class RecurrentLayer(nn.Module):
-    """One layer over sentences, from the first word to the last, or `backward` from each sentence's own last word.
+    """One layer over sentences, from the first token to the last, or `backward` from the last token of each sentence.
 
-    U is orthogonal gate by gate (Saxe et al. 2014) and W as of Glorot & Bengio 2010; biases are zero, but one for the
-    forget gate, so that an LSTM begins by remembering (Jozefowicz et al. 2015).
+    U is initialised orthogonal gate by gate (Saxe et al. 2014) and W as in Glorot & Bengio 2010; biases are zero, but
+    one for the forget gate, so that an LSTM keeps its state at first (Jozefowicz et al. 2015).
     """
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, backward: bool = False) -> None:
@@ -101,37 +101,37 @@ class RecurrentLayer(nn.Module):
         return W, U, b, d
 
     def inputs(self, x: Tensor) -> Tensor:
-        """W x + b of any number of words, (*, I) -> (*, G K)."""
+        """W x + b of any number of tokens, (*, I) -> (*, G K)."""
         W, _, b, _ = self.matrices()
         return F.linear(x, W, b)
 
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
-        """One word further, from its W x + b (*, G K)."""
+        """The state after one more token, from its W x + b (*, G K)."""
         _, U, _, d = self.matrices()
         return self.cell.step(x, hidden, U, d)
 
     def initial_state(self, *shape: int) -> Hidden:
-        """Nothing read yet: zeros (*, K)."""
+        """The state before the first token: zeros (*, K)."""
         return (self.matrices()[1].new_zeros(*shape, self.hidden_size),) * self.cell.num_states
 
     def read(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
-        """x (B, T, I) -> h after each word (B, T, K), zero at padding, and what is kept after the last real word."""
+        """x (B, T, I) -> h after each token (B, T, K), zero at padding, and the state after the last token."""
         hidden = hidden or self.initial_state(x.size(0))
         lengths = torch.full((x.size(0),), x.size(1), device=x.device) if lengths is None else lengths
         outputs: list[Tensor] = [hidden[0]] * x.size(1)
-        words, places = self.inputs(x).unbind(1), range(x.size(1))
-        for t in reversed(places) if self.backward else places:
-            here = (t < lengths)[:, None]
-            after = self.step(words[t], hidden)
-            hidden = tuple(torch.where(here, new, old) for new, old in zip(after, hidden, strict=True))
-            outputs[t] = hidden[0] * here
+        inputs, positions = self.inputs(x).unbind(1), range(x.size(1))
+        for t in reversed(positions) if self.backward else positions:
+            mask = (t < lengths)[:, None]  # (B, 1)
+            after = self.step(inputs[t], hidden)
+            hidden = tuple(torch.where(mask, new, old) for new, old in zip(after, hidden, strict=True))
+            outputs[t] = hidden[0] * mask
         return torch.stack(outputs, dim=1), hidden
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
-        """The same with torch's kernel, in the weights' own precision: what is small at each step adds up over many.
+        """`read` with torch's kernel, in the precision of the weights: rounding errors add up over many steps.
 
-        The kernel is given rectangles, as a packed sequence's lengths would have to be on the host. Padding comes
-        last, so no real word sees it, also from the right: each sentence is turned around within its own length.
+        The kernel gets rectangles, since a packed sequence needs its lengths on the host. Padding comes last, so no
+        token depends on it; for a backward layer each sentence is reversed within its own length.
         """
         hidden = hidden or self.initial_state(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
@@ -143,18 +143,18 @@ class RecurrentLayer(nn.Module):
             return self._along(y, lengths), after
 
     def _along(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """x (B, T, *) in the order of reading, or back from it."""
+        """x (B, T, *) in the order of reading, or back from it; reversing twice changes nothing."""
         return reverse_sequences(x, lengths) if self.backward else x
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        before = tuple(part[None].to(x.dtype).contiguous() for part in hidden)
+        before = tuple(tensor[None].to(x.dtype).contiguous() for tensor in hidden)
         y, after = self.weights(x, before if len(before) == 2 else before[0])
-        return y, tuple(part[0] for part in (after if isinstance(after, tuple) else (after,)))
+        return y, tuple(tensor[0] for tensor in (after if isinstance(after, tuple) else (after,)))
 
     def _last(self, x: Tensor, y: Tensor, lengths: Tensor, hidden: Hidden) -> Hidden:
-        """What is kept after each sentence's own last word L; the kernel hands out h of every word, but c of none.
+        """The state after the last token L of each sentence; the kernel returns h of every token, but c of none.
 
-        With all h known the gates are one product, and c' = f * c + i * g unrolls to
+        With all h the gates are one product, and c' = f * c + i * g unrolls to
 
             c_L = sum_t (f_(t+1) * ... * f_L) * i_t * g_t + (f_1 * ... * f_L) * c_0
         """
@@ -164,28 +164,28 @@ class RecurrentLayer(nn.Module):
         (h, c), (_, U, _, d) = hidden, self.matrices()
         before = torch.cat([h[:, None].to(y.dtype), y[:, :-1]], dim=1)
         i, f, g, _ = (self.inputs(x) + F.linear(before, U, d)).chunk(4, dim=-1)
-        here = not_padding(lengths, y.size(1))
-        log_f = F.logsigmoid(f) * here
-        from_here = log_f.flip(1).cumsum(1).flip(1)  # log (f_t * ... * f_L)
-        return last, ((from_here - log_f).exp() * i.sigmoid() * g.tanh() * here).sum(1) + from_here[:, 0].exp() * c
+        mask = not_padding(lengths, y.size(1))  # (B, T, 1)
+        log_f = F.logsigmoid(f) * mask
+        from_t = log_f.flip(1).cumsum(1).flip(1)  # log (f_t * ... * f_L)
+        return last, ((from_t - log_f).exp() * i.sigmoid() * g.tanh() * mask).sum(1) + from_t[:, 0].exp() * c
 
 
 def not_padding(lengths: Tensor, size: int) -> Tensor:
-    """(B, T, 1): True where a word is real, False where it is padding."""
+    """(B, T, 1): True at tokens, False at padding."""
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, :, None]
 
 
 def reverse_sequences(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """x (B, T, I) with the words of each sentence in reverse order; padding stays where it is."""
+    """x (B, T, I) with the tokens of each sentence in reverse order; padding stays in its position."""
     if lengths is None:
         return x.flip(1)
-    places = torch.arange(x.size(1), device=x.device)
-    mirrored = lengths[:, None] - 1 - places
-    return x.gather(1, torch.where(mirrored >= 0, mirrored, places)[:, :, None].expand_as(x))
+    positions = torch.arange(x.size(1), device=x.device)
+    mirrored = lengths[:, None] - 1 - positions
+    return x.gather(1, torch.where(mirrored >= 0, mirrored, positions)[:, :, None].expand_as(x))
 
 
 class Bidirectional(nn.Module):
-    """A layer each way, side by side (Schuster & Paliwal 1997): what is known of a word includes its whole sentence."""
+    """A forward and a backward layer (Schuster & Paliwal 1997): the vector of a token depends on its whole sentence."""
 
     def __init__(self, cell: str, input_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -193,16 +193,17 @@ class Bidirectional(nn.Module):
         self.backward_layer = RecurrentLayer(cell, input_size, hidden_size, backward=True)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
-        """x (B, T, I) -> [h_rightward; h_leftward] (B, T, 2 K) and what both keep in the end, joined alike."""
-        right, left = zip(*(part.chunk(2, dim=-1) for part in hidden), strict=True) if hidden else (None, None)
-        y_right, kept_right = self.forward_layer(x, lengths, right)
-        y_left, kept_left = self.backward_layer(x, lengths, left)
-        kept = tuple(torch.cat(parts, dim=-1) for parts in zip(kept_right, kept_left, strict=True))
-        return torch.cat([y_right, y_left], dim=-1), kept
+        """x (B, T, I) -> [forward h; backward h] (B, T, 2 K) and the last states of both, concatenated."""
+        halves = (tensor.chunk(2, dim=-1) for tensor in hidden) if hidden else ()
+        forward, backward = zip(*halves, strict=True) if hidden else (None, None)
+        y_forward, last_forward = self.forward_layer(x, lengths, forward)  # (B, T, K)
+        y_backward, last_backward = self.backward_layer(x, lengths, backward)  # (B, T, K)
+        last = tuple(torch.cat(pair, dim=-1) for pair in zip(last_forward, last_backward, strict=True))
+        return torch.cat([y_forward, y_backward], dim=-1), last
 
 
 class Recurrent(nn.Module):
-    """Layers one above the other, with dropout between them (Zaremba et al. 2014: never from word to word)."""
+    """Layers one above the other, with dropout between them (Zaremba et al. 2014: not from token to token)."""
 
     def __init__(
         self,
@@ -226,16 +227,16 @@ class Recurrent(nn.Module):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, hidden: Sequence[Hidden] | None = None
     ) -> tuple[Tensor, list[Hidden]]:
-        """x (B, T, I) -> the top layer's h after each word (B, T, K), and what each layer keeps after the last one."""
-        kept = []
+        """x (B, T, I) -> h of the top layer after each token (B, T, K), and the last state of each layer."""
+        states = []
         for number, layer in enumerate(self.layers):
             x, after = layer(self.dropout(x) if number else x, lengths, hidden[number] if hidden else None)
-            kept.append(after)
-        return x, kept
+            states.append(after)
+        return x, states
 
 
 class RecurrentStack(Recurrent):
-    """Layers that can also go on by one word at a time, for any number of hypotheses: they read forward only."""
+    """Forward layers that can also advance by one token at a time, for any number of hypotheses."""
 
     layers: Sequence[RecurrentLayer]
 
@@ -244,16 +245,16 @@ class RecurrentStack(Recurrent):
         self.gate_size = CELLS[cell].gates * hidden_size
 
     def initial_state(self, *shape: int) -> list[Hidden]:
-        """What each layer keeps before the first word: zeros (*, K)."""
+        """The state of each layer before the first token: zeros (*, K)."""
         return [layer.initial_state(*shape) for layer in self.layers]
 
     def inputs(self, x: Tensor) -> Tensor:
-        """The first layer's W x + b of any number of words, (*, I) -> (*, G K)."""
+        """W x + b of the first layer for any number of tokens, (*, I) -> (*, G K)."""
         return self.layers[0].inputs(x)
 
     def step(self, x: Tensor, hidden: Sequence[Hidden]) -> list[Hidden]:
-        """One word further, from the first layer's W x + b (*, G K); the top layer's h is `[-1][0]` of the result."""
-        kept: list[Hidden] = []
+        """The states after one more token, from W x + b of the first layer (*, G K); the top layer's h is `[-1][0]`."""
+        states: list[Hidden] = []
         for layer, before in zip(self.layers, hidden, strict=True):
-            kept.append(layer.step(layer.inputs(self.dropout(kept[-1][0])) if kept else x, before))
-        return kept
+            states.append(layer.step(layer.inputs(self.dropout(states[-1][0])) if states else x, before))
+        return states

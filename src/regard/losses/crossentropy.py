@@ -2,21 +2,22 @@
 
     L = -sum_v q(v) log p(v),   q(v) = (1 - eps) [v = y] + eps / V      Szegedy et al. 2016; Vaswani et al. 2017, 5.4
 
-Smoothing makes the model unsure on purpose: perplexity suffers, accuracy and BLEU gain.
+Label smoothing makes the model less certain: perplexity gets worse, accuracy and BLEU better.
 
 `*` any leading shape of positions, V vocabulary.
 """
 
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from regard.attention.attend import to_float32
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The objective summed over real positions, how many there were, and the plain negative log-likelihood sum."""
+    """The objective summed over all labelled positions, their number, and the sum of the negative log-likelihood."""
 
     sum: Tensor
     count: Tensor
@@ -26,17 +27,16 @@ class Loss:
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0, ignore: int = 0) -> Loss:
     """logits (*, V) against labels (*); positions labelled `ignore` (padding) do not count.
 
-    This is the page to read; training computes the same without ever holding all logits (projected.py).
+    This is the reference; training computes the same without all logits in memory (projected.py).
     """
-    exact = torch.promote_types(logits.dtype, torch.float32)
-    log_p, real = F.log_softmax(logits, dim=-1, dtype=exact), labels != ignore
-    nll = -(log_p.gather(-1, labels[..., None])[..., 0] * real).sum()
-    uniform = -(log_p.mean(dim=-1) * real).sum()
-    return Loss((1 - smoothing) * nll + smoothing * uniform, real.sum(), nll.detach())
+    log_p, mask = F.log_softmax(to_float32(logits), dim=-1), labels != ignore
+    nll = -(log_p.gather(-1, labels[..., None])[..., 0] * mask).sum()
+    uniform = -(log_p.mean(dim=-1) * mask).sum()
+    return Loss((1 - smoothing) * nll + smoothing * uniform, mask.sum(), nll.detach())
 
 
 def r_drop(first: Tensor, second: Tensor, labels: Tensor, ignore: int = 0) -> Tensor:
-    """How far two passes with different dropout disagree, summed over real positions (Liang et al. 2021, equation 2):
+    """Divergence of two passes with different dropout, summed over labelled positions (Liang et al. 2021, equation 2):
 
     1/2 [ KL(p_1 || p_2) + KL(p_2 || p_1) ]
     """

@@ -1,10 +1,11 @@
-"""Losses of a last layer's scores without ever holding them all.
+"""Losses of an output projection without all logits in memory.
 
     L = loss(h W^T, y),    dL/dh = dL/dz W,    dL/dW = (dL/dz)^T h,    z = h W^T
 
-The scores of a batch of 25,000 words over 32,000 are 1.6 GB in bf16, more than the rest of the last layers together.
-But each row is needed once, to become its own gradient; so a few thousand rows are scored at a time, turned into
-dL/dz in place, multiplied on to h and W, and forgotten. The gradient is ready with the loss; backward only scales it.
+The logits of a batch of 25,000 tokens over a vocabulary of 32,000 take 1.6 GB in bf16, more than all else of the last
+layers. But each row is needed only once, to compute its own gradient. So the logits of a few thousand rows are computed
+at a time, turned into dL/dz in place, multiplied by W and h, and discarded. The gradient is ready with the loss;
+backward only scales it.
 
 M positions, D model, V vocabulary, C passes over the same positions (two with R-Drop).
 """
@@ -21,14 +22,14 @@ from regard.kernels import kernels_available
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 
-# Scores z (C, M, V) become dL/dz in place; the objective and the negative log-likelihood, summed, are returned (2,).
-Visit = Callable[[Tensor, Tensor], Tensor]
+# Turns logits z (C, M, V) into dL/dz in place and returns the sums of the objective and of the nll, (2,).
+GradientInPlace = Callable[[Tensor, Tensor], Tensor]
 
-# Products of 16-bit numbers are several times slower where a row of scores does not begin at such a multiple.
+# Matrix products of 16-bit numbers are several times slower if rows of logits are not aligned to such a multiple.
 ALIGNED = 64
 
-# Scores held at a time: half a gigabyte in bf16 on a GPU, what fits a cache on a CPU.
-AT_ONCE = {"cuda": 2**28, "cpu": 2**21}
+# Logits in memory at a time: half a gigabyte in bf16 on a GPU, what fits a cache on a CPU.
+MAX_LOGITS = {"cuda": 2**28, "cpu": 2**21}
 
 
 def projected_cross_entropy(
@@ -52,45 +53,47 @@ def projected_r_drop(
     return _projected(hidden.reshape(2, -1, hidden.size(-1)), weight, labels.flatten(), visit, ignore)
 
 
-def _projected(hidden: Tensor, weight: Tensor, labels: Tensor, visit: Visit, ignore: int) -> Loss:
-    real = labels != ignore
-    if not hidden.is_cuda:  # to leave out padding saves work, but a GPU's host would have to wait for the number
-        hidden, labels = hidden[:, real], labels[real]
+def _projected(hidden: Tensor, weight: Tensor, labels: Tensor, visit: GradientInPlace, ignore: int) -> Loss:
+    mask = labels != ignore
+    if not hidden.is_cuda:  # dropping padding saves work; on a GPU the host would have to wait for the number
+        hidden, labels = hidden[:, mask], labels[mask]
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
         hidden, weight = hidden.to(dtype), weight.to(dtype)
     differentiable = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     sums = Projected.apply(hidden, weight, labels, visit, differentiable)  # type: ignore[no-untyped-call]
-    return Loss(sums[0], real.sum(), sums[1].detach())
+    return Loss(sums[0], mask.sum(), sums[1].detach())
 
 
 class Projected(torch.autograd.Function):
-    """Some rows at a time: hidden (C, M, D), weight (V, D), labels (M,) -> objective and nll (2,)."""
+    """Loss and gradient by rows: hidden (C, M, D), weight (V, D), labels (M,) -> objective and nll (2,)."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, visit: Visit, differentiable: bool) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, visit: GradientInPlace, differentiable: bool
+    ) -> Tensor:
         with torch.autocast(hidden.device.type, enabled=False):
             exact = torch.promote_types(hidden.dtype, torch.float32)
             sums = torch.zeros(2, dtype=exact, device=hidden.device)
-            words = weight.size(0)
-            if weight.is_cuda and words % ALIGNED:  # rows of zeros, whose scores nobody reads: their gradients are zero
-                weight = F.pad(weight, (0, 0, 0, -words % ALIGNED))
+            vocabulary = weight.size(0)
+            if weight.is_cuda and vocabulary % ALIGNED:  # rows of zeros; their logits are not used
+                weight = F.pad(weight, (0, 0, 0, -vocabulary % ALIGNED))
             dh, dw = torch.empty_like(hidden), torch.zeros_like(weight, dtype=exact)
-            rows = max(1, AT_ONCE.get(hidden.device.type, 2**24) // (weight.size(0) * hidden.size(0)))
+            rows = max(1, MAX_LOGITS.get(hidden.device.type, 2**24) // (weight.size(0) * hidden.size(0)))
             for h, y, out in zip(hidden.split(rows, 1), labels.split(rows), dh.split(rows, 1), strict=True):
                 z = F.linear(h, weight)
-                sums += visit(z[..., :words], y)
+                sums += visit(z[..., :vocabulary], y)
                 if differentiable:
                     out.copy_(z @ weight)
                     flat, before = z.flatten(0, 1).T, h.flatten(0, 1)
                     dw.addmm_(flat, before) if dw.dtype == z.dtype else dw.add_(flat @ before)
-        ctx.save_for_backward(dh, dw[:words])
+        ctx.save_for_backward(dh, dw[:vocabulary])
         return sums
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         dh, dw = ctx.saved_tensors
-        scale = gradients[0][0]  # of the objective; nobody differentiates the likelihood
+        scale = gradients[0][0]  # of the objective; the likelihood has no gradient
         return dh * scale.to(dh.dtype), dw * scale, None, None, None
 
 
@@ -100,13 +103,13 @@ def smoothed(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor
         from regard.losses.rows import visit_rows
 
         return visit_rows(z, labels, smoothing, ignore)
-    real, places = labels != ignore, labels[:, None]
+    mask, index = labels != ignore, labels[:, None]
     log_p = torch.log_softmax(z[0], dim=-1, dtype=torch.promote_types(z.dtype, torch.float32))
-    nll = -(log_p.gather(1, places)[:, 0] * real).sum()
-    uniform = -(log_p.mean(dim=-1) * real).sum() if smoothing else nll
+    nll = -(log_p.gather(1, index)[:, 0] * mask).sum()
+    uniform = -(log_p.mean(dim=-1) * mask).sum() if smoothing else nll
     dz = log_p.exp_().sub_(smoothing / z.size(-1))
-    dz.scatter_add_(1, places, torch.full_like(places, smoothing - 1, dtype=dz.dtype))
-    torch.mul(dz, real[:, None], out=z[0]) if z.dtype == dz.dtype else z.copy_(dz * real[:, None])
+    dz.scatter_add_(1, index, torch.full_like(index, smoothing - 1, dtype=dz.dtype))
+    torch.mul(dz, mask[:, None], out=z[0]) if z.dtype == dz.dtype else z.copy_(dz * mask[:, None])
     return torch.stack([(1 - smoothing) * nll + smoothing * uniform, nll])
 
 
@@ -120,15 +123,15 @@ def paired(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore:
         from regard.losses.rows import visit_pairs
 
         return visit_pairs(z, labels, smoothing, strength, ignore)
-    real, places = (labels != ignore)[:, None], labels[None, :, None].expand(2, -1, 1)
+    mask, index = (labels != ignore)[:, None], labels[None, :, None].expand(2, -1, 1)
     log_p = torch.log_softmax(z, dim=-1, dtype=torch.promote_types(z.dtype, torch.float32))
-    p, log_r = log_p.exp(), log_p.flip(0)  # each pass, and the other one
-    apart = log_p - log_r
-    divergence = (p * apart).sum(dim=-1, keepdim=True)
-    nll = -(log_p.gather(2, places) * real).sum() / 2
-    uniform = -(log_p.mean(dim=-1, keepdim=True) * real).sum() / 2
-    dz = p - smoothing / z.size(-1) + strength / 2 * (p * (apart - divergence) + p - p.flip(0))
-    dz.scatter_add_(2, places, torch.full_like(places, smoothing - 1, dtype=dz.dtype))
-    z.copy_(dz * real / 2)
-    objective = (1 - smoothing) * nll + smoothing * uniform + strength / 4 * (divergence * real).sum()
+    p, log_r = log_p.exp(), log_p.flip(0)  # each pass, and the other pass
+    ratio = log_p - log_r  # log p/r
+    divergence = (p * ratio).sum(dim=-1, keepdim=True)
+    nll = -(log_p.gather(2, index) * mask).sum() / 2
+    uniform = -(log_p.mean(dim=-1, keepdim=True) * mask).sum() / 2
+    dz = p - smoothing / z.size(-1) + strength / 2 * (p * (ratio - divergence) + p - p.flip(0))
+    dz.scatter_add_(2, index, torch.full_like(index, smoothing - 1, dtype=dz.dtype))
+    z.copy_(dz * mask / 2)
+    objective = (1 - smoothing) * nll + smoothing * uniform + strength / 4 * (divergence * mask).sum()
     return torch.stack([objective, nll])

@@ -1,7 +1,7 @@
-"""The softmax of many rows of scores, its loss and its gradient in one visit: what cross-entropy costs at a large V.
+"""Triton kernels: softmax, loss and gradient of many rows of logits in one pass.
 
-Row by row: the scores are read once to find log sum exp, and again, from the cache, to be overwritten with dL/dz.
-In plain torch each operation would read and write the whole matrix (M, V) anew.
+A row is read once for log sum exp, and a second time, from the cache, to be overwritten with dL/dz. In plain torch each
+operation reads and writes the whole matrix (M, V).
 
 M positions, V vocabulary.
 """
@@ -39,7 +39,7 @@ def _visit(Z, LABELS, OBJECTIVE, NLL, stride, V, smoothing, ignore, BLOCK: tl.co
     nll = (lse - tl.load(Z + label).to(tl.float32)) * real
     tl.store(NLL + row, nll)
     tl.store(OBJECTIVE + row, (1.0 - smoothing) * nll + smoothing * (lse - mean) * real)
-    tl.debug_barrier()  # the label's score is read before it is overwritten
+    tl.debug_barrier()  # the logit of the label is read before it is overwritten
     for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
         z = tl.load(Z + places, mask=places < V, other=0.0).to(tl.float32)
@@ -49,7 +49,7 @@ def _visit(Z, LABELS, OBJECTIVE, NLL, stride, V, smoothing, ignore, BLOCK: tl.co
 
 @triton.jit
 def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ignore, BLOCK: tl.constexpr):
-    """Both passes over one position, as `paired` in projected.py writes it down."""
+    """R-Drop of one position: `paired` of projected.py."""
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(LABELS + row)
     ONE, TWO = Z + row * stride, Z + (M + row) * stride
@@ -83,21 +83,21 @@ def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ig
 
 
 def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
-    """Scores z (1, M, V), of a matrix that may be wider, become dL/dz; returned are objective and nll, summed."""
-    found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
+    """Turn logits z (1, M, V), a slice of a wider matrix, into dL/dz; return the sums of objective and nll, (2,)."""
+    sums = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
         _visit[(len(labels),)](
-            z, labels, found[0], found[1], z.stride(-2), z.size(-1), smoothing, ignore, BLOCK=BLOCK, num_warps=8
+            z, labels, sums[0], sums[1], z.stride(-2), z.size(-1), smoothing, ignore, BLOCK=BLOCK, num_warps=8
         )  # fmt: skip
-    return found.sum(dim=1)
+    return sums.sum(dim=1)
 
 
 def visit_pairs(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore: int) -> Tensor:
-    """The same for the two passes of R-Drop, z (2, M, V)."""
-    found = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
+    """`visit_rows` for the two passes of R-Drop, z (2, M, V)."""
+    sums = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
         _visit_pair[(len(labels),)](
-            z, labels, found[0], found[1], len(labels), z.stride(-2), z.size(-1), smoothing, strength, ignore,
+            z, labels, sums[0], sums[1], len(labels), z.stride(-2), z.size(-1), smoothing, strength, ignore,
             BLOCK=BLOCK, num_warps=8,
         )  # fmt: skip
-    return found.sum(dim=1)
+    return sums.sum(dim=1)
