@@ -135,10 +135,10 @@ class Studio:
         """Gold links beside the weights of two models, between the smallest parts that are whole pieces."""
         pair = next(pair for pair in gold("numbers", "test") if pair.src == SOURCE)
         task = self.translator("bahdanau").task
-        ours = units(pair.src_parts, task.src_vocabulary.encode(pair.src), task.src_vocabulary)
-        theirs = units(pair.tgt_parts, task.tgt_vocabulary.encode(pair.tgt), task.tgt_vocabulary)
-        columns = ["".join(pair.src_parts[n].text for n in unit) for unit in ours.parts]
-        rows = ["".join(pair.tgt_parts[n].text for n in unit) for unit in theirs.parts]
+        ours = units(pair.src_segments, task.src_vocabulary.encode(pair.src), task.src_vocabulary)
+        theirs = units(pair.tgt_segments, task.tgt_vocabulary.encode(pair.tgt), task.tgt_vocabulary)
+        columns = ["".join(pair.src_segments[n].text for n in unit) for unit in ours.segments]
+        rows = ["".join(pair.tgt_segments[n].text for n in unit) for unit in theirs.segments]
         links = np.zeros((len(rows), len(columns)))
         for kind, weight in ((pair.possible, 0.3), (pair.sure, 1.0)):
             for column, row in unit_links(kind, ours, theirs):
@@ -148,7 +148,7 @@ class Studio:
             (_, _), cross = cross_attention(self.translator(rung), pair.src, pair.tgt)
             told = next(run["alignment"] for run in self.ladder["runs"] if run["rung"] == rung)
             plane = all_planes(cross)[plane_names(cross).index(Plane(told["layer"], told["head"]))]
-            panels.append(Panel(pooled(plane, theirs.pieces, ours.pieces), rows, columns, title))
+            panels.append(Panel(pooled(plane, theirs.tokens, ours.tokens), rows, columns, title))
         return panels_svg(panels, 2)
 
     def errors(self) -> str:

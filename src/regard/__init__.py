@@ -40,8 +40,8 @@ if TYPE_CHECKING:
         evaluate,
         export_run,
         import_model,
-        train,
     )
+    from regard.run.train import train
     from regard.tasks import (
         Answering,
         Choice,

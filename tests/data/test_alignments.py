@@ -16,7 +16,7 @@ from regard.data.alignments import (
     iso,
     unit_links,
     units,
-    word_pieces,
+    word_tokens,
     written_out,
 )
 from regard.data.builtin import Name
@@ -26,7 +26,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 def linked(pair: AlignedPair) -> set[tuple[str, str]]:
-    return {(pair.src_parts[i].text.strip(), pair.tgt_parts[j].text) for i, j in pair.sure}
+    return {(pair.src_segments[i].text.strip(), pair.tgt_segments[j].text) for i, j in pair.sure}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_every_number_is_what_the_library_writes() -> None:
 def test_units_come_before_tens_in_german() -> None:
     pair = AlignedPair(english(42), german(42))
     assert linked(pair) == {("forty", "vierzig"), ("two", "zwei")}
-    assert [part.text for part in pair.tgt_parts] == ["zwei", "und", "vierzig"]
+    assert [part.text for part in pair.tgt_segments] == ["zwei", "und", "vierzig"]
     und = 1
     assert {i for i, j in pair.possible - pair.sure if j == und} == {0, 1, 2}
     hyphen = 1
@@ -87,27 +87,27 @@ def test_a_day_says_year_month_and_day_whatever_the_language() -> None:
     german_day = AlignedPair(written_out(day, "de", "full"), iso(day))
     assert linked(german_day) == {("2026", "2026"), ("November", "11"), ("5", "05")}
     weekday = 0
-    assert german_day.src_parts[weekday].text == "Donnerstag"
-    assert {german_day.tgt_parts[j].text for i, j in german_day.possible if i == weekday} == {"-"}
+    assert german_day.src_segments[weekday].text == "Donnerstag"
+    assert {german_day.tgt_segments[j].text for i, j in german_day.possible if i == weekday} == {"-"}
 
 
 @pytest.mark.parametrize("name", ["dates", "numbers"])
 def test_what_is_sure_is_possible_and_every_target_may_look_somewhere(name: Name) -> None:
     for pair in islice(gold(name, "valid"), 300):
         assert pair.sure <= pair.possible
-        assert {j for _, j in pair.possible} == set(range(len(pair.tgt_parts)))
-        assert {j for _, j in pair.sure} == {j for j, part in enumerate(pair.tgt_parts) if part.says}
+        assert {j for _, j in pair.possible} == set(range(len(pair.tgt_segments)))
+        assert {j for _, j in pair.sure} == {j for j, part in enumerate(pair.tgt_segments) if part.meaning}
 
 
 @pytest.mark.parametrize("name", ["dates", "numbers"])
 def test_units_are_whole_pieces_and_whole_parts(name: Name, vocabulary: Tokenizer) -> None:
     for pair in islice(gold(name, "test"), 300):
-        for parts, text in ((pair.src_parts, pair.src), (pair.tgt_parts, pair.tgt)):
+        for parts, text in ((pair.src_segments, pair.src), (pair.tgt_segments, pair.tgt)):
             ids = vocabulary.encode(text)
             found = units(parts, ids, vocabulary)
-            assert [n for inside in found.pieces for n in inside] == list(range(len(ids)))
-            assert [n for inside in found.parts for n in inside] == list(range(len(parts)))
-            for pieces, inside in zip(found.pieces, found.parts, strict=True):
+            assert [n for inside in found.tokens for n in inside] == list(range(len(ids)))
+            assert [n for inside in found.segments for n in inside] == list(range(len(parts)))
+            for pieces, inside in zip(found.tokens, found.segments, strict=True):
                 assert vocabulary.decode(ids[n] for n in pieces) == "".join(parts[n].text for n in inside)
                 piece_ends = {vocabulary.decode(ids[n] for n in pieces[:cut]) for cut in range(1, len(pieces))}
                 part_ends = {"".join(parts[n].text for n in inside[:cut]) for cut in range(1, len(inside))}
@@ -116,26 +116,26 @@ def test_units_are_whole_pieces_and_whole_parts(name: Name, vocabulary: Tokenize
 
 def test_links_between_units_are_those_between_their_parts(vocabulary: Tokenizer) -> None:
     for pair in islice(gold("numbers", "test"), 100):
-        src = units(pair.src_parts, vocabulary.encode(pair.src), vocabulary)
-        tgt = units(pair.tgt_parts, vocabulary.encode(pair.tgt), vocabulary)
+        src = units(pair.src_segments, vocabulary.encode(pair.src), vocabulary)
+        tgt = units(pair.tgt_segments, vocabulary.encode(pair.tgt), vocabulary)
         by_hand = {
             (u, v)
-            for u, inside in enumerate(src.parts)
-            for v, other in enumerate(tgt.parts)
+            for u, inside in enumerate(src.segments)
+            for v, other in enumerate(tgt.segments)
             if any((i, j) in pair.sure for i in inside for j in other)
         }
         assert unit_links(pair.sure, src, tgt) == by_hand
 
 
-def test_pieces_of_another_text_are_refused(vocabulary: Tokenizer) -> None:
-    with pytest.raises(ValueError, match="bytes of pieces"):
+def test_tokens_of_another_text_are_refused(vocabulary: Tokenizer) -> None:
+    with pytest.raises(ValueError, match="bytes of tokens"):
         units(english(42), vocabulary.encode("forty-three"), vocabulary)
 
 
 @pytest.mark.parametrize("text", ["twenty-one days", "  a   b ", "Größe 注意 x", ""])
 def test_words_have_the_pieces_that_write_them(text: str, vocabulary: Tokenizer) -> None:
     ids = vocabulary.encode(text)
-    found = word_pieces(text, ids, vocabulary)
+    found = word_tokens(text, ids, vocabulary)
     assert len(found) == len(text.split())
     for word, places in zip(text.split(), found, strict=True):
         assert word == vocabulary.decode(ids[n] for n in places).strip()

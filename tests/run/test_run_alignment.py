@@ -54,12 +54,12 @@ class Knowing:
         return [], [], Attentions(cross=torch.from_numpy(weights)[None] if self.has_cross else None)
 
     def right(self, pair: AlignedPair, src: list[int], tgt: list[int]) -> np.ndarray:
-        ours, theirs = units(pair.src_parts, src, self.vocabulary), units(pair.tgt_parts, tgt, self.vocabulary)
+        ours, theirs = units(pair.src_segments, src, self.vocabulary), units(pair.tgt_segments, tgt, self.vocabulary)
         weights = np.full((len(tgt) + 1, len(src) + 1), 1e-6)
         weights[:, -1] = 1e-3
         for s, t in unit_links(pair.sure, ours, theirs):
-            for row in theirs.pieces[t]:
-                weights[row, list(ours.pieces[s])] += 1
+            for row in theirs.tokens[t]:
+                weights[row, list(ours.tokens[s])] += 1
         return weights
 
 

@@ -1,15 +1,14 @@
-"""Which part of a source says which part of its target: exact alignments of the builtin corpora, by construction.
+"""Gold alignments of the built-in corpora, exact by construction.
 
-Nobody has to judge them. Both texts are put together from parts, each of which knows what it says, and parts that say
-the same are linked:
+Both texts are built from segments that know their meaning, and segments with the same meaning are linked:
 
     Donnerstag , _ 5 . _ November _ 2026          forty - two
                    |        |       |               \\   /
            2026 - 11 - 05 (year, month, day)       zwei und vierzig
 
-Equal meanings are sure links. What says nothing of its own (a comma, "und") may be linked without being wrong: on the
-target side to everything, as it must look somewhere; on the source side to what its neighbours say. A weekday says
-something that no ISO date repeats.
+Equal meanings are sure links. A segment without a meaning (a comma, "und") has possible links, which count neither for
+nor against a model: on the target side to all segments, on the source side to the meanings of its neighbours. A weekday
+has a meaning that no ISO date contains.
 """
 
 import datetime
@@ -21,7 +20,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from regard.data.builtin import Name, days, quantities
-from regard.data.sources import Split as Share
+from regard.data.sources import Split
 from regard.errors import UserError
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import to_bytes
@@ -31,201 +30,214 @@ Links = frozenset[tuple[int, int]]
 FIELDS = {"y": "year", "M": "month", "d": "day", "E": "weekday"}
 
 
-class Part(NamedTuple):
-    """A stretch of text and what it says; "" where it says nothing of its own."""
+class Segment(NamedTuple):
+    """A segment of text and its meaning; "" if it has none of its own."""
 
     text: str
-    says: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """A source and its target in parts; a link is (part of the source, part of the target)."""
+    """A source and its target in segments; a link is (source segment, target segment)."""
 
-    src_parts: tuple[Part, ...]
-    tgt_parts: tuple[Part, ...]
+    src_segments: tuple[Segment, ...]
+    tgt_segments: tuple[Segment, ...]
 
     @property
     def src(self) -> str:
-        return "".join(part.text for part in self.src_parts)
+        return "".join(segment.text for segment in self.src_segments)
 
     @property
     def tgt(self) -> str:
-        return "".join(part.text for part in self.tgt_parts)
+        return "".join(segment.text for segment in self.tgt_segments)
 
     @cached_property
     def sure(self) -> Links:
-        """Parts that say the same."""
-        places: dict[str, list[int]] = {}
-        for i, part in enumerate(self.src_parts):
-            places.setdefault(part.says, []).append(i)
+        """Links of segments with the same meaning."""
+        positions: dict[str, list[int]] = {}
+        for i, segment in enumerate(self.src_segments):
+            positions.setdefault(segment.meaning, []).append(i)
         return frozenset(
-            (i, j) for j, part in enumerate(self.tgt_parts) if part.says for i in places.get(part.says, [])
+            (i, j)
+            for j, segment in enumerate(self.tgt_segments)
+            if segment.meaning
+            for i in positions.get(segment.meaning, [])
         )
 
     @cached_property
     def possible(self) -> Links:
-        """The sure links and those of parts that say nothing."""
-        said = {part.says: j for j, part in enumerate(self.tgt_parts) if part.says}
-        found = set(self.sure)
-        for i, part in enumerate(self.src_parts):
-            if not part.says:
-                found |= {(i, said[name]) for name in neighbours(self.src_parts, i) if name in said}
-            found |= {(i, j) for j, other in enumerate(self.tgt_parts) if not other.says}
-        return frozenset(found)
+        """The sure links and those of segments without a meaning."""
+        targets = {segment.meaning: j for j, segment in enumerate(self.tgt_segments) if segment.meaning}
+        links = set(self.sure)
+        for i, segment in enumerate(self.src_segments):
+            if not segment.meaning:
+                links |= {(i, targets[name]) for name in neighbours(self.src_segments, i) if name in targets}
+            links |= {(i, j) for j, other in enumerate(self.tgt_segments) if not other.meaning}
+        return frozenset(links)
 
 
-def neighbours(parts: Sequence[Part], place: int) -> list[str]:
-    """What the nearest parts that say something say, before and after a place."""
-    sides = (reversed(parts[:place]), iter(parts[place + 1 :]))
-    nearest = (next((part.says for part in side if part.says), "") for side in sides)
-    return [says for says in nearest if says]
+def neighbours(segments: Sequence[Segment], index: int) -> list[str]:
+    """The meanings of the nearest segments that have one, before and after an index."""
+    sides = (reversed(segments[:index]), iter(segments[index + 1 :]))
+    nearest = (next((segment.meaning for segment in side if segment.meaning), "") for side in sides)
+    return [meaning for meaning in nearest if meaning]
 
 
-def gold(name: Name, share: Share) -> Iterator[AlignedPair]:
-    """The pairs of a builtin corpus in its own order, with their alignments."""
+def gold(name: Name, split: Split) -> Iterator[AlignedPair]:
+    """The pairs of a built-in corpus in its order, with their alignments."""
     if name == "dates":
-        return (AlignedPair(written_out(day, locale, form), iso(day)) for day, locale, form in days(share))
-    return (AlignedPair(english(number), german(number)) for number in quantities(share))
+        return (AlignedPair(written_out(day, locale, form), iso(day)) for day, locale, form in days(split))
+    return (AlignedPair(english(number), german(number)) for number in quantities(split))
 
 
-def written_out(day: datetime.date, locale: str, form: str) -> tuple[Part, ...]:
-    """A day as CLDR's pattern of that language and form writes it, field by field, every other character alone."""
+def written_out(day: datetime.date, locale: str, form: str) -> tuple[Segment, ...]:
+    """A day by CLDR's pattern of a locale and form: one segment for each field, and for each other character."""
     from babel.dates import DateTimeFormat, get_date_format
 
     fields = DateTimeFormat(day, locale)
     literals_and_fields = re.split(r"%\((\w+)\)s", get_date_format(form, locale=locale).format)
-    parts: list[Part] = []
-    for number, piece in enumerate(literals_and_fields):
+    segments: list[Segment] = []
+    for number, text in enumerate(literals_and_fields):
         if number % 2:
-            parts.append(Part(fields[piece], FIELDS[piece[0]]))
+            segments.append(Segment(fields[text], FIELDS[text[0]]))
         else:
-            parts += (Part(character) for character in piece)
-    return tuple(parts)
+            segments += (Segment(character) for character in text)
+    return tuple(segments)
 
 
-def iso(day: datetime.date) -> tuple[Part, ...]:
+def iso(day: datetime.date) -> tuple[Segment, ...]:
     """ISO 8601: year, month and day."""
     year, month, of_month = day.isoformat().split("-")
-    return Part(year, "year"), Part("-"), Part(month, "month"), Part("-"), Part(of_month, "day")
+    return Segment(year, "year"), Segment("-"), Segment(month, "month"), Segment("-"), Segment(of_month, "day")
 
 
 @lru_cache
 def word(number: int, language: str) -> str:
-    """A number that has a word of its own: up to twenty, and whole tens."""
+    """The word of a number that has one: up to twenty, and multiples of ten."""
     from num2words import num2words
 
     text: str = num2words(number, lang=language)
     return text
 
 
-def english(number: int) -> tuple[Part, ...]:
+def english(number: int) -> tuple[Segment, ...]:
     """A number below a million: "one hundred and one thousand, two hundred and thirty-four"."""
     thousands, ones = divmod(number, 1000)
-    parts: list[Part] = []
+    segments: list[Segment] = []
     if thousands:
-        parts += [*english_hundreds(thousands, "thousands"), Part("thousand", "thousand")]
+        segments += [*english_hundreds(thousands, "thousands"), Segment("thousand", "thousand")]
     if thousands and ones:
-        parts.append(Part("and") if ones < 100 else Part(","))
+        segments.append(Segment("and") if ones < 100 else Segment(","))
     if ones or not thousands:
-        parts += english_hundreds(ones, "ones")
-    joined = [parts[0]]
-    for before, part in pairwise(parts):
-        close = part.text in "-," or before.text == "-"
-        joined.append(part if close else Part(f" {part.text}", part.says))
+        segments += english_hundreds(ones, "ones")
+    joined = [segments[0]]
+    for before, segment in pairwise(segments):
+        close = segment.text in "-," or before.text == "-"
+        joined.append(segment if close else Segment(f" {segment.text}", segment.meaning))
     return tuple(joined)
 
 
-def english_hundreds(number: int, group: str) -> list[Part]:
-    """A number below a thousand, its words not yet spaced."""
-    hundreds, rest = divmod(number, 100)
-    parts: list[Part] = []
+def english_hundreds(number: int, group: str) -> list[Segment]:
+    """A number below a thousand, without spaces."""
+    hundreds, remainder = divmod(number, 100)
+    segments: list[Segment] = []
     if hundreds:
-        parts += [Part(word(hundreds, "en"), f"hundreds of {group}"), Part("hundred", f"hundred of {group}")]
-    if hundreds and rest:
-        parts.append(Part("and"))
-    tens, units = rest // 10 * 10, rest % 10
-    if rest > 20 and units:
+        segments += [Segment(word(hundreds, "en"), f"hundreds of {group}"), Segment("hundred", f"hundred of {group}")]
+    if hundreds and remainder:
+        segments.append(Segment("and"))
+    tens, units = remainder // 10 * 10, remainder % 10
+    if remainder > 20 and units:
         return [
-            *parts,
-            Part(word(tens, "en"), says(tens, group)),
-            Part("-"),
-            Part(word(units, "en"), says(units, group)),
+            *segments,
+            Segment(word(tens, "en"), meaning_of(tens, group)),
+            Segment("-"),
+            Segment(word(units, "en"), meaning_of(units, group)),
         ]
-    return [*parts, Part(word(rest, "en"), says(rest, group))] if rest or not hundreds else parts
+    return (
+        [*segments, Segment(word(remainder, "en"), meaning_of(remainder, group))]
+        if remainder or not hundreds
+        else segments
+    )
 
 
-def german(number: int) -> tuple[Part, ...]:
-    """The same in German, units before tens: "einhunderteinstausendzweihundertvierunddreißig"."""
+def german(number: int) -> tuple[Segment, ...]:
+    """A number below a million in German, units before tens: "einhunderteinstausendzweihundertvierunddreißig"."""
     thousands, ones = divmod(number, 1000)
-    parts: list[Part] = []
+    segments: list[Segment] = []
     if thousands:
         first = (
-            [Part(german_digit(1), says(1, "thousands"))] if thousands == 1 else german_hundreds(thousands, "thousands")
+            [Segment(german_digit(1), meaning_of(1, "thousands"))]
+            if thousands == 1
+            else german_hundreds(thousands, "thousands")
         )
-        parts += [*first, Part("tausend", "thousand")]
+        segments += [*first, Segment("tausend", "thousand")]
     if ones or not thousands:
-        parts += german_hundreds(ones, "ones")
-    return tuple(parts)
+        segments += german_hundreds(ones, "ones")
+    return tuple(segments)
 
 
-def german_hundreds(number: int, group: str) -> list[Part]:
+def german_hundreds(number: int, group: str) -> list[Segment]:
     """A number below a thousand."""
-    hundreds, rest = divmod(number, 100)
-    parts: list[Part] = []
+    hundreds, remainder = divmod(number, 100)
+    segments: list[Segment] = []
     if hundreds:
-        parts += [Part(german_digit(hundreds), f"hundreds of {group}"), Part("hundert", f"hundred of {group}")]
-    tens, units = rest // 10 * 10, rest % 10
-    if rest > 20 and units:
-        digit = Part(german_digit(units), says(units, group))
-        return [*parts, digit, Part("und"), Part(word(tens, "de"), says(tens, group))]
-    return [*parts, Part(word(rest, "de"), says(rest, group))] if rest or not hundreds else parts
+        segments += [Segment(german_digit(hundreds), f"hundreds of {group}"), Segment("hundert", f"hundred of {group}")]
+    tens, units = remainder // 10 * 10, remainder % 10
+    if remainder > 20 and units:
+        digit = Segment(german_digit(units), meaning_of(units, group))
+        return [*segments, digit, Segment("und"), Segment(word(tens, "de"), meaning_of(tens, group))]
+    return (
+        [*segments, Segment(word(remainder, "de"), meaning_of(remainder, group))]
+        if remainder or not hundreds
+        else segments
+    )
 
 
 def german_digit(digit: int) -> str:
-    """A digit before another word, where "eins" loses its s."""
+    """A digit before another word: "ein" instead of "eins"."""
     return "ein" if digit == 1 else word(digit, "de")
 
 
-def says(number: int, group: str) -> str:
-    """What a word below a hundred says in its group of three digits."""
+def meaning_of(number: int, group: str) -> str:
+    """The meaning of a word below a hundred in its group of three digits."""
     return f"{'units' if number < 10 else 'tens'} of {group}"
 
 
 @dataclass(frozen=True)
 class Units:
-    """A text cut where both its pieces and its parts are: unit n is these pieces, and these parts."""
+    """The smallest spans that are whole tokens and whole segments: unit n is tokens[n], and segments[n]."""
 
-    pieces: list[range]
-    parts: list[range]
+    tokens: list[range]
+    segments: list[range]
 
 
-def units(parts: Sequence[Part], ids: Sequence[int], vocabulary: Tokenizer) -> Units:
-    """The smallest stretches that are whole pieces of a vocabulary and whole parts of an alignment."""
-    width = piece_widths(vocabulary)
-    piece_ends = list(accumulate(width[number] for number in ids))
-    part_ends = list(accumulate(len(part.text.encode()) for part in parts))
-    if piece_ends[-1:] != part_ends[-1:]:
-        raise ValueError(f"{piece_ends[-1:]} bytes of pieces are not {part_ends[-1:]} bytes of text")
-    cuts = [0, *sorted(set(piece_ends) & set(part_ends))]
-    return Units(_between(cuts, piece_ends), _between(cuts, part_ends))
+def units(segments: Sequence[Segment], ids: Sequence[int], tokenizer: Tokenizer) -> Units:
+    """The smallest spans of a text that are whole tokens and whole segments."""
+    width = token_bytes(tokenizer)
+    token_ends = list(accumulate(width[number] for number in ids))
+    part_ends = list(accumulate(len(segment.text.encode()) for segment in segments))
+    if token_ends[-1:] != part_ends[-1:]:
+        raise ValueError(f"{token_ends[-1:]} bytes of tokens are not {part_ends[-1:]} bytes of text")
+    cuts = [0, *sorted(set(token_ends) & set(part_ends))]
+    return Units(_between(cuts, token_ends), _between(cuts, part_ends))
 
 
 def _between(cuts: Sequence[int], ends: Sequence[int]) -> list[range]:
-    place = {end: n + 1 for n, end in enumerate(ends)} | {0: 0}
-    return [range(place[first], place[last]) for first, last in pairwise(cuts)]
+    index = {end: n + 1 for n, end in enumerate(ends)} | {0: 0}
+    return [range(index[first], index[last]) for first, last in pairwise(cuts)]
 
 
 def unit_links(links: Links, src: Units, tgt: Units) -> Links:
-    """Links between parts as links between the units they are in."""
-    unit_of_src = {part: n for n, inside in enumerate(src.parts) for part in inside}
-    unit_of_tgt = {part: n for n, inside in enumerate(tgt.parts) for part in inside}
+    """Links between segments as links between their units."""
+    unit_of_src = {segment: n for n, inside in enumerate(src.segments) for segment in inside}
+    unit_of_tgt = {segment: n for n, inside in enumerate(tgt.segments) for segment in inside}
     return frozenset((unit_of_src[i], unit_of_tgt[j]) for i, j in links)
 
 
-def word_pieces(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[list[int]]:
-    """For every word of `text` (what stands between blanks) the places in `ids` that write some of it."""
-    width = piece_widths(vocabulary)
+def word_tokens(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]:
+    """For every word of `text` (between spaces) the indices of `ids` that write some of it."""
+    width = token_bytes(tokenizer)
     starts = [0, *accumulate(width[number] for number in ids)]
     spans = [(len(text[: m.start()].encode()), len(text[: m.end()].encode())) for m in re.finditer(r"\S+", text)]
     return [
@@ -233,12 +245,12 @@ def word_pieces(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[li
     ]
 
 
-def piece_widths(vocabulary: Tokenizer) -> list[int]:
-    """How many bytes each piece of a vocabulary stands for."""
-    if not isinstance(vocabulary, SubwordTokenizer):
+def token_bytes(tokenizer: Tokenizer) -> list[int]:
+    """Number of bytes of each token of a tokenizer."""
+    if not isinstance(tokenizer, SubwordTokenizer):
         raise UserError(
-            "the tokens of an imported tokenizer do not say which characters of a text they come from",
+            "the tokens of an imported tokenizer do not tell which characters of a text they stand for",
             "align with a run whose tokenizer was trained by regard",
             code="unsupported",
         )
-    return [len(to_bytes(piece)) for piece in vocabulary.token_ids]
+    return [len(to_bytes(token)) for token in tokenizer.token_ids]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.alignments import AlignedPair, gold, unit_links, units, word_pieces
+from regard.data.alignments import AlignedPair, gold, unit_links, units, word_tokens
 from regard.data.sources import Source
 from regard.errors import UserError
 from regard.metrics.alignment import (
@@ -177,9 +177,9 @@ def judge(translator: Translator, pair: AlignedPair, src: list[int], tgt: list[i
     task = translator.task
     if (task.src_vocabulary.encode(pair.src), task.tgt_vocabulary.encode(pair.tgt)) != (src, tgt):
         return None
-    ours = units(pair.src_parts, src, task.src_vocabulary)
-    theirs = units(pair.tgt_parts, tgt, task.tgt_vocabulary)
-    columns, rows = ([list(each) for each in side.pieces] for side in (ours, theirs))
+    ours = units(pair.src_segments, src, task.src_vocabulary)
+    theirs = units(pair.tgt_segments, tgt, task.tgt_vocabulary)
+    columns, rows = ([list(each) for each in side.tokens] for side in (ours, theirs))
     return Judged(
         found=[links_between(plane, columns, rows) for plane in planes],
         sure=unit_links(pair.sure, ours, theirs),
@@ -238,7 +238,7 @@ def one_each(sure: Links, possible: Links) -> Links:
 
 def align(translator: Translator, pairs: Iterable[tuple[str, str]], plane: Plane, by: str = "words") -> Iterator[Links]:
     """The links of every pair between words (what stands between blanks) or pieces; blank lines have none."""
-    groups: Callable[..., Groups] = word_pieces if by == "words" else _each_piece
+    groups: Callable[..., Groups] = word_tokens if by == "words" else _each_piece
     task = translator.task
     for source, target in pairs:
         (src, tgt), weights = cross_attention(translator, source, target)
