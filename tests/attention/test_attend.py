@@ -61,9 +61,9 @@ def test_padded_packed_and_watched_sights_equal_the_equation() -> None:
     expected = expected.transpose(1, 2)
     pattern = queries.pattern(keys)
     torch.testing.assert_close(pattern.attend(q, k, v, 0.0), expected)
-    watched = RecordingPattern(queries, keys, causal=False)
-    torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
-    torch.testing.assert_close(watched.weights[0], weights)
+    recording = RecordingPattern(queries, keys, causal=False)
+    torch.testing.assert_close(recording.attend(q, k, v, 0.0), expected)
+    torch.testing.assert_close(recording.weights[0], weights)
     pq, pk = (
         Packed.of(queries.positions.expand(3, 5), lengths).layout,
         Packed.of(keys.positions.expand(3, 4), key_lengths).layout,

@@ -83,18 +83,18 @@ def test_the_scaled_dot_product_handed_in_is_the_one_within() -> None:
 def test_every_sight_weighs_alike(score: str, position_bias: str, causal: bool, window: int) -> None:
     layer, lengths = build(score, position_bias), torch.tensor([67, 1, 40])
     x, padded = torch.randn(3, 67, D, dtype=torch.float64), Padded(lengths, 67)
-    watched = RecordingPattern(padded, padded, causal, window)
-    expected = layer(x, x, watched)[padded.not_padding]
+    recording = RecordingPattern(padded, padded, causal, window)
+    expected = layer(x, x, recording)[padded.not_padding]
     torch.testing.assert_close(layer(x, x, padded.pattern(padded, causal, window))[padded.not_padding], expected)
     packed = Packed.of(padded.positions.expand(3, 67), lengths).layout
     assert isinstance(packed, Packed)
     stream = x[padded.not_padding]
     torch.testing.assert_close(layer(stream, stream, packed.pattern(packed, causal, window)), expected)
-    (weights,) = watched.weights
+    (weights,) = recording.weights
     torch.testing.assert_close(
         weights.sum(-1).transpose(1, 2)[padded.not_padding], torch.ones(108, H, dtype=torch.float64)
     )
-    assert not weights.masked_select(~watched.mask).any()
+    assert not weights.masked_select(~recording.mask).any()
 
 
 @pytest.mark.parametrize("window", [0, 2])

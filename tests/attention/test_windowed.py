@@ -72,9 +72,9 @@ def test_for_any_size_window_and_lengths(size: int, window: int, causal: bool, s
     expected, weights = by_mask(q, k, v, lengths, window, causal)
     real = Padded(lengths, size).not_padding
     torch.testing.assert_close(pattern.attend(q, k, v, 0.0)[real], expected[real])
-    watched = RecordingPattern(Padded(lengths, size), Padded(lengths, size), causal, window)
-    torch.testing.assert_close(watched.attend(q, k, v, 0.0), expected)
-    torch.testing.assert_close(watched.weights[0], weights)
+    recording = RecordingPattern(Padded(lengths, size), Padded(lengths, size), causal, window)
+    torch.testing.assert_close(recording.attend(q, k, v, 0.0), expected)
+    torch.testing.assert_close(recording.weights[0], weights)
 
 
 @pytest.mark.parametrize("causal", [False, True])

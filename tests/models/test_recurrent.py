@@ -30,10 +30,11 @@ VARIANTS: list[dict[str, Any]] = [
     dict(decoder="luong"),
     dict(decoder="luong", input_feeding=False),
     dict(decoder="luong", cell="gru", layers=1, encoder="both", tie="output"),
+    # Every kind of attention with all positions at once, and with one position at a time in either order.
     *(dict(decoder="luong", attention=kind, input_feeding=False, window=2) for kind in KINDS),
-    *(dict(decoder="luong", attention=kind, window=2) for kind in KINDS),
-    *(dict(decoder="bahdanau", attention=kind, window=2) for kind in KINDS),
-    *(dict(decoder="luong", attention="global", score=score) for score in ("dot", "concat", "cosine")),
+    *(dict(decoder="luong", attention=kind, window=2) for kind in ("local-m", "hard-reinforce")),
+    *(dict(decoder="bahdanau", attention=kind, window=2) for kind in ("local-p", "hard-gumbel")),
+    dict(decoder="luong", attention="global", score="cosine"),
 ]
 
 

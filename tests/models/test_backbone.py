@@ -50,3 +50,18 @@ def test_projections_begin_with_glorot_and_bengios_spread_and_learned_positions_
             assert not layer.bias.any()
     assert isinstance(begun.positions, Learned)
     assert float(begun.positions.table.weight.detach().std()) == pytest.approx(32**-0.5, rel=0.05)
+
+
+def test_settings_of_other_positions_have_no_effect() -> None:
+    unused = {
+        kind: {key for key, _ in settings(positions=kind).no_effect()} for kind in ("learned", "relative", "none")
+    }
+    assert unused == {
+        "learned": {"max_distance"},
+        "relative": {"max_positions"},
+        "none": {"max_positions", "max_distance"},
+    }
+
+
+def settings(**values: object) -> TransformerSettings:
+    return TransformerSettings.model_validate({**SMALL, **values})

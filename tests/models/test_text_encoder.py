@@ -38,10 +38,10 @@ def settings(**values: Any) -> Any:
 def build(**values: Any) -> Any:
     """Small, in 64 bits, with weights far from where they begin, so that everything counts."""
     torch.manual_seed(0)
-    reader = build_encoder(settings(**values), V).double().eval()
-    for parameter in reader.parameters():
+    encoder = build_encoder(settings(**values), V).double().eval()
+    for parameter in encoder.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    return reader
+    return encoder
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -56,34 +56,34 @@ def name(part: Any) -> str:
 
 @pytest.mark.parametrize("values", VARIANTS, ids=name)
 def test_an_input_is_the_same_in_any_company(values: dict[str, Any]) -> None:
-    reader, (ids, segments) = build(**values), batch()
+    encoder, (ids, segments) = build(**values), batch()
     tokens = Padded.of(ids, LENGTHS)
-    states = reader.hidden_states(tokens, segments)
-    pooled = reader.pool(states[-1], tokens.layout)
+    states = encoder.hidden_states(tokens, segments)
+    pooled = encoder.pool(states[-1], tokens.layout)
     assert len(states) == 3 and pooled.shape == (4, D)
-    torch.testing.assert_close(reader(tokens, segments), states[-1])
+    torch.testing.assert_close(encoder(tokens, segments), states[-1])
     for row, length in enumerate(LENGTHS.tolist()):
         alone = Padded.of(ids[row : row + 1, :length], LENGTHS[row : row + 1])
-        own = reader.hidden_states(alone, segments[row : row + 1, :length])
+        own = encoder.hidden_states(alone, segments[row : row + 1, :length])
         for state, one in zip(states, own, strict=True):
             torch.testing.assert_close(one[0], state[row, :length])
-        torch.testing.assert_close(reader.pool(own[-1], alone.layout)[0], pooled[row])
+        torch.testing.assert_close(encoder.pool(own[-1], alone.layout)[0], pooled[row])
 
 
 @pytest.mark.parametrize("values", [values for values in VARIANTS if settings(**values).supports_packing], ids=name)
 def test_a_stream_gives_the_same_as_rows_with_padding(values: dict[str, Any]) -> None:
-    reader, (ids, segments) = build(**values), batch()
+    encoder, (ids, segments) = build(**values), batch()
     tokens, stream = Padded.of(ids, LENGTHS), Packed.of(ids, LENGTHS)
     layout = stream.layout
     assert isinstance(layout, Packed)
     roomy = Packed(
         F.pad(layout.offsets, (0, 3), value=16), F.pad(layout.rows, (0, 4), value=6), F.pad(layout.positions, (0, 4))
     )
-    h = reader(tokens, segments)
-    packed = reader(Tokens(F.pad(stream.ids, (0, 4)), roomy), F.pad(segments[REAL], (0, 4)))
+    h = encoder(tokens, segments)
+    packed = encoder(Tokens(F.pad(stream.ids, (0, 4)), roomy), F.pad(segments[REAL], (0, 4)))
     torch.testing.assert_close(packed[:16], h[REAL])
-    pooled = reader.pool(packed, roomy)
-    torch.testing.assert_close(pooled[:4], reader.pool(h, tokens.layout))
+    pooled = encoder.pool(packed, roomy)
+    torch.testing.assert_close(pooled[:4], encoder.pool(h, tokens.layout))
     assert pooled.shape == (7, D) and pooled.isfinite().all()
 
 
@@ -98,68 +98,68 @@ def test_only_what_the_kernel_knows_is_packed() -> None:
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_every_token_knows_every_other_its_place_and_its_text(kind: str) -> None:
-    reader, (ids, segments) = build(kind=kind), batch()
+    encoder, (ids, segments) = build(kind=kind), batch()
     tokens = Padded.of(ids, LENGTHS)
-    before = reader(tokens, segments)
+    before = encoder(tokens, segments)
     for place in (0, T - 1):
         other = ids.clone()
         other[0, place] = (ids[0, place] - 4) % (V - 5) + 5
-        changed = (reader(Padded.of(other, LENGTHS), segments) - before).abs().sum(dim=-1)
+        changed = (encoder(Padded.of(other, LENGTHS), segments) - before).abs().sum(dim=-1)
         assert (changed[0] > 1e-6).all() and changed[1:].max() == 0
-    assert not torch.allclose(reader(tokens, 1 - segments), before, atol=1e-3)
-    assert not torch.allclose(reader(Padded.of(ids.flip(1), LENGTHS)).flip(1)[0], reader(tokens)[0], atol=1e-3)
-    torch.testing.assert_close(reader(tokens), reader(tokens, torch.zeros_like(ids)))
+    assert not torch.allclose(encoder(tokens, 1 - segments), before, atol=1e-3)
+    assert not torch.allclose(encoder(Padded.of(ids.flip(1), LENGTHS)).flip(1)[0], encoder(tokens)[0], atol=1e-3)
+    torch.testing.assert_close(encoder(tokens), encoder(tokens, torch.zeros_like(ids)))
 
 
 def test_a_window_hides_what_is_beyond_it() -> None:
-    reader, (ids, _) = build(kind="transformer", window=2, layers=1, positions="none"), batch()
+    encoder, (ids, _) = build(kind="transformer", window=2, layers=1, positions="none"), batch()
     other = ids.clone()
     other[0, 0] = (ids[0, 0] - 4) % (V - 5) + 5
-    changed = (reader(Padded.of(other, LENGTHS)) - reader(Padded.of(ids, LENGTHS))).abs().sum(dim=-1)[0]
+    changed = (encoder(Padded.of(other, LENGTHS)) - encoder(Padded.of(ids, LENGTHS))).abs().sum(dim=-1)[0]
     assert (changed[:3] > 1e-6).all() and changed[3:].max() == 0
 
 
 @pytest.mark.parametrize("values", VARIANTS, ids=name)
 def test_every_weight_learns(values: dict[str, Any]) -> None:
-    reader, (ids, segments) = build(**values), batch()
+    encoder, (ids, segments) = build(**values), batch()
     tokens = Padded.of(ids, LENGTHS)
     mix = torch.randn(4, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    h = reader(tokens, segments)
-    ((reader.pool(h, tokens.layout) * mix).sum() + h[0].sum()).backward()
-    for name, parameter in reader.named_parameters():
+    h = encoder(tokens, segments)
+    ((encoder.pool(h, tokens.layout) * mix).sum() + h[0].sum()).backward()
+    for name, parameter in encoder.named_parameters():
         shifts_all_scores = name.endswith("attention.key.bias")  # a softmax does not see what all keys have in common
         assert parameter.grad is not None and (shifts_all_scores or parameter.grad.abs().sum() > 1e-9), name
 
 
 def test_attentions_of_a_transformer_are_distributions_over_what_is_seen() -> None:
-    reader, (ids, segments) = build(kind="transformer", window=2, layers=3), batch()
-    weights = reader.attentions(Padded.of(ids, LENGTHS), segments).encoder
+    encoder, (ids, segments) = build(kind="transformer", window=2, layers=3), batch()
+    weights = encoder.attentions(Padded.of(ids, LENGTHS), segments).encoder
     assert weights.shape == (4, 3, 2, T, T)
     torch.testing.assert_close(weights[0].sum(dim=-1), torch.ones(3, 2, T, dtype=torch.float64))
     assert weights[1, ..., 3:].max() == 0 and weights[0, ..., 0, 3:].max() == 0
 
 
 def test_attentions_of_a_recurrent_reader_are_those_it_pools_with() -> None:
-    reader, (ids, segments) = build(kind="recurrent"), batch()
+    encoder, (ids, segments) = build(kind="recurrent"), batch()
     tokens = Padded.of(ids, LENGTHS)
-    weights = reader.attentions(tokens, segments).encoder
+    weights = encoder.attentions(tokens, segments).encoder
     assert weights.shape == (4, 1, 1, 1, T)
     torch.testing.assert_close(weights.sum(dim=-1).flatten(), torch.ones(4, dtype=torch.float64))
-    h = reader(tokens, segments)
-    torch.testing.assert_close((weights[:, 0, 0] @ h)[:, 0], reader.pool(h, tokens.layout))
+    h = encoder(tokens, segments)
+    torch.testing.assert_close((weights[:, 0, 0] @ h)[:, 0], encoder.pool(h, tokens.layout))
     assert build(kind="recurrent", pooling="mean").attentions(tokens).encoder is None
 
 
 @pytest.mark.parametrize("values", VARIANTS, ids=name)
 def test_half_precision_is_near(values: dict[str, Any]) -> None:
-    reader, (ids, segments) = build(**values).float(), batch()
+    encoder, (ids, segments) = build(**values).float(), batch()
     tokens = Padded.of(ids, LENGTHS)
-    pooled = reader.pool(reader(tokens, segments), tokens.layout)
+    pooled = encoder.pool(encoder(tokens, segments), tokens.layout)
     with torch.autocast("cpu", torch.float16):  # as bf16, which some CPUs cannot compute in
-        half = reader.pool(reader(tokens, segments), tokens.layout)
+        half = encoder.pool(encoder(tokens, segments), tokens.layout)
     assert F.cosine_similarity(half.float(), pooled).min() > 0.99
     half.float().sum().backward()
-    assert all(parameter.grad.isfinite().all() for parameter in reader.parameters())
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
 
 
 def test_settings_are_checked_and_summarised() -> None:

@@ -1,4 +1,4 @@
-"""Kinds of attention against plain loops, at the edges of windows and sentences; and the glance they are part of."""
+"""Kinds of attention of a recurrent decoder against plain loops, at the edges of windows and sentences."""
 
 import math
 
@@ -158,7 +158,7 @@ def test_padding_and_neighbours_change_nothing_and_sentences_can_leave(kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_weight_of_a_glance_learns_in_half_precision_too(kind: str) -> None:
+def test_every_weight_of_source_attention_has_a_gradient_in_half_precision(kind: str) -> None:
     torch.manual_seed(0)
     source_attention = build_source_attention("additive", kind, Q, 8, 7, window=2)
     memory, query = torch.randn(B, S, 8), torch.randn(B, W, Q)

@@ -1,4 +1,4 @@
-"""A head on any reader: one answer for an input or one for each token, and nothing else that learns."""
+"""A head on any encoder: one answer for an input or one for each token, and nothing else that learns."""
 
 from typing import Any
 
@@ -88,9 +88,9 @@ def test_whatever_may_learn_has_a_gradient(kind: str, pooled: bool) -> None:
 
 
 def test_a_reader_that_was_not_pooled_is_pooled_again() -> None:
-    reader = build_encoder(settings(**SMALL["bert"]), V)
-    EncoderWithHead(reader, 2, False, 0.0)
-    assert all(parameter.requires_grad for parameter in EncoderWithHead(reader, 2, True, 0.0).parameters())
+    encoder = build_encoder(settings(**SMALL["bert"]), V)
+    EncoderWithHead(encoder, 2, False, 0.0)
+    assert all(parameter.requires_grad for parameter in EncoderWithHead(encoder, 2, True, 0.0).parameters())
 
 
 def test_the_head_begins_small_and_is_told_less_in_training() -> None:
