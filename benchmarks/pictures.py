@@ -28,7 +28,7 @@ from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target
 from regard.files import read_json, write_text
-from regard.metrics.alignment import pooled
+from regard.metrics.alignment import pool_words
 from regard.recipe import build_recipe
 from regard.run import Translator, Writer, train
 from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
@@ -148,7 +148,7 @@ class Studio:
             (_, _), cross = cross_attention(self.translator(rung), pair.src, pair.tgt)
             told = next(run["alignment"] for run in self.ladder["runs"] if run["rung"] == rung)
             plane = all_planes(cross)[plane_names(cross).index(Plane(told["layer"], told["head"]))]
-            panels.append(Panel(pooled(plane, theirs.tokens, ours.tokens), rows, columns, title))
+            panels.append(Panel(pool_words(plane, theirs.tokens, ours.tokens), rows, columns, title))
         return panels_svg(panels, 2)
 
     def errors(self) -> str:

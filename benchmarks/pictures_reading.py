@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
-from regard.metrics import entity_scores
+from regard.metrics.entities import entity_scores
 from regard.recipe import build_recipe
 from regard.run import Predictor, train
 from regard.run.explaining import explain

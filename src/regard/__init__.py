@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from regard.decoding.sampling import sample
     from regard.decoding.settings import DecodingSettings
     from regard.errors import UserError
-    from regard.metrics import Score, bleu, chrf, compare, exact_match, ter
+    from regard.metrics.score import Score, exact_match
+    from regard.metrics.significance import compare
+    from regard.metrics.translation import bleu, chrf, ter
     from regard.models.bert import Bert, BertPretraining, BertSettings
     from regard.models.convolutional import Convolutional
     from regard.models.masked import MaskedTransformer
@@ -76,7 +78,9 @@ HOMES = {
     "regard.decoding.sampling": ("sample",),
     "regard.decoding.settings": ("DecodingSettings",),
     "regard.errors": ("UserError",),
-    "regard.metrics": ("Score", "bleu", "chrf", "compare", "exact_match", "ter"),
+    "regard.metrics.score": ("Score", "exact_match"),
+    "regard.metrics.significance": ("compare",),
+    "regard.metrics.translation": ("bleu", "chrf", "ter"),
     "regard.models.bert": ("Bert", "BertPretraining", "BertSettings"),
     "regard.models.convolutional": ("Convolutional",),
     "regard.models.masked": ("MaskedTransformer",),

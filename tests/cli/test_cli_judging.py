@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import refused, regard, sentences, translated
 
-from regard.metrics import exact_match
+from regard.metrics.score import exact_match
 from regard.run import Evaluation, Run, Translator
 from regard.run.report import choose_examples, evaluation_report, loss_curves, read_metrics
 from regard.training.checkpoint import read_weights

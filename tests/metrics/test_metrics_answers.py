@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics import answer_scores
-from regard.metrics.answers import answer_exact, answer_f1, normalised
+from regard.metrics.answers import answer_exact, answer_f1, answer_scores, normalize
 
 MODEST = settings(deadline=None, max_examples=80, derandomize=True, database=None)
 TEXTS = st.lists(st.sampled_from(["the", "A", "an", "cat", "Cat!", "mat", "--", "U.S.", "other"]), max_size=5).map(
@@ -41,7 +40,7 @@ def slow_f1(answer: str, golds: list[str]) -> float:
 @MODEST
 @given(TEXTS, st.lists(TEXTS, max_size=3))
 def test_scores_equal_counting_word_by_word(answer: str, golds: list[str]) -> None:
-    assert normalised(answer) == " ".join(words_of(answer))
+    assert normalize(answer) == " ".join(words_of(answer))
     assert answer_f1(answer, golds) == pytest.approx(slow_f1(answer, golds))
     accepted = [words_of(gold) for gold in golds if words_of(gold)] or [[]]
     assert answer_exact(answer, golds) == float(words_of(answer) in accepted)
@@ -61,7 +60,7 @@ def test_scores_equal_counting_word_by_word(answer: str, golds: list[str]) -> No
     ],
 )
 def test_what_is_left_of_a_text(text: str, left: str) -> None:
-    assert normalised(text) == left
+    assert normalize(text) == left
 
 
 def test_the_best_gold_answer_counts() -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics import bracket_scores
-from regard.metrics.brackets import BracketCounts, bracket_counts, brackets
+from regard.metrics.brackets import BracketCounts, bracket_counts, bracket_scores, brackets
 from regard.metrics.classification import Counts
 from regard.trees import Tree, from_tokens, linearize, normalize, parsed, words
 
@@ -92,7 +91,7 @@ def test_the_numbers_are_those_that_evalb_prints() -> None:
     three sentences that do not count: another word, nothing but punctuation, and punctuation tagged as a noun."""
     counts = bracket_counts(read(FOUND), read(GOLD))
     assert counts == BracketCounts(
-        Counts(14, 16, 15), valid=4, complete=2, errors=2, skipped=1, tagged=14, tagged_right=11
+        Counts(14, 16, 15), valid=4, complete=2, errors=2, skipped=1, tagged=14, tagged_correct=11
     )
     scores = bracket_scores(read(FOUND), read(GOLD))
     printed = {"precision": 87.50, "recall": 93.33, "f1": 90.32, "complete": 50.00, "tagging": 78.57}
@@ -109,7 +108,7 @@ def test_counts_equal_the_slow_ones(found: Tree, gold: Tree) -> None:
         counts = bracket_counts([found], [other])
         state, *numbers = slow(found, other)
         assert getattr(counts, state) == 1 and counts.valid + counts.errors + counts.skipped == 1
-        assert [counts.brackets.right, counts.brackets.found, counts.brackets.gold] == numbers
+        assert [counts.brackets.correct, counts.brackets.predicted, counts.brackets.gold] == numbers
 
 
 @MODEST
@@ -123,7 +122,7 @@ def test_counts_of_trees_over_the_same_words_equal_the_slow_ones(gold: Tree, lab
     state, *numbers = slow(found, gold)
     counts = bracket_counts([found], [gold])
     assert getattr(counts, state) == 1 and state != "errors"
-    assert [counts.brackets.right, counts.brackets.found, counts.brackets.gold] == numbers
+    assert [counts.brackets.correct, counts.brackets.predicted, counts.brackets.gold] == numbers
 
 
 @MODEST
@@ -134,7 +133,7 @@ def test_a_tree_without_tags_is_judged_with_those_of_the_gold_tree(gold: Tree) -
         untagged = retagged(clean, ["XX"] * len(words(clean)))
         tagged, without = bracket_counts([clean], [gold]), bracket_counts([untagged], [gold])
         assert (without.brackets, without.complete, without.tagged) == (tagged.brackets, tagged.complete, 0)
-        assert tagged.tagged == tagged.tagged_right
+        assert tagged.tagged == tagged.tagged_correct
         assert tagged.brackets.f1 == 1.0 or not tagged.brackets.gold
 
 
@@ -142,7 +141,7 @@ def test_missing_tags_are_wrong_where_others_are_given() -> None:
     (gold,) = read("(ROOT (S (NP (NN a)) (VP (VB b)) (. c)))")
     (found,) = read("(ROOT (S (NP (NN a)) (VP (XX b)) (XX c)))")
     counts = bracket_counts([found], [gold])
-    assert counts.brackets == Counts(3, 3, 3) and (counts.tagged, counts.tagged_right) == (2, 1)
+    assert counts.brackets == Counts(3, 3, 3) and (counts.tagged, counts.tagged_correct) == (2, 1)
     assert "tagging" not in bracket_scores(read("(ROOT (S (XX a) (XX b) (XX c)))"), [gold])
 
 

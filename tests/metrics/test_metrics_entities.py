@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics import entity_scores
 from regard.metrics.classification import Counts
-from regard.metrics.entities import Entity, entities, entity_counts, repaired, stray, strict_entities, tagged
+from regard.metrics.entities import Entity, entities, entity_counts, entity_scores, repaired, stray, strict_entities
 
 MODEST = settings(deadline=None, max_examples=80, derandomize=True, database=None)
 KINDS = ("PER", "LOC", "creative-work")
@@ -46,7 +45,6 @@ def test_a_repaired_sequence_is_clean_and_says_the_same(tags: list[str]) -> None
     assert stray(repaired(tags)) == []
     assert strict_entities(repaired(tags)) == entities(repaired(tags)) == entities(tags)
     assert (repaired(tags) == tags) == (stray(tags) == [])
-    assert tagged(entities(tags), len(tags)) == repaired(tags)
 
 
 @MODEST
@@ -97,11 +95,6 @@ def test_what_cannot_be_tags_is_refused() -> None:
     for tag in ("B", "I-", "PER", "E-PER", "o", ""):
         with pytest.raises(ValueError, match="word 2 has the tag"):
             entities(["O", tag])
-    with pytest.raises(ValueError, match="overlaps"):
-        tagged([Entity("PER", 0, 2), Entity("LOC", 1, 3)], 4)
-    for start, end in ((0, 5), (2, 2), (-1, 1)):
-        with pytest.raises(ValueError, match="does not lie"):
-            tagged([Entity("PER", start, end)], 4)
     with pytest.raises(ValueError, match="sentence 2: 1 tags for 2 words"):
         entity_scores([["O"], ["O"]], [["O"], ["O", "O"]])
     with pytest.raises(ValueError, match="nothing to score"):

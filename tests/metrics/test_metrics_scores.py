@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.metrics import Score, bleu, chrf, corpus_scores, exact_match, perplexity, ter
+from regard.metrics.score import Score, exact_match, perplexity
+from regard.metrics.translation import bleu, chrf, ter
 
 HYPOTHESES = ["The cat sat on the mat .", "It's raining, again.", "nothing alike", "一只猫坐在垫子上。"]
 REFERENCES = ["The cat sat on a mat.", "It is raining again.", "Completely different words", "猫坐在垫子上。"]
@@ -48,13 +49,6 @@ def test_case_counts_unless_asked_not_to() -> None:
     assert bleu(["THE CAT SAT ON THE MAT"], ["the cat sat on the mat"], lowercase=True).value == pytest.approx(100)
 
 
-def test_corpus_scores_are_bleu_and_chrf() -> None:
-    assert corpus_scores(HYPOTHESES, REFERENCES, "char") == {
-        "bleu": bleu(HYPOTHESES, REFERENCES, "char"),
-        "chrf": chrf(HYPOTHESES, REFERENCES),
-    }
-
-
 def test_a_score_prints_with_its_signature() -> None:
     assert str(Score("BLEU", 27.304, "tok:13a")) == "BLEU|tok:13a = 27.30"
     assert str(Score("exact match", 50.0)) == "exact match = 50.00"
@@ -86,7 +80,7 @@ def test_a_tokenizer_that_is_not_installed_names_the_package(monkeypatch: pytest
     assert 'pip install "sacrebleu[ja]"' in error.value.remedy
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match, corpus_scores])
+@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match])
 def test_lists_that_do_not_belong_together_are_refused(metric: object) -> None:
     assert callable(metric)
     with pytest.raises(ValueError, match="1 hypotheses for 2 references"):

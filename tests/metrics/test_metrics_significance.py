@@ -8,8 +8,8 @@ import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from regard.metrics import bleu, chrf, compare
-from regard.metrics.significance import p_value, resampling_weights
+from regard.metrics.significance import compare, p_value, resampling_weights
+from regard.metrics.translation import bleu, chrf
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "walks", "sits", "on", "near", "of", "big", "red", "and", "never"]
 

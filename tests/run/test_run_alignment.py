@@ -100,7 +100,7 @@ def test_a_head_that_looks_at_the_end_links_nothing(knowing: Any, monkeypatch: p
 
     monkeypatch.setattr(knowing, "right", only_the_end)
     links = study(knowing, gold("numbers", "test"), 5).at(Plane(2, 1)).links
-    assert links is not None and (links.found, links.recall, links.aer) == (0, 0.0, 1.0)
+    assert links is not None and (links.predicted, links.recall, links.aer) == (0, 0.0, 1.0)
 
 
 def test_measures_are_means_over_sentences_without_the_ends(knowing: Any) -> None:

@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
-from regard.metrics import entity_scores
-from regard.metrics.entities import entities, stray
+from regard.metrics.entities import entities, entity_scores, stray
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.tagging import Tagging, parts_of

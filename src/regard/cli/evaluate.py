@@ -15,7 +15,8 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
-    from regard.metrics import Comparison, Score
+    from regard.metrics.score import Score
+    from regard.metrics.significance import Comparison
     from regard.run import Evaluation, Run, Translator
 
 

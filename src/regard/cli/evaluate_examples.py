@@ -11,7 +11,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.examples import Example
-    from regard.metrics import Comparison
+    from regard.metrics.significance import Comparison
     from regard.run import ExampleEvaluation, Predictor, PretrainingRun, UnderstandingRun
 
 MOST_CLASSES = 30

@@ -1,17 +1,17 @@
-"""How well attention aligns: measures of its weights, and of the links read off them.
+"""Metrics of attention weights, and of the word alignment read off them.
 
-    entropy        E_t = - sum_s a_ts ln a_ts              how undecided the writing of word t was, in nats
-    coverage       C_s = sum_t a_ts                        how much word s was looked at in total
+    entropy        E_t = - sum_s a_ts ln a_ts              of the attention of target word t, in nats
+    coverage       C_s = sum_t a_ts                        total attention to source word s
                                                            (Tu et al. 2016, section 3.1.1, with fertility 1)
-    agreement      sum_s min(a_ts, b_ts)                   how much of a row two heads have in common
+    agreement      sum_s min(a_ts, b_ts)                   overlap of the attention of two heads
     precision      |A n P| / |A|
     recall         |A n S| / |S|
     AER            1 - (|A n S| + |A n P|) / (|A| + |S|)   (Och and Ney 2003, section 5)
 
-A are the links found; S the sure and P the possible links of a person's (or a corpus's own) alignment, S a part of P.
-A link is (source, target), both counted from 0, as the lines "0-0 1-2" of alignment tools write it.
+A are the predicted links, S the sure and P the possible links of the gold alignment, S a subset of P. A link is
+(source, target), both counted from 0, like "0-0 1-2" in the Pharaoh format.
 
-Shapes: a row of weights is a target word, a column a source word, (..., T, S); H heads or layers that are compared.
+Shapes: T target words, S source words, H heads or layers; weights are (..., T, S).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,9 +25,9 @@ Links = frozenset[tuple[int, int]]
 
 
 def entropy(weights: npt.ArrayLike) -> Array:
-    """(..., T, S) -> (..., T), nats: 0 looks at one word, ln S at all alike.
+    """(..., T, S) -> (..., T), in nats: 0 for one word, ln S for uniform attention.
 
-    A row is first made to sum to one, as the rows of local attention need not; an empty row has no entropy.
+    Rows are normalised to sum to one, since those of local attention may not; an empty row has entropy 0.
     """
     a = np.asarray(weights, dtype=np.float64)
     total = a.sum(axis=-1, keepdims=True)
@@ -37,30 +37,30 @@ def entropy(weights: npt.ArrayLike) -> Array:
 
 
 def relative_entropy(weights: npt.ArrayLike) -> Array:
-    """Entropy as a share of the most there can be, ln S: comparable between sentences of different lengths."""
+    """Entropy divided by its maximum ln S: comparable between sentences of different lengths."""
     keys = np.shape(weights)[-1]
     return entropy(weights) / np.log(keys) if keys > 1 else np.zeros(np.shape(weights)[:-1])
 
 
 def coverage(weights: npt.ArrayLike) -> Array:
-    """(..., T, S) -> (..., S): 0 was never looked at, 1 as often as a word translated once, more as one read again."""
+    """(..., T, S) -> (..., S): 0 for a word without attention, 1 for a word translated once."""
     return np.asarray(weights, dtype=np.float64).sum(axis=-2)
 
 
 def covered(weights: npt.ArrayLike, least: float = 0.5) -> Array:
-    """(..., T, S) -> (...): the share of source words with a coverage of at least `least`."""
+    """(..., T, S) -> (...): share of source words with a coverage of at least `least`."""
     return np.mean(coverage(weights) >= least, axis=-1, dtype=np.float64)
 
 
 def coverage_error(weights: npt.ArrayLike) -> Array:
-    """(..., T, S) -> (...): mean |1 - C_s|, over- and undertranslation alike; it cannot be 0 unless T = S."""
+    """(..., T, S) -> (...): mean |1 - C_s|, over- and undertranslation; it can be 0 only if T = S."""
     return np.abs(1.0 - coverage(weights)).mean(axis=-1)
 
 
 def agreement(weights: npt.ArrayLike) -> float:
-    """(H, T, S): the mean over all pairs of heads (or layers) and all rows of what two rows have in common, 0 to 1.
+    """(H, T, S) -> mean overlap, 0 to 1, over all pairs of heads (or layers) and all rows.
 
-    sum_s min(a, b) = 1 - half of sum_s |a - b|, the total variation. One head agrees with itself.
+    sum_s min(a, b) = 1 - 1/2 sum_s |a - b|, one minus the total variation distance. One head alone gives 1.
     """
     a = np.asarray(weights, dtype=np.float64)
     first, second = np.triu_indices(len(a), k=1)
@@ -69,90 +69,67 @@ def agreement(weights: npt.ArrayLike) -> float:
     return float(np.minimum(a[first], a[second]).sum(axis=-1).mean())
 
 
-def agreement_with_mean(weights: npt.ArrayLike) -> Array:
-    """(H, T, S) -> (H,): what each head has in common with the mean of all; a low one does something of its own."""
-    a = np.asarray(weights, dtype=np.float64)
-    return np.minimum(a, a.mean(axis=0)).sum(axis=-1).mean(axis=-1)
+def pool_words(weights: npt.ArrayLike, rows: Sequence[Sequence[int]], columns: Sequence[Sequence[int]]) -> Array:
+    """Pool weights between tokens to weights between words, (..., len(rows), len(columns)).
 
-
-def agreement_of_directions(forward: npt.ArrayLike, backward: npt.ArrayLike) -> float:
-    """(T, S) of one model and (S, T) of the model for the other direction: tr(forward backward) / min(T, S), 0 to 1.
-
-    The trace that Cohn et al. 2016 reward in training: it is largest when both choose the same links one to one.
-    """
-    a, b = np.asarray(forward, dtype=np.float64), np.asarray(backward, dtype=np.float64)
-    if a.shape != b.shape[::-1]:
-        raise ValueError(f"{a.shape} one way and {b.shape} back are not weights between the same words")
-    return float((a * b.T).sum() / min(a.shape))
-
-
-def pooled(weights: npt.ArrayLike, rows: Sequence[Sequence[int]], columns: Sequence[Sequence[int]]) -> Array:
-    """Weights between pieces -> weights between the words they are pieces of, (..., len(rows), len(columns)).
-
-    A word is looked at as much as its pieces together, and looks as its pieces do on average. Pieces that belong to no
-    word (the end of the sentence) are left out: then a row sums to less than one.
+    Attention to a word is the sum over its tokens; attention of a word is the mean over its tokens. Tokens of no word
+    (the end of the sentence) are left out, so a row may sum to less than one.
     """
     a = np.asarray(weights, dtype=np.float64)
     by_column = np.stack([a[..., list(group)].sum(axis=-1) for group in columns], axis=-1)
     return np.stack([by_column[..., list(group), :].mean(axis=-2) for group in rows], axis=-2)
 
 
-def likeliest_links(weights: npt.ArrayLike, least: float = 0.0) -> Links:
-    """(T, S) -> for every target word the source word it looked at most, if that got more than `least`."""
+def argmax_links(weights: npt.ArrayLike, least: float = 0.0) -> Links:
+    """(T, S) -> a link from every target word to its source word of maximum weight, if that is above `least`."""
     a = np.asarray(weights, dtype=np.float64)
     return frozenset((int(row.argmax()), t) for t, row in enumerate(a) if row.size and row.max() > least)
 
 
-def links_above(weights: npt.ArrayLike, threshold: float) -> Links:
-    """(T, S) -> every pair with a weight above `threshold`: none, one or several links a target word."""
-    targets, sources = np.nonzero(np.asarray(weights, dtype=np.float64) > threshold)
-    return frozenset(zip(sources.tolist(), targets.tolist(), strict=True))
-
-
 @dataclass(frozen=True)
 class AlignmentScore:
-    """Links counted over a corpus; everything else follows from the four numbers."""
+    """Link counts over a corpus, from which the metrics are computed."""
 
-    found: int
+    predicted: int
     sure: int
-    found_sure: int
-    found_possible: int
+    predicted_sure: int
+    predicted_possible: int
 
     @property
     def precision(self) -> float:
-        """The share of found links that are possible; 1 where nothing was found."""
-        return self.found_possible / self.found if self.found else 1.0
+        """Share of predicted links that are possible; 1 if nothing is predicted."""
+        return self.predicted_possible / self.predicted if self.predicted else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of sure links that were found; 1 where nothing is sure."""
-        return self.found_sure / self.sure if self.sure else 1.0
+        """Share of sure links that are predicted; 1 if no link is sure."""
+        return self.predicted_sure / self.sure if self.sure else 1.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
+        """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 
     @property
     def aer(self) -> float:
-        """The alignment error rate: 0 finds all that is sure and nothing that is not possible."""
-        links = self.found + self.sure
-        return 1.0 - (self.found_sure + self.found_possible) / links if links else 0.0
+        """Alignment error rate: 0 if all sure links and only possible links are predicted."""
+        links = self.predicted + self.sure
+        return 1.0 - (self.predicted_sure + self.predicted_possible) / links if links else 0.0
 
 
 def score_links(
-    found: Sequence[Collection[tuple[int, int]]],
+    predicted: Sequence[Collection[tuple[int, int]]],
     sure: Sequence[Collection[tuple[int, int]]],
     possible: Sequence[Collection[tuple[int, int]]],
 ) -> AlignmentScore:
-    """The links of every sentence against its gold alignment; what is sure is possible too."""
+    """Compare the predicted links of every sentence with its gold alignment; sure links are also possible."""
     totals = np.zeros(4, dtype=np.int64)
-    for a, s, p in zip(map(set, found), map(set, sure), map(set, possible), strict=True):
+    for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible), strict=True):
         totals += (len(a), len(s), len(a & s), len(a & (p | s)))
     return AlignmentScore(*totals.tolist())
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """Links as one line, "0-0 1-2", source first."""
+    """Format links as "0-0 1-2", source first (Pharaoh format)."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))

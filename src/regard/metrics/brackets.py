@@ -1,24 +1,24 @@
-"""How well sentences are parsed: labelled brackets as EVALB counts them, with the parameters of Collins 1997.
+"""Parsing metrics: labelled brackets as in EVALB, with the parameters of Collins 1997.
 
     (S (NP (DT the) (NN cat)) (VP (VBD sat)) (. .))     ->     (S, 0, 3), (NP, 0, 2), (VP, 2, 3)
 
-A bracket is a phrase's label, its first word and the one after its last. With those of a sentence as bags, in which a
-bracket stands as often as the tree has it,
+A bracket is the label of a phrase, its first word and the one after its last. With the brackets of a sentence as
+multisets,
 
-    right = |found n gold|,     precision = right / |found|,     recall = right / |gold|,     F1 of the two
+    correct = |predicted n gold|,   precision = correct / |predicted|,   recall = correct / |gold|,   F1 of the two
 
-summed over all sentences (PARSEVAL, Black et al. 1991). What counts is what EVALB and its COLLINS.prm have settled
+summed over all sentences (PARSEVAL, Black et al. 1991). The rules are those of EVALB and its COLLINS.prm
 (Sekine and Collins 1997, README sections 6 and 7):
 
-- words tagged , : `` '' . or -NONE- are taken out before spans are counted, and phrases that held nothing else
-- the bracket around a sentence does not count, whatever it is called, nor do parts of speech, which are no brackets
+- words tagged , : `` '' . or -NONE- are removed before spans are counted, and phrases without other words
+- the bracket around a sentence does not count, and parts of speech are no brackets
 - labels end before "-" or "=": functions and indices do not count
-- ADVP and PRT are the same
-- a sentence is a complete match if all its brackets are found and no others
-- a sentence whose words, of those that are left, are not those of the gold tree is an error, and one without any is
-  skipped: neither counts. A word tagged as punctuation in one tree alone makes such an error
+- ADVP and PRT are equal
+- a sentence is a complete match if all its brackets are predicted and no others
+- a sentence whose remaining words differ from those of the gold tree is an error, and one without any is skipped:
+  neither counts. A word tagged as punctuation in only one tree makes such an error
 
-A word that a parser tags XX, because it gives no parts of speech, is given the gold one, or punctuation would stay.
+A word that a parser tags XX, because it predicts no parts of speech, gets the gold tag, so that punctuation is removed.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ Bracket = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class BracketCounts:
-    """Everything counted over a corpus; the scores follow from it."""
+    """Counts over a corpus, from which the scores are computed."""
 
     brackets: Counts
     valid: int
@@ -45,86 +45,91 @@ class BracketCounts:
     errors: int
     skipped: int
     tagged: int
-    tagged_right: int
+    tagged_correct: int
 
     def scores(self) -> dict[str, Score]:
-        """`precision`, `recall`, `f1`, `complete`, and `tagging` where there were tags to judge, as percentages."""
+        """Return `precision`, `recall`, `f1`, `complete`, and `tagging` if there are tags, as percentages."""
         left_out = f", {self.errors} errors and {self.skipped} skipped left out" if self.errors + self.skipped else ""
         signature = f"EVALB, COLLINS.prm, {self.valid:,} sentences{left_out}"
-        found = self.brackets.scores(signature)
+        scores = self.brackets.scores(signature)
         complete = 100.0 * self.complete / self.valid if self.valid else 0.0
-        found["complete"] = Score("complete match", complete, signature)
+        scores["complete"] = Score("complete match", complete, signature)
         if self.tagged:
-            value = 100.0 * self.tagged_right / self.tagged
-            found["tagging"] = Score("tagging accuracy", value, f"{self.tagged:,} words, no punctuation{left_out}")
-        return found
+            value = 100.0 * self.tagged_correct / self.tagged
+            scores["tagging"] = Score("tagging accuracy", value, f"{self.tagged:,} words, no punctuation{left_out}")
+        return scores
 
 
 def bracket_counts(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> BracketCounts:
-    """The brackets, complete matches and tags of parsed sentences against their gold trees."""
+    """Count the brackets, complete matches and tags of parsed sentences against their gold trees."""
     check_paired(hypotheses, references)
     total: Counter[str] = Counter()
-    for found, gold in zip(hypotheses, references, strict=True):
-        total.update(_sentence(found, gold))
-    brackets = Counts(total["right"], total["found"], total["gold"])
-    names = ("valid", "complete", "errors", "skipped", "tagged", "tagged_right")
+    for tree, gold in zip(hypotheses, references, strict=True):
+        total.update(_sentence(tree, gold))
+    brackets = Counts(total["correct"], total["predicted"], total["gold"])
+    names = ("valid", "complete", "errors", "skipped", "tagged", "tagged_correct")
     return BracketCounts(brackets, *(total[name] for name in names))
 
 
 def bracket_scores(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> dict[str, Score]:
-    """What EVALB prints under "All": `precision`, `recall`, `f1`, `complete` and `tagging`."""
+    """The scores that EVALB prints under "All": `precision`, `recall`, `f1`, `complete` and `tagging`."""
     return bracket_counts(hypotheses, references).scores()
 
 
 def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
-    """The brackets of a tree that count, each as often as it stands there; `tags` stand in for the tree's own."""
-    given = iter(tags if tags is not None else [leaf.label for leaf in leaves(tree)])
-    found: Counter[Bracket] = Counter()
+    """Count the brackets of a tree; `tags` replace the tags of the tree."""
+    leaf_tags = iter(tags if tags is not None else [leaf.label for leaf in leaves(tree)])
+    counts: Counter[Bracket] = Counter()
     starts: list[int] = []
-    place = 0  # of the next word, counted without those taken out
+    position = 0  # of the next word, without removed words
     for node, opens in walk(tree):
         if not node.children:
-            place += next(given) not in DELETED
+            position += next(leaf_tags) not in DELETED
         elif opens:
-            starts.append(place)
+            starts.append(position)
         else:
             start, label = starts.pop(), evalb_label(node.label)
-            if start < place and label not in OUTER and label not in DELETED:
-                found[SAME.get(label, label), start, place] += 1
-    return found
+            if start < position and label not in OUTER and label not in DELETED:
+                counts[SAME.get(label, label), start, position] += 1
+    return counts
 
 
-def _sentence(found: Tree, gold: Tree) -> dict[str, int]:
-    """What one sentence adds to each count."""
-    words, gold_words = leaves(found), leaves(gold)
+def _sentence(tree: Tree, gold: Tree) -> dict[str, int]:
+    """Return the counts of one sentence."""
+    words, gold_words = leaves(tree), leaves(gold)
     gold_tags = [leaf.label for leaf in gold_words]
     tags = _tags(words, [tag for tag in gold_tags if tag != TRACE])
-    kept = [(leaf, tag) for leaf, tag in zip(words, tags, strict=True) if tag not in DELETED]
-    gold_kept = [leaf for leaf in gold_words if leaf.label not in DELETED]
-    if not kept:
+    counted = [(leaf, tag) for leaf, tag in zip(words, tags, strict=True) if tag not in DELETED]
+    gold_counted = [leaf for leaf in gold_words if leaf.label not in DELETED]
+    if not counted:
         return {"skipped": 1}
-    if [leaf.word for leaf, _ in kept] != [leaf.word for leaf in gold_kept]:
+    if [leaf.word for leaf, _ in counted] != [leaf.word for leaf in gold_counted]:
         return {"errors": 1}
-    ours, theirs = brackets(found, tags), brackets(gold)
-    counted = {"right": (ours & theirs).total(), "found": ours.total(), "gold": theirs.total()}
-    judged = [leaf.label == true.label for (leaf, _), true in zip(kept, gold_kept, strict=True)]
+    predicted, expected = brackets(tree, tags), brackets(gold)
+    correct_tags = [leaf.label == true.label for (leaf, _), true in zip(counted, gold_counted, strict=True)]
     if all(leaf.label == UNTAGGED for leaf in words):
-        judged = []
-    return counted | {
-        "valid": 1, "complete": int(ours == theirs), "tagged": len(judged), "tagged_right": sum(judged),
-    }  # fmt: skip
+        correct_tags = []
+    return {
+        "correct": (predicted & expected).total(),
+        "predicted": predicted.total(),
+        "gold": expected.total(),
+        "valid": 1,
+        "complete": int(predicted == expected),
+        "tagged": len(correct_tags),
+        "tagged_correct": sum(correct_tags),
+    }
 
 
 def _tags(words: Sequence[Tree], gold_tags: Sequence[str]) -> list[str]:
-    """The tags of some words, the gold one for XX where the sentences are equally long without their traces."""
-    places = [place for place, leaf in enumerate(words) if leaf.label != TRACE]
+    """Return the tags of words, with the gold tag for XX if the sentences are equally long without traces."""
+    indices = [index for index, leaf in enumerate(words) if leaf.label != TRACE]
     tags = [leaf.label for leaf in words]
-    if len(places) == len(gold_tags):
-        for place, true in zip(places, gold_tags, strict=True):
-            tags[place] = true if tags[place] == UNTAGGED else tags[place]
+    if len(indices) == len(gold_tags):
+        for index, true in zip(indices, gold_tags, strict=True):
+            tags[index] = true if tags[index] == UNTAGGED else tags[index]
     return tags
 
 
 def evalb_label(label: str) -> str:
-    """Cut a label before "-" or "=", as EVALB does; unlike `trees.bare`, a label that begins so becomes ""."""
+    """Cut a label before "-" or "=", as EVALB does; unlike `trees.base_label`, a label that begins so becomes ""."""
     return label.split("-")[0].split("=")[0]

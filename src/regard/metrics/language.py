@@ -1,9 +1,9 @@
-"""How well a language model expects a text.
+"""Perplexity and bits per character of a language model.
 
     perplexity per unit = exp(-log p(text) / units),     bits per character = -log2 p(text) / characters
 
-log p(text) is the same sum whatever the text is divided by. Divided by the model's own tokens it compares models of one
-vocabulary alone; divided by words or characters, which no vocabulary changes, it compares any two models of one text.
+Perplexity per token compares models with the same vocabulary only. Perplexity per word and bits per character do not
+depend on the vocabulary and compare any two models of one text.
 """
 
 import math
@@ -12,14 +12,14 @@ from regard.metrics.score import Score, perplexity
 
 
 def bits_per_character(nll_sum: float, characters: int) -> float:
-    """What a code made of the model's expectations would spend on a character."""
+    """Bits per character of a code based on the model."""
     if characters <= 0:
         raise ValueError(f"bits per character over {characters} characters")
     return nll_sum / math.log(2) / characters
 
 
 def language_scores(nll_sum: float, tokens: int, words: int, characters: int, note: str = "") -> list[Score]:
-    """The same likelihood, in nats, by token, by word and by character; `note` says what was done to the text."""
+    """Scores per token, word and character of a likelihood in nats; `note` describes the text."""
     note = f"; {note}" if note else ""
     return [
         Score(

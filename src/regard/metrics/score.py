@@ -1,4 +1,4 @@
-"""A number that says what it measures and how it was computed, so that two of them can be compared."""
+"""Scores: a value with the signature of how it was computed, so that scores can be compared."""
 
 import math
 from collections.abc import Sequence
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Score:
-    """A metric's value; the signature names every choice that went into it."""
+    """The value of a metric; the signature names every parameter of its computation."""
 
     name: str
     value: float
     signature: str = ""
 
     def __str__(self) -> str:
-        number = f"{self.value:.2f}"
-        return f"{self.name}|{self.signature} = {number}" if self.signature else f"{self.name} = {number}"
+        signature = f"|{self.signature}" if self.signature else ""
+        return f"{self.name}{signature} = {self.value:.2f}"
 
 
 def check_paired(hypotheses: Sequence[object], references: Sequence[object]) -> None:
-    """Refuse lists that do not belong together; scoring the shorter of the two would look like a result."""
+    """Raise a ValueError for lists of different lengths, and for empty lists."""
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     if not hypotheses:
@@ -27,14 +27,14 @@ def check_paired(hypotheses: Sequence[object], references: Sequence[object]) -> 
 
 
 def exact_match(hypotheses: Sequence[object], references: Sequence[object]) -> Score:
-    """Percentage of hypotheses that are their reference, to the last character or token."""
+    """Percentage of hypotheses that equal their reference."""
     check_paired(hypotheses, references)
     same = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Score("exact match", 100.0 * same / len(references))
 
 
 def perplexity(nll_sum: float, count: float) -> float:
-    """exp of the mean negative log likelihood of a token: how many equally likely choices the model sees at each."""
+    """Perplexity: exp of the mean negative log-likelihood per token."""
     if count <= 0:
         raise ValueError(f"perplexity over {count} tokens")
     try:

@@ -1,8 +1,10 @@
-"""Is one system better than another, or was it luck? Paired bootstrap resampling (Koehn 2004).
+"""Statistical significance: paired bootstrap resampling (Koehn 2004).
 
-Draw test sets of the same size from the test set, with replacement, and score both systems on each. As a corpus score
-is a function of sums of sentence statistics (n-gram matches, lengths), drawing means weighting sentences by how often
-they were drawn: all resamples are one matrix product.
+Draw test sets of the same size from the test set, with replacement, and score both systems on each. A corpus score like
+BLEU is a function of sums of sentence statistics (n-gram matches, lengths), so a resample is a vector of weights, and
+all resamples are one matrix product. For a mean over examples the resampled scores are
+
+    delta = 100 mean_i (b_i - a_i)      a_i, b_i in [0, 1]: score of example i by each of the two systems
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """How `other` differs from `base` on the same test set: a positive delta means that `other` scores higher."""
+    """Difference between `other` and `base` on the same test set; delta > 0 means that `other` scores higher."""
 
     metric: str
     base: float
@@ -48,7 +50,7 @@ def compare(
     resamples: int = 1000,
     seed: int = 12345,
 ) -> dict[str, Comparison]:
-    """Compare two systems' translations of the same sentences by BLEU and chrF, under the names `bleu` and `chrf`."""
+    """Compare two systems' translations of the same sentences by BLEU and chrF; keys are `bleu` and `chrf`."""
     check_paired(base, references)
     check_paired(other, references)
     if resamples < 1:
@@ -58,10 +60,25 @@ def compare(
     return {key: _compare(name, metric, (base, other), references, weights) for key, (name, metric) in metrics.items()}
 
 
+def compare_means(
+    name: str,
+    base: Sequence[float] | Array,
+    other: Sequence[float] | Array,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> Comparison:
+    """Compare two systems by the mean of their scores, in [0, 1], of the same examples."""
+    a, b = np.asarray(base, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    generator, difference = np.random.default_rng(seed), b - a
+    deltas = 100 * np.array([difference[generator.integers(len(a), size=len(a))].mean() for _ in range(resamples)])
+    means = float(100 * a.mean()), float(100 * b.mean())
+    return _comparison(name, means, float(100 * difference.mean()), deltas, f"{len(a):,} examples|bs:{resamples}")
+
+
 def resampling_weights(sentences: int, resamples: int, seed: int) -> Array:
-    """(resamples, sentences): how often each sentence was drawn; a row sums to the number of sentences."""
-    drawn = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
-    return np.stack([np.bincount(row, minlength=sentences) for row in drawn]).astype(np.float64)
+    """(resamples, sentences): how often each sentence was sampled; a row sums to the number of sentences."""
+    samples = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
+    return np.stack([np.bincount(row, minlength=sentences) for row in samples]).astype(np.float64)
 
 
 def _compare(
@@ -74,20 +91,15 @@ def _compare(
         )
         scores.append(_scores(metric, statistics.sum(axis=0, keepdims=True))[0])
         resampled.append(_scores(metric, weights @ statistics))
-    deltas = resampled[1] - resampled[0]
-    delta = float(scores[1] - scores[0])
+    values, deltas = (float(scores[0]), float(scores[1])), resampled[1] - resampled[0]
+    signature = f"{metric.get_signature()}|bs:{len(weights)}"
+    return _comparison(name, values, float(scores[1] - scores[0]), deltas, signature)
+
+
+def _comparison(name: str, scores: tuple[float, float], delta: float, deltas: Array, signature: str) -> Comparison:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(deltas, [tail, 100 - tail])
-    return Comparison(
-        metric=name,
-        base=float(scores[0]),
-        other=float(scores[1]),
-        delta=delta,
-        p_value=p_value(deltas, delta),
-        ci_low=float(low),
-        ci_high=float(high),
-        signature=f"{metric.get_signature()}|bs:{len(weights)}",
-    )
+    return Comparison(name, *scores, delta, p_value(deltas, delta), float(low), float(high), signature)
 
 
 def _scores(metric: Any, sums: Array) -> Array:
@@ -95,11 +107,11 @@ def _scores(metric: Any, sums: Array) -> Array:
 
 
 def p_value(deltas: Array, delta: float) -> float:
-    """How often chance alone would show a difference as large as `delta`, in either direction.
+    """Two-sided p-value: how often a difference as large as `delta` occurs by chance.
 
-    The resampled differences, moved to have mean zero, are what chance does when the systems are equal (Riezler and
-    Maxwell 2005). The observed set counts as one of them, so that no finite number of draws proves p = 0. sacreBLEU's
-    own test looks in one direction only, and calls a difference of zero significant.
+    Under the null hypothesis the resampled differences have mean zero, so their mean is subtracted (Riezler and Maxwell
+    2005). The observed set counts as one resample, so that p is never 0. The test of sacreBLEU is one-sided and calls a
+    difference of zero significant.
     """
     chance = np.abs(deltas - deltas.mean())
     as_large = int(np.sum(chance >= abs(delta) - 1e-9))

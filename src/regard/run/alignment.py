@@ -23,11 +23,11 @@ from regard.metrics.alignment import (
     AlignmentScore,
     Links,
     agreement,
+    argmax_links,
     coverage_error,
     covered,
     entropy,
-    likeliest_links,
-    pooled,
+    pool_words,
     relative_entropy,
     score_links,
 )
@@ -226,7 +226,7 @@ def measures(planes: Array, T: int, S: int) -> Array:
 def links_between(plane: Array, src: Groups, tgt: Groups) -> Links:
     """The links of one plane between groups of pieces; the end of the source, its last column, is no word."""
     end = plane.shape[-1] - 1
-    links = likeliest_links(pooled(plane, tgt, [*src, [end]]))
+    links = argmax_links(pool_words(plane, tgt, [*src, [end]]))
     return frozenset((s, t) for s, t in links if s < len(src))
 
 

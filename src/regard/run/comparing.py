@@ -6,17 +6,13 @@ The mean is taken again over as many examples drawn from them, with replacement,
 says what a difference is worth. Both are judged on what was drawn, so that hard examples count against both.
 """
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Callable
 
 from regard.data.examples import Example
-from regard.metrics import Comparison
 from regard.metrics.answers import answer_exact, answer_f1
-from regard.metrics.significance import CONFIDENCE, Array, p_value
+from regard.metrics.significance import Comparison, compare_means
 from regard.run.predictor import ExampleEvaluation
 
-RESAMPLES, SEED = 1000, 12345
 Judged = Callable[[Example, Example], float]
 
 
@@ -41,30 +37,11 @@ COMPARED: dict[str, dict[str, Judged]] = {
 
 def compare_evaluations(task: str, base: ExampleEvaluation, other: ExampleEvaluation) -> list[Comparison]:
     """How two runs of the same task differ on the same examples; a positive delta means that `other` is better."""
-    found = []
+    comparisons = []
     for name, judged in COMPARED[task].items():
-        values = [
-            np.array([judged(*each) for each in zip(found_.examples, found_.said, strict=True)])
-            for found_ in (base, other)
-        ]
-        found.append(compare_means(name, *values))
-    return found
-
-
-def compare_means(name: str, base: Sequence[float] | Array, other: Sequence[float] | Array) -> Comparison:
-    """The same for two lists of values, 0 to 1, of the same examples."""
-    a, b = np.asarray(base, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    rng, difference = np.random.default_rng(SEED), b - a
-    deltas = 100 * np.array([difference[rng.integers(len(a), size=len(a))].mean() for _ in range(RESAMPLES)])
-    delta, tail = float(100 * difference.mean()), 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(deltas, [tail, 100 - tail])
-    return Comparison(
-        metric=name,
-        base=float(100 * a.mean()),
-        other=float(100 * b.mean()),
-        delta=delta,
-        p_value=p_value(deltas, delta),
-        ci_low=float(low),
-        ci_high=float(high),
-        signature=f"{len(a):,} examples|bs:{RESAMPLES}",
-    )
+        first, second = (
+            [judged(*pair) for pair in zip(evaluation.examples, evaluation.said, strict=True)]
+            for evaluation in (base, other)
+        )
+        comparisons.append(compare_means(name, first, second))
+    return comparisons

@@ -12,7 +12,8 @@ from regard.data.filters import KEEP_ALL
 from regard.data.formats import read_examples
 from regard.data.sources import Source
 from regard.files import write_json
-from regard.metrics import Comparison, Score, compare, perplexity
+from regard.metrics.score import Score, perplexity
+from regard.metrics.significance import Comparison, compare
 from regard.run.folder import Progress
 from regard.run.translation import open_pairs
 from regard.run.translator import Translator

@@ -20,7 +20,7 @@ from regard.data.examples import Example
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
-from regard.metrics import Score
+from regard.metrics.score import Score
 from regard.run.embedding import Embedding, Features
 from regard.run.folder import Progress, Run
 from regard.run.given import FIELDS, Given, as_asked, stretches

@@ -17,7 +17,7 @@ import torch
 from regard.config import build
 from regard.data.sources import Source
 from regard.decoding.settings import DecodingSettings
-from regard.metrics import Score
+from regard.metrics.score import Score
 from regard.run.language import LanguageRun, open_language, open_text
 from regard.run.translator import searching
 from regard.runtime import RuntimeSettings, open_world

@@ -29,7 +29,8 @@ from regard.attention.layouts import Layout, Packed
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
-from regard.metrics import Score, answer_scores
+from regard.metrics.answers import answer_scores
+from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.answer_spans import (
     Stretch,

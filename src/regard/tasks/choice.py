@@ -19,7 +19,8 @@ from torch import Tensor
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
-from regard.metrics import Score, accuracy
+from regard.metrics.classification import accuracy
+from regard.metrics.score import Score
 from regard.tasks.understanding import Example, Understanding, shortly
 from regard.training.task import Sample
 

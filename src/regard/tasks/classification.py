@@ -15,7 +15,8 @@ from torch import Tensor
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
-from regard.metrics import Score, accuracy, binary_scores, macro_scores, matthews, pearson, spearman
+from regard.metrics.classification import accuracy, binary_scores, macro_scores, matthews, pearson, spearman
+from regard.metrics.score import Score
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
 from regard.text.bert import BertTokenizer
 from regard.training.task import Sample

@@ -29,8 +29,8 @@ from regard.engines.choose import as_engine
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.metrics import Score
 from regard.metrics.language import language_scores
+from regard.metrics.score import Score
 from regard.models.ngram import NGram
 from regard.tasks.streaming import stretches
 from regard.tasks.translation import one_line

@@ -17,8 +17,8 @@ from torch import nn
 
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
-from regard.metrics import Score
 from regard.metrics.brackets import bracket_scores
+from regard.metrics.score import Score
 from regard.tasks.translation import Prediction, Translation
 from regard.trees import ROOT, Tree, from_tokens, sentence_text, strip_tags, to_brackets, words
 

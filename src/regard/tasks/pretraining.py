@@ -28,7 +28,7 @@ from regard.data.settings import DocumentDataSettings
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.metrics import Score, perplexity
+from regard.metrics.score import Score, perplexity
 from regard.random import rng
 from regard.text.bert import BertInput, BertTokenizer
 from regard.training.task import Sample, Validation

@@ -26,8 +26,9 @@ from torch import Tensor
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input
 from regard.losses.crossentropy import Loss
-from regard.metrics import Score, accuracy, entity_scores, macro_scores
-from regard.metrics.entities import OUTSIDE, entities
+from regard.metrics.classification import accuracy, macro_scores
+from regard.metrics.entities import OUTSIDE, entities, entity_scores
+from regard.metrics.score import Score
 from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
 from regard.tasks.classification import numbers
 from regard.tasks.understanding import Example, Understanding, classes_lost, shortly

@@ -28,7 +28,8 @@ from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import reinforce
-from regard.metrics import Score, bleu, chrf, exact_match, perplexity, ter
+from regard.metrics.score import Score, exact_match, perplexity
+from regard.metrics.translation import bleu, chrf, ter
 from regard.tasks.streaming import cut, stretches
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer

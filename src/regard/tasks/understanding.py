@@ -24,7 +24,7 @@ from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.losses.crossentropy import Loss
-from regard.metrics import Score
+from regard.metrics.score import Score
 from regard.text.bert import BertTokenizer
 from regard.training.task import Sample, Validation
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.command import refused, regard
 
 from regard import Predictor
-from regard.run.comparing import compare_means
+from regard.metrics.significance import compare_means
 
 
 def test_scores_are_counted_again_from_what_is_kept(classifier: Path) -> None:
