@@ -21,7 +21,7 @@ B sentences, W hypotheses, V vocabulary, N tokens of a text, M n-grams of an ord
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -162,7 +162,7 @@ class NGram(nn.Module):
         self.fill([tuple(state_dict[name].to(device) for name in order) for order in names])
         return super().load_state_dict(state_dict, strict, assign)
 
-    def forward(self, *_: Any, **__: Any) -> Any:
+    def forward(self, *_: object, **__: object) -> NoReturn:
         """Not available: an n-gram model is not trained."""
         raise NotImplementedError("an n-gram is counted, not trained: use NGram.count, and log_probs or step")
 
