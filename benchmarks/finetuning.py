@@ -23,6 +23,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from regard.run.understanding import UnderstandingRun
+from regard.tasks.understanding import Understanding
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
@@ -31,9 +33,7 @@ from regard.data.inputs import Inputs
 from regard.recipe import load_recipe
 from regard.run import Run, train
 from regard.run.report import read_metrics
-from regard.run.understanding import UnderstandingRun
 from regard.runtime import seed_everything
-from regard.tasks.understanding import Understanding
 from regard.training.log import METRICS, Logs, MetricsFile
 from regard.training.schedule import build_schedule
 

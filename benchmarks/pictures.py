@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from benchmarks import pictures_computed, windows
 from benchmarks.pictures_reading import Reading
+from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
+from regard.run.folder import RECIPE
 
 from regard.attention.layouts import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
@@ -31,9 +33,7 @@ from regard.files import read_json, write_text
 from regard.metrics.alignment import pool_words
 from regard.recipe import build_recipe
 from regard.run import Translator, Writer, train
-from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
-from regard.run.folder import RECIPE
-from regard.tasks.translation import SYMBOLS
+from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
 from regard.viz import Panel, bars_svg, chart_svg, panels_svg
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from regard.run.explaining import explain
+from regard.run.folder import RECIPE
 from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
 from regard.metrics.entities import entity_scores
 from regard.recipe import build_recipe
 from regard.run import Predictor, train
-from regard.run.explaining import explain
-from regard.run.folder import RECIPE
 from regard.tasks.bio import best_sequence, legal
 from regard.viz import Panel, chart_svg, panels_svg
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.gpu_training import profile
+from regard.recipe.pretraining import PretrainingTrainingSettings
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +32,6 @@ from regard.data.pretraining_batches import PretrainingBatches
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining, BertSettings
-from regard.recipe.pretraining import PretrainingTrainingSettings
 from regard.runtime import World
 from regard.tasks.pretraining import Pretraining
 from regard.text.bert import SPECIALS, BertTokenizer

@@ -13,11 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from regard.run.judging import Measuring, judge
+from regard.run.rungs import RUNGS
+
 from regard.recipe import TranslationRecipe
 from regard.run import Translator, train
-from regard.run.judging import Measuring, judge
 from regard.run.report import read_metrics
-from regard.run.rungs import RUNGS
 from regard.training.log import METRICS, Logs, MetricsFile
 
 

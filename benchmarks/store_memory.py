@@ -22,16 +22,15 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from regard.data.fields import PAIRS
+from regard.run.translation import open_pairs
+
 from regard.data.filters import Filters
-from regard.data.formats import read_examples
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
 from regard.data.settings import PairDataSettings
 from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.files import read_json, write_json
-from regard.run.translation import open_pairs
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
 
@@ -116,10 +115,10 @@ def open_store(root: Path, workers: int = 0) -> Pairs:
 def build(root: Path, pairs: int, workers: int) -> Built:
     """Make a corpus, a vocabulary and a store in `root`."""
     write_corpus(root / CORPUS, pairs)
-    read = enumerate(read_examples([Source(file=CORPUS)], root, PAIRS), 1)
-    train_tokenizer(
-        (text for line, pair in read if line <= 100_000 for text in (pair["src"], pair["tgt"])), TextSettings()
-    ).save(root / VOCABULARY)
+    read = read_pairs(Source(file=CORPUS), root)
+    train_tokenizer((text for pair in read if pair.line <= 100_000 for text in pair[:2]), TextSettings()).save(
+        root / VOCABULARY
+    )
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter()

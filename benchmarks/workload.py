@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data import fields
 from regard.data.batch import Batch, concatenate_rows, pad_rows
+from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.pairs import collate_pairs
 from regard.data.planning import Budget, plan_padded
@@ -34,7 +34,7 @@ def captions(count: int, vocabulary: int) -> Examples:
 
 def corpus(src: str, tgt: str, count: int, vocab_size: int) -> Examples:
     """The first pairs of a corpus, cut by a joint vocabulary learnt from them."""
-    pairs = list(islice(read_examples([Source(src=src, tgt=tgt)], Path(), fields.PAIRS), count))
+    pairs = list(islice(read_examples([Source(src=src, tgt=tgt)], Path(), PAIRS), count))
     vocabulary = train_tokenizer(
         (text for pair in pairs for text in pair.values()), TextSettings(vocab_size=vocab_size)
     )

@@ -1,4 +1,4 @@
-"""The pages of docs/ideas are true: quotes, pictures and links exist, commands work, both languages show the same."""
+"""The pages of docs/ideas: quotes, pictures and links exist, commands parse, and both languages agree."""
 
 import re
 import shlex
@@ -7,10 +7,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-import typer
 
-from regard.cli.app import app
-from regard.recipe import build_recipe, load_recipe
+from regard.cli.app import build_command
+from regard.tasks.registry import build_recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]
 IDEAS = ROOT / "docs" / "ideas"
@@ -21,7 +20,7 @@ NAMES = (
 )  # fmt: skip
 PAGES = [IDEAS / f"{name}{ending}" for name in NAMES for ending in (".md", ".zh.md")]
 INDEXES = [IDEAS / "README.md", IDEAS / "README.zh.md"]
-LONGEST, MOST_QUOTED = 130, 15
+MAX_LINES, MAX_QUOTED = 130, 15
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -43,24 +42,24 @@ def pictures(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", [*PAGES, *INDEXES], ids=lambda path: path.name)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_exist(path: Path) -> None:
     for link in links(path):
         assert (path.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_page_has_equation_code_picture_and_reference(path: Path) -> None:
+def test_pages_have_equation_code_picture_and_reference(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(re.findall(r"^\$\$$", text, re.MULTILINE)) % 2 == 0
     assert "$$\n" in text or "| $" in text
     assert any(link.startswith("../../src/regard/") and link.endswith(".py") for link in links(path))
     assert pictures(path)
     assert "python -m benchmarks.pictures --only" in text, "every picture has its command beside it"
-    assert len(text.splitlines()) <= LONGEST
+    assert len(text.splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_pictures_only_show(path: Path) -> None:
+def test_pictures_contain_no_scripts(path: Path) -> None:
     for picture in pictures(path):
         assert picture.endswith(".svg")
         root = ET.fromstring((path.parent / picture).read_text(encoding="utf-8"))
@@ -77,19 +76,19 @@ def test_every_picture_is_shown_and_every_page_is_listed() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_mathematics_is_written_as_github_reads_it(path: Path) -> None:
+def test_equations_are_valid_on_github(path: Path) -> None:
     """A dollar beside a blank, or one that a letter touches from outside, is a dollar; \\, is a comma."""
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     equations = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)
     inline = re.findall(r"(.)?\$([^$]+)\$(.)?", re.sub(r"^\$\$\n.*?\n\$\$$", "", text, flags=re.DOTALL | re.MULTILINE))
-    assert not any(re.search(r"\\[^A-Za-z]", each) for each in [*equations, *(inner for _, inner, _ in inline)])
+    assert not any(re.search(r"\\[^A-Za-z]", text) for text in [*equations, *(inner for _, inner, _ in inline)])
     for before, inner, after in inline:
         assert inner == inner.strip() and "\n\n" not in inner, inner
         assert not re.match(r"\w", before) and not re.match(r"\w", after), inner
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_quoted_lines_stand_in_a_file_the_page_names(path: Path) -> None:
+def test_quoted_lines_are_in_a_linked_file(path: Path) -> None:
     sources = [
         [line.strip() for line in (path.parent / link).read_text(encoding="utf-8").splitlines()]
         for link in links(path)
@@ -98,7 +97,7 @@ def test_quoted_lines_stand_in_a_file_the_page_names(path: Path) -> None:
     quoted = [[line.strip() for line in block.splitlines()] for block in blocks(path, "python")]
     assert quoted
     for lines in quoted:
-        assert len(lines) <= MOST_QUOTED
+        assert len(lines) <= MAX_QUOTED
         assert any(source[start : start + len(lines)] == lines for source in sources for start in range(len(source))), (
             "\n".join(lines)
         )
@@ -106,23 +105,22 @@ def test_quoted_lines_stand_in_a_file_the_page_names(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_parse_and_their_settings_load(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = commands(path)
-    assert found
-    group = typer.main.get_command(app)
+    lines = commands(path)
+    assert lines
     monkeypatch.chdir(tmp_path)
     for number, shown in enumerate(blocks(path, "toml")):
         (tmp_path / f"{tomllib.loads(shown)['name']}.toml").write_text(shown, encoding="utf-8")
         assert build_recipe(tomllib.loads(shown), f"block {number}").name
-    for line in found:
+    for line in lines:
         verb, *arguments = shlex.split(line)[1:]
-        group.commands[verb].make_context(verb, list(arguments))  # type: ignore[attr-defined]
+        build_command(verb).make_context(verb, list(arguments))
         if verb in ("train", "ladder"):
             settings = [argument for argument in arguments[1:] if "=" in argument]
             load_recipe(arguments[0] if arguments else "numbers", settings)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_languages_show_the_same(name: str) -> None:
+def test_languages_agree(name: str) -> None:
     english, chinese = IDEAS / f"{name}.md", IDEAS / f"{name}.zh.md"
     for language in ("python", "sh", "toml"):
         assert blocks(english, language) == blocks(chinese, language)

@@ -1,4 +1,4 @@
-"""What the README shows is true: its commands parse, its recipe loads, its Python runs, its links lead somewhere."""
+"""The README: its commands parse, its recipes load, its Python runs, and its links exist."""
 
 import re
 import shlex
@@ -6,11 +6,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
 
-from regard.cli.app import app
-from regard.recipe import build_recipe, load_recipe
-from regard.recipe.loading import shipped_recipes
+from regard.cli.app import build_command
+from regard.tasks.registry import build_recipe, load_recipe, shipped_recipes
 
 ROOT = Path(__file__).parents[1]
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
@@ -30,23 +28,21 @@ def commands(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
 def test_commands_parse(path: Path) -> None:
-    found = commands(path)
-    assert len(found) >= 9
-    group = typer.main.get_command(app)
-    for line in found:
+    lines = commands(path)
+    assert len(lines) >= 9
+    for line in lines:
         verb, *arguments = shlex.split(line)[1:]
-        command = group.commands[verb]  # type: ignore[attr-defined]
-        command.make_context(verb, arguments)  # refuses unknown options and missing arguments
+        build_command(verb).make_context(verb, arguments)  # refuses unknown options and missing arguments
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
-def test_the_recipes_load_as_shown(path: Path) -> None:
+def test_recipes_load(path: Path) -> None:
     recipes = [build_recipe(tomllib.loads(shown), "README") for shown in blocks(path, "toml")]
     assert [(recipe.name, recipe.task) for recipe in recipes] == [("my", "translation"), ("reviews", "classification")]
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
-def test_every_recipe_that_comes_with_it_is_listed_with_its_task(path: Path) -> None:
+def test_every_shipped_recipe_is_listed_with_its_task(path: Path) -> None:
     rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
     listed: dict[str, str] = {}
     for task, names in rows:
@@ -57,10 +53,10 @@ def test_every_recipe_that_comes_with_it_is_listed_with_its_task(path: Path) -> 
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
-def test_the_python_runs_as_shown(
+def test_python_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As shown but for the number of steps and the size."""
+    """The code runs with fewer steps and a smaller model."""
     (shown,) = blocks(path, "python")
     small = '"training.max_steps=2", "training.warmup=1", "model.d_model=16", "model.d_ff=16", "runtime.device=cpu"'
     monkeypatch.chdir(tmp_path)
@@ -70,7 +66,7 @@ def test_the_python_runs_as_shown(
     assert "(2, 4, " in capsys.readouterr().out, "the shape of the attention: layers, heads, queries, keys"
 
 
-def test_both_readmes_show_the_same() -> None:
+def test_languages_agree() -> None:
     for language in ("toml",):
         assert blocks(READMES[0], language) == blocks(READMES[1], language)
     assert commands(READMES[0]) == commands(READMES[1])
@@ -79,7 +75,7 @@ def test_both_readmes_show_the_same() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_exist(path: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if not link.startswith("http"):
             assert (path.parent / link).exists(), link

@@ -9,7 +9,7 @@ from benchmarks.contender import OUTPUT, RATE, SMOOTHING, Shape, renumbering
 from joeynmt.batch import Batch as TheirBatch
 from joeynmt.model import build_model
 from joeynmt.search import search
-from joeynmt.vocabulary import Vocabulary
+from joeynmt.vocabulary import Tokenizer
 from torch import Tensor
 
 from regard.data.batch import Batch
@@ -28,7 +28,7 @@ class JoeyNMT:
             unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[],
             unk_id=UNK, pad_id=PAD, bos_id=BOS, eos_id=EOS,
         )  # fmt: skip
-        words = Vocabulary([str(number) for number in range(4, shape.vocabulary)], special)
+        words = Tokenizer([str(number) for number in range(4, shape.vocabulary)], special)
         stack = {
             "type": "transformer", "num_layers": shape.layers, "num_heads": shape.num_heads,
             "hidden_size": shape.d_model, "ff_size": shape.d_ff, "dropout": shape.dropout, "layer_norm": "post",

@@ -32,6 +32,7 @@ from regard.errors import UserError
 
 __all__ = [
     "Field", "SettingError", "Settings", "apply_overrides", "build", "by_kind", "describe", "read_toml", "unless",
+    "with_defaults",
 ]  # fmt: skip
 
 Table = dict[str, Any]
@@ -151,7 +152,7 @@ def build(
     """
     defaults = defaults or {}
     try:
-        result = settings.model_validate(_with_defaults(settings, values, defaults))
+        result = settings.model_validate(with_defaults(settings, values, defaults))
     except ValidationError as error:
         raise _combine([_explain(settings, problem) for problem in error.errors()], source) from error
     problems = [] if allow_unused else list(_unused(result, defaults))
@@ -181,7 +182,7 @@ def _combine(problems: Sequence[_Problem], source: str) -> UserError:
     )
 
 
-def _with_defaults(settings: type[Settings], values: Table, defaults: Defaults) -> Table:
+def with_defaults(settings: type[Settings], values: Table, defaults: Defaults) -> Table:
     """Return `values` with the defaults that they do not override.
 
     A default of a group of several kinds applies if the chosen kind has this setting. Kinds come first.
@@ -220,6 +221,15 @@ def _unused(settings: Settings, defaults: Defaults) -> Iterator[_Problem]:
             if value != default:
                 message = f"{value!r} has no effect; it is used only for {condition}; remove it (default: {default!r})"
                 yield _Problem("unused-setting", f"{prefix}{key}", message)
+
+
+def drop_unused(settings: Settings, values: Table, defaults: Defaults) -> Table:
+    """`values` without the settings that have no effect in `settings`, which was built from them."""
+    result = copy.deepcopy(values)
+    for problem in _unused(settings, defaults):
+        group, _, name = problem.key.rpartition(".")
+        result.get(group, {}).pop(name, None)
+    return result
 
 
 def _groups(settings: Settings, prefix: str = "") -> Iterator[tuple[str, Settings]]:

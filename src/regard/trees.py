@@ -182,9 +182,10 @@ def sentence_text(sentence: Iterable[str]) -> str:
     return " ".join(BRACKETS.get(word, word) for word in sentence)
 
 
-def tree_example(tree: Tree, leaves: Leaves = "XX") -> dict[str, str]:
-    """A normalised tree as an example: the sentence, its linearised tree, and the tree in brackets."""
+def tree_example(tree: Tree, leaves: Leaves = "XX") -> dict[str, str | list[str]]:
+    """A normalised tree as an example: its words, the sentence, the linearised tree, and the tree in brackets."""
     return {
+        "words": words(tree),
         "src": sentence_text(words(tree)),
         "tgt": " ".join(linearize(tree, leaves)),
         "tree": to_brackets(tree),

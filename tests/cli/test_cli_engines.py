@@ -1,4 +1,4 @@
-"""regard translate --engine: other ways to execute a run, with the same translations."""
+"""regard translate --engine: every engine gives the same translations."""
 
 import shutil
 import sys
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.cli.command import refused, regard, sentences, translated
+from tests.cli.command import fails, regard
+from tests.tiny import number_sentences, translate_words
 
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.stepper import Symbols
@@ -16,23 +17,23 @@ from regard.engines.stepper_engine import StepperEngine
 from regard.exchange.ctranslate2 import write_ctranslate2
 from regard.files import Manifest
 from regard.models.transformer import Transformer
-from regard.run import Translator
+from regard.run.model import Translator
 
-LINES = sentences()[:12]
+LINES = number_sentences()[:12]
 TEXT = "\n".join(LINES) + "\n"
 EXPORT = Path("exports/ctranslate2-int8-best")
 
 
-def test_every_engine_translates_alike(copied: Path) -> None:
+def test_every_engine_gives_the_same_translations(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
     for search in (["--search", "greedy"], ["--beam", 3]):
         readable = regard("translate", copied, "--engine", "readable", *search, stdin=TEXT)
-        assert readable.lines == [translated(line) for line in LINES]
+        assert readable.lines == [translate_words(line) for line in LINES]
         for engine in (["torch"], ["ctranslate2"], ["ctranslate2", "--quantization", "float32"]):
             assert regard("translate", copied, "--engine", *engine, *search, stdin=TEXT).out == readable.out, engine
 
 
-def test_their_scores_are_the_same(copied: Path) -> None:
+def test_every_engine_gives_the_same_scores(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
     options = ("--beam", 4, "--nbest", 2, "--prefix", "eins")
 
@@ -45,7 +46,7 @@ def test_their_scores_are_the_same(copied: Path) -> None:
     assert scores("ctranslate2", "--quantization", "float32") == pytest.approx(readable, abs=2e-4)
 
 
-def test_torch_prepares_a_model_on_the_cpu_and_readable_does_not(trained: Path) -> None:
+def test_torch_uses_fused_layers_on_a_cpu(trained: Path) -> None:
     def stepper(*runs: Path, **options: Any) -> Any:
         engine = Translator.load(*runs, device="cpu", **options).engine
         assert isinstance(engine, StepperEngine)
@@ -58,13 +59,13 @@ def test_torch_prepares_a_model_on_the_cpu_and_readable_does_not(trained: Path) 
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "auto"}])
-def test_a_cpu_computes_in_32_bits_unless_told_otherwise(trained: Path, options: dict[str, str]) -> None:
+def test_a_cpu_computes_in_32_bits_by_default(trained: Path, options: dict[str, str]) -> None:
     for engine in ("torch", "readable"):
         translator = Translator.load(trained, device="cpu", engine=engine, **options)
         assert {weight.dtype for weight in translator.models[0].parameters()} == {torch.float32}
 
 
-def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_converted_once_and_again_if_it_changed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ctranslate2")
     made: list[Path] = []
 
@@ -72,18 +73,18 @@ def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, mon
         made.append(folder)
         write_ctranslate2(model, symbols, folder, quantization)
 
-    monkeypatch.setattr("regard.run.exports.write_ctranslate2", counted)
+    monkeypatch.setattr("regard.run.exporting.write_ctranslate2", counted)
 
     def conversions() -> int:
         before = len(made)
         translator = Translator.load(copied, engine="ctranslate2")
-        assert translator.translate(LINES) == [translated(line) for line in LINES]
+        assert translator.translate(LINES) == [translate_words(line) for line in LINES]
         return len(made) - before
 
     assert conversions() == 1
     assert made == [copied / EXPORT]
     assert sorted(path.name for path in (copied / EXPORT).iterdir()) == [
-        "config.json", "manifest.json", "model.bin", "shared_vocabulary.json",
+        "config.json", "manifest.json", "model.bin", "shared_vocabulary.json", "tokenizer.json",
     ]  # fmt: skip
     assert conversions() == 0
     content = bytearray((copied / EXPORT / "model.bin").read_bytes())
@@ -98,28 +99,28 @@ def test_a_converted_model_is_made_once_and_again_when_it_must(copied: Path, mon
     assert conversions() == 0
 
 
-def test_the_model_itself_is_loaded_only_when_it_is_asked_for(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_is_loaded_only_if_it_is_needed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ctranslate2")
     assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).status == 0
-    monkeypatch.setattr("regard.run.translation.TranslationRun.new_model", lambda run: pytest.fail("it is not needed"))
-    assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).lines[0] == translated(LINES[0])
+    monkeypatch.setattr("regard.tasks.translation.Translation.new_model", lambda task: pytest.fail("it is not needed"))
+    assert regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).lines[0] == translate_words(LINES[0])
 
 
-def test_a_run_that_cannot_be_written_to_is_converted_elsewhere(copied: Path) -> None:
+def test_the_model_of_a_read_only_run_is_converted_elsewhere(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
     (copied / "exports").write_text("in the way", encoding="utf-8")
     drawn = regard("translate", copied, "--engine", "ctranslate2", "--top-k", 1, stdin=TEXT)  # which loads it once more
-    assert drawn.lines == [translated(line) for line in LINES]
+    assert drawn.lines == [translate_words(line) for line in LINES]
     assert (copied / "exports").is_file()
 
 
-def test_what_an_engine_cannot_do_is_said(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = shutil.copytree(trained, tmp_path / "other")
-    assert "write one of torch, readable, ctranslate2" in refused("translate", trained, "--engine", "tensorflow")
-    assert "is for the engine ctranslate2" in refused("translate", trained, "--quantization", "int8")
-    theirs = ("--engine", "ctranslate2")
-    assert "several runs vote" in refused("translate", trained, other, *theirs)
-    assert "--quantization bfloat16" in refused("translate", trained, *theirs, "--precision", "bf16")
-    assert "write one of int8" in refused("translate", trained, *theirs, "--quantization", "int3")
+    assert fails("translate", trained, "--engine", "tensorflow").code == "invalid-option"
+    assert fails("translate", trained, "--quantization", "int8").code == "unsupported-option"
+    engine = ("--engine", "ctranslate2")
+    assert fails("translate", trained, other, *engine).code == "unsupported-option"
+    assert fails("translate", trained, *engine, "--precision", "bf16").code == "unsupported-option"
+    assert "int8" in fails("translate", trained, *engine, "--quantization", "int3", stdin="one\n").err
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    assert "pip install 'regard[ctranslate2]'" in refused("translate", trained, *theirs)
+    assert "pip install 'regard[ctranslate2]'" in fails("translate", trained, *engine, stdin="one\n").err

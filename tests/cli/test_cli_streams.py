@@ -1,29 +1,53 @@
-"""What the three streams of a process can do to it: be closed, or lead to a full disk."""
+"""cli/streams.py: lines of input, files of output, and prompts."""
 
-import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.command import ERROR
 
-from regard.cli import main
-
-
-def test_a_process_without_streams_works_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stdin", "stdout", "stderr"):
-        monkeypatch.setattr(sys, name, None)
-    assert main(["recipes"]) == 0
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        stream.close()
+from regard.cli.streams import check_one_input, check_output, input_lines, line_name, open_output, read_lines
+from regard.errors import UserError
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
-@pytest.mark.parametrize("command", [["recipes"], ["recipes", "--json"]])
-def test_a_full_disk_behind_stdout_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert main(command) == 1
-    said = capsys.readouterr().err
-    assert ERROR.search(said) and "free some space" in said and "Traceback" not in said
+def test_an_output_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "out.txt"
+    with open_output(str(path)) as stream:
+        print("text", file=stream)
+        assert not path.exists()
+    assert path.read_text(encoding="utf-8") == "text\n"
+
+
+def test_an_error_leaves_the_old_output(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old\n", encoding="utf-8")
+    with pytest.raises(ZeroDivisionError), open_output(str(path)) as stream:
+        print("new", file=stream)
+        raise ZeroDivisionError
+    assert path.read_text(encoding="utf-8") == "old\n"
+    assert [item.name for item in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_the_output_is_not_the_input(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("text\n", encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        check_output(str(tmp_path / "." / "text.txt"), None, str(path))
+    assert error.value.code == "overwrites-input"
+    check_output("-", "-")
+    check_output(str(path), "-", None)
+    check_output(str(tmp_path / "other.txt"), str(path))
+
+
+def test_lines_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes("a\r\nü\u2028b\n\nlast".encode())
+    assert list(read_lines(str(path))) == ["a", "ü\u2028b", "", "last"]
+    assert line_name(str(path)) == f"{path}, line" and line_name("-") == "stdin, line"
+    assert [list(lines) for lines in input_lines([], str(path))] == [["a", "ü\u2028b", "", "last"]]
+    assert [list(lines) for lines in input_lines(["x", "y"], "-")] == [["x", "y"]]
+
+
+def test_one_kind_of_input() -> None:
+    check_one_input(TEXT="a", **{"--input": None})
+    with pytest.raises(UserError) as error:
+        check_one_input(TEXT="a", **{"--input": "b"})
+    assert error.value.code == "conflicting-options"

@@ -6,10 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from regard.recipe.loading import RECIPES
 
 from regard.data.formats import read_examples
 from regard.recipe import build_recipe
-from regard.recipe.loading import RECIPES
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("data.md", "data.zh.md")]
 FENCED = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)

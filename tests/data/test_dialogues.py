@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from regard.run.translation import open_pairs
 
 from regard.data import dialogues
 from regard.data.dialogues import SEPARATOR, dialogue_split, join_turns, normalize_turn
@@ -16,7 +17,6 @@ from regard.data.filters import KEEP_ALL
 from regard.data.formats import read_examples, read_locations
 from regard.data.sources import Source
 from regard.errors import UserError
-from regard.run.translation import open_pairs
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer

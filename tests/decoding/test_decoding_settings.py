@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
+from regard.run.translator import searching
 
 from regard.config import build
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.run.translator import searching
 
 PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 

@@ -12,16 +12,25 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
 from regard.errors import UserError
-from regard.exchange.bert import HEADS, FineTunedBert, read_finetuned, task_of, write_finetuned
+from regard.exchange.bert import (
+    SEQUENCE_CLASSIFICATION,
+    SEQUENCE_REGRESSION,
+    FineTunedBert,
+    read_finetuned,
+    read_head,
+    write_finetuned,
+)
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
-from regard.run import Run
 from regard.run.importing import import_model
+from regard.run.run import Run
+from regard.tasks.registry import TASKS
 from regard.text.bert import SPECIALS, BertTokenizer
 from regard.training.weights import load_weights, weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
 V, T = 40, 9
+HEADS = {name: task.bert_head for name, task in TASKS.items() if task.bert_head is not None}
 LENGTHS = torch.tensor([9, 4, 7])
 LABELS = ("good", "bad", "ugly")
 NAMED = {"classification": 3, "regression": 1, "tagging": 3, "answering": 2, "choice": 1}
@@ -57,8 +66,8 @@ def saved(task: str, folder: Path) -> Any:
 
 
 def ours(loaded: FineTunedBert) -> EncoderWithHead:
-    head = HEADS[loaded.task]
-    model = EncoderWithHead(Bert(loaded.settings, V), len(loaded.weights["head.bias"]), head.pooled, 0.1).eval()
+    outputs = len(loaded.weights["head.bias"])
+    model = EncoderWithHead(Bert(loaded.settings, V), outputs, loaded.head.pooled, 0.1).eval()
     load_weights(model, weights_of(model) | loaded.weights, "test")
     return model
 
@@ -98,8 +107,8 @@ def test_outputs_equal_transformers_and_round_trip_is_exact(task: str, tmp_path:
 
     other = saved(task, tmp_path / "theirs")
     loaded = read_finetuned(tmp_path / "theirs")
-    assert loaded.task == task and len(loaded.weights["head.bias"]) == NAMED[task]
-    assert loaded.labels == (LABELS if task in ("classification", "tagging") else ())
+    assert loaded.head == HEADS[task] and len(loaded.weights["head.bias"]) == NAMED[task]
+    assert loaded.labels == {"classification": LABELS, "tagging": LABELS, "answering": ("answerable",)}.get(task, ())
     compare(task, our_answers(ours(loaded)), their_answers(other, task))
 
     write_finetuned(tmp_path / "ours", loaded, vocabulary())
@@ -107,7 +116,7 @@ def test_outputs_equal_transformers_and_round_trip_is_exact(task: str, tmp_path:
     assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
     again = getattr(transformers, HEADS[task].architecture).from_pretrained(tmp_path / "ours").eval()
     assert again.config.id2label == other.config.id2label
-    assert task_of(json.loads((tmp_path / "ours" / "config.json").read_text())) == task
+    assert read_head(json.loads((tmp_path / "ours" / "config.json").read_text())) == HEADS[task]
     compare(task, their_answers(again, task), their_answers(other, task))
 
 
@@ -119,7 +128,7 @@ def test_transformers_reads_what_is_written(task: str, tmp_path: Path) -> None:
     settings, head = BertSettings(size="tiny", d_model=16, d_ff=24, max_positions=12), HEADS[task]
     model = EncoderWithHead(Bert(settings, V), NAMED[task], head.pooled, 0.1).eval()
     labels = LABELS if task in ("classification", "tagging") else ()
-    write_finetuned(tmp_path / "bert", FineTunedBert(task, labels, settings, weights_of(model)), vocabulary())
+    write_finetuned(tmp_path / "bert", FineTunedBert(head, labels, settings, weights_of(model)), vocabulary())
     other = getattr(transformers, head.architecture).from_pretrained(tmp_path / "bert").eval()
     compare(task, our_answers(model), their_answers(other, task))
     if labels:
@@ -136,18 +145,18 @@ def test_no_answer_labels_survive_the_round_trip(tmp_path: Path) -> None:
     assert read_finetuned(tmp_path / "ours").labels == loaded.labels
     import_model(tmp_path / "ours", tmp_path / "run")
     import_model(tmp_path / "theirs", tmp_path / "other")
-    assert Run.open(tmp_path / "run").task().no_answer and not Run.open(tmp_path / "other").task().no_answer
+    assert Run.open(tmp_path / "run").task.no_answer and not Run.open(tmp_path / "other").task.no_answer
 
 
-def test_the_task_of_a_config() -> None:
+def test_the_head_of_a_config() -> None:
     one = {"architectures": ["BertForSequenceClassification"]}
-    assert task_of(one) == "classification"
-    assert task_of(one | {"id2label": {"0": "LABEL_0"}}) == "regression"
-    assert task_of(one | {"problem_type": "regression", "id2label": {"0": "a", "1": "b"}}) == "regression"
-    assert task_of(one | {"problem_type": "single_label_classification"}) == "classification"
-    assert task_of({"architectures": ["BertModel"]}) is None and task_of({}) is None
+    assert read_head(one) == SEQUENCE_CLASSIFICATION
+    assert read_head(one | {"id2label": {"0": "LABEL_0"}}) == SEQUENCE_REGRESSION
+    assert read_head(one | {"problem_type": "regression", "id2label": {"0": "a", "1": "b"}}) == SEQUENCE_REGRESSION
+    assert read_head(one | {"problem_type": "single_label_classification"}) == SEQUENCE_CLASSIFICATION
+    assert read_head({"architectures": ["BertModel"]}) is None and read_head({}) is None
     with pytest.raises(UserError) as error:
-        task_of(one | {"problem_type": "multi_label_classification"})
+        read_head(one | {"problem_type": "multi_label_classification"})
     assert (error.value.code, error.value.where) == ("unsupported", "problem_type")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.tasks.make import make_task
 
 from regard.attention.layouts import Padded
 from regard.data.batch import concatenate_rows
@@ -126,7 +127,7 @@ def learnt(request: pytest.FixtureRequest) -> Transformer:
     optimizer = torch.optim.Adam(ours.parameters(), lr=0.01)
     for _ in range(70):
         optimizer.zero_grad()
-        loss = Translation(vocabulary, vocabulary).loss(ours, batch)
+        loss = make_task(Translation, vocabulary, vocabulary).loss(ours, batch)
         (loss.sum / loss.count).backward()
         optimizer.step()
     return ours.eval()
@@ -141,16 +142,19 @@ def test_transformers_generates_the_same(learnt: Transformer, search: dict[str, 
     write_marian(tmp_path / "model", learnt.settings, weights_of(learnt), pair)
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
-    task = Translation(*pair, decoding=DecodingSettings(max_length=30, extra_length=50, loop_guard=False, **search))
-    ended = [each for each in task.predict(learnt, [*SENTENCES, *TEXTS]) if each.hypotheses[0].finished]
-    assert len({each.text for each in ended}) >= 5
-    for prediction in ended:
+    decoding = DecodingSettings(max_length=30, extra_length=50, loop_guard=False, **search)
+    task = make_task(Translation, *pair, decoding=decoding)
+    sources = [*SENTENCES, *TEXTS]
+    predictions = zip(sources, task.predict(learnt, [{"src": source} for source in sources]), strict=True)
+    ended = [(source, prediction) for source, prediction in predictions if prediction["finished"]]
+    assert len({prediction["translation"] for _, prediction in ended}) >= 5
+    for source, prediction in ended:
         ids = theirs.generate(
-            **tokenizer([prediction.source], return_tensors="pt"), num_beams=search.get("beam", 1), length_penalty=0.0,
+            **tokenizer([source], return_tensors="pt"), num_beams=search.get("beam", 1), length_penalty=0.0,
             max_new_tokens=30, do_sample=False,
         )  # fmt: skip
-        assert ids[0].tolist() == [BOS, *prediction.hypotheses[0].tokens, EOS]
-        assert tokenizer.decode(ids[0], skip_special_tokens=True) == prediction.text
+        assert ids[0].tolist() == [BOS, *prediction["hypotheses"][0]["tokens"], EOS]
+        assert tokenizer.decode(ids[0], skip_special_tokens=True) == prediction["translation"]
 
 
 def test_a_folder_of_transformers_is_read(tmp_path: Path) -> None:

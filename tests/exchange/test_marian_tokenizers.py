@@ -1,12 +1,14 @@
 """Marian's own files: ids are reordered, and the model computes the same."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.exchange.sentencepiece_files import write_model
+from tests.tasks.make import make_task
 
 from regard.attention.layouts import Padded
 from regard.decoding.settings import DecodingSettings
@@ -82,18 +84,18 @@ def ours(folder: Path) -> tuple[Transformer, Translation]:
     loaded = read_marian(folder)
     model = Transformer(loaded.settings, *map(len, loaded.tokenizers)).eval()
     load_weights(model, loaded.weights, "test")
-    return model, Translation(*loaded.tokenizers)
+    return model, make_task(Translation, *loaded.tokenizers)
 
 
 def test_probabilities_equal_transformers_and_duplicates_have_none(folder: Path) -> None:
     other, token_ids = theirs(folder)
     model, task = ours(folder)
-    assert model.settings.tie == "all" and len(task.src_vocabulary) == len(task.tgt_vocabulary) == len(token_ids) + 2
-    src = task.src_vocabulary.encode("the cat ! cats")
-    names = [task.src_vocabulary.tokens([n])[0].replace("␣", "▁") for n in src]
+    assert model.settings.tie == "all" and len(task.src_tokenizer) == len(task.tgt_tokenizer) == len(token_ids) + 2
+    src = task.src_tokenizer.encode("the cat ! cats")
+    names = [task.src_tokenizer.tokens([n])[0].replace("␣", "▁") for n in src]
     assert names == ["▁the", "▁cat", "▁!", "▁cat", "s"]
     their_src = [token_ids.get(name, token_ids["<unk>"]) for name in names]
-    tgt = task.tgt_vocabulary.encode("die Katze")
+    tgt = task.tgt_tokenizer.encode("die Katze")
     their_tgt = [token_ids["▁die"], token_ids["▁Katze"]]
     with torch.no_grad():
         expected = other(
@@ -102,7 +104,7 @@ def test_probabilities_equal_transformers_and_duplicates_have_none(folder: Path)
         ).logits[0]
         tokens = (torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]]))
         actual = model(*(Padded.of(ids, torch.tensor([ids.size(1)])) for ids in tokens)).logits()[0]
-    read = task.tgt_vocabulary
+    read = task.tgt_tokenizer
     rows = {n: token_ids.get(read.tokens([n])[0].replace("␣", "▁")) for n in range(3, len(read))}
     rows |= {BOS: token_ids["<pad>"], EOS: 0}
     known = {n: row for n, row in rows.items() if row is not None}
@@ -120,16 +122,17 @@ def test_translations_equal_transformers(folder: Path, beam: int) -> None:
     decoding = DecodingSettings(max_length=24, loop_guard=False, **search)
     by_number = {n: piece for piece, n in token_ids.items()}
     sentences = ["the cat", "cats", "the the cat sat", ">>nds<< a cat", "x"]
-    predictions = list(task.predict(model, sentences, decoding))
-    assert len({prediction.text for prediction in predictions}) >= 3
+    task = replace(task, decoding=decoding)
+    predictions = list(task.predict(model, [{"src": sentence} for sentence in sentences]))
+    assert len({prediction["translation"] for prediction in predictions}) >= 3
     for sentence, prediction in zip(sentences, predictions, strict=True):
-        read = [task.src_vocabulary.tokens([n])[0].replace("␣", "▁") for n in task.src_vocabulary.encode(sentence)]
+        read = [task.src_tokenizer.tokens([n])[0].replace("␣", "▁") for n in task.src_tokenizer.encode(sentence)]
         written = other.generate(
             torch.tensor([[*(token_ids[piece] for piece in read), 0]]), num_beams=beam, length_penalty=0.0,
             max_new_tokens=24, do_sample=False, bad_words_ids=[[token_ids["<pad>"]]], forced_eos_token_id=None,
         )[0].tolist()  # fmt: skip
         pieces = [by_number[n] for n in written if n not in (0, 1, token_ids["<pad>"])]
-        assert prediction.text == "".join(pieces).replace("▁", " ").strip()
+        assert prediction["translation"] == "".join(pieces).replace("▁", " ").strip()
 
 
 def test_an_imported_model_can_be_exported(folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from regard.attention.layouts import Packed, Padded
 from regard.engines.fused import FusedTransformer
 from regard.exchange.ctranslate2 import import_ctranslate2, write_ctranslate2
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.tasks.translation import SYMBOLS
+from regard.tasks.seq2seq import SYMBOLS
 
 V = 29
 SOURCE, TARGET = [5, 9, 11, 7, 2], [1, 6, 8, 20]

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
+from regard.recipe.understanding import UnderstandingRecipe
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
@@ -18,7 +19,6 @@ from regard.models.text_encoder import (
     TransformerEncoderSettings,
     build_encoder,
 )
-from regard.recipe.understanding import UnderstandingRecipe
 
 V, T = 20, 6
 LENGTHS = torch.tensor([6, 2, 4])

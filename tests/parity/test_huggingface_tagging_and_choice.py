@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from regard.tasks.understanding import Understanding
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
@@ -18,7 +19,6 @@ from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.choice import Choice
 from regard.tasks.tagging import Tagging
-from regard.tasks.understanding import Understanding
 from regard.text.bert import SPECIALS, BertTokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.tasks.make import changed, make_task, validation
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
@@ -20,7 +21,9 @@ from regard.text.bert import SPECIALS, BertTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCABULARY = BertTokenizer([*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), "paris", "rome", ".", "?"])
-TASK = Answering(VOCABULARY, max_length=12, max_question=3, stride=3, max_answer=3)
+SETTINGS = {"data.max_length": 16, "data.max_question": 3, "data.stride": 3, "data.max_answer": 3}
+TASK = changed(make_task(Answering, VOCABULARY, settings=SETTINGS), data__max_length=12)  # smaller than a recipe allows
+NO_ANSWER = replace(TASK, labels=("answerable", "unanswerable"))
 LONG = "a b c d e f g h i j k l m n o p q r s t"
 
 
@@ -95,7 +98,7 @@ def test_no_answer_is_the_first_token_and_no_label_asks_nothing(labels: dict[str
     ],
 )
 def test_who_knows_the_places_gives_the_answer(context: str, answer: str) -> None:
-    for task in (TASK, replace(TASK, no_answer=True)):
+    for task in (TASK, NO_ANSWER):
         said = answered(task, asked(context, answer))
         assert said["answer"] == answer == context[said["start"] : said["end"]]
         assert said["probability"] > 0.99
@@ -104,7 +107,7 @@ def test_who_knows_the_places_gives_the_answer(context: str, answer: str) -> Non
 
 def test_no_answer_is_said_where_it_may_be() -> None:
     example = asked(LONG, "")
-    said = answered(replace(TASK, no_answer=True), example)
+    said = answered(NO_ANSWER, example)
     assert (said["answer"], said["start"], said["end"]) == ("", 0, 0) and said["probability"] > 0.99
     assert answered(TASK, example)["answer"] != ""
 
@@ -116,7 +119,7 @@ def test_the_window_least_sure_of_no_answer_decides_and_the_threshold_moves_it()
     logits[0][0], logits[1][0] = 4.0, 1.0  # none: 8 in one window, 2 in the other
     logits[1][5] = 1.5  # an answer worth 3
     for threshold, expected in ((0.0, "e"), (0.9, "e"), (1.1, "")):
-        task = replace(TASK, no_answer=True, threshold=threshold)
+        task = replace(NO_ANSWER, threshold=threshold)
         assert task.decode(example, inputs, logits)["answer"] == expected
 
 
@@ -131,7 +134,7 @@ def test_probabilities_are_those_among_all_that_could_be_said() -> None:
                 place = (i - 4 + 3 * number, j - 4 + 3 * number)
                 scores[place] = max(scores.get(place, -math.inf), float(row[i, 0] + row[j, 1]))
     none = min(float(row[0].sum()) for row in logits)
-    for task, others in ((TASK, []), (replace(TASK, no_answer=True, nbest=1000), [none])):
+    for task, others in ((TASK, []), (replace(NO_ANSWER, nbest=1000), [none])):
         said = task.decode(example, inputs, logits)
         total = sum(math.exp(score) for score in [*scores.values(), *others])
         ranked = sorted([*scores.values(), *others], reverse=True)[: task.nbest]
@@ -146,7 +149,7 @@ def test_probabilities_are_those_among_all_that_could_be_said() -> None:
 @pytest.mark.parametrize("context", ["", "   ", "\u200d"])
 @pytest.mark.parametrize("no_answer", [False, True])
 def test_a_text_of_nothing_answers_nothing(context: str, no_answer: bool) -> None:
-    said = answered(replace(TASK, no_answer=no_answer), asked(context, ""))
+    said = answered(NO_ANSWER if no_answer else TASK, asked(context, ""))
     assert said["answer"] == "" and said["probability"] == pytest.approx(1)
 
 
@@ -157,14 +160,14 @@ def examples() -> list[dict[str, Any]]:
 
 def batches(task: Answering) -> tuple[Batch, Batch]:
     """The same inputs padded, and packed with room for more."""
-    inputs = Inputs.of(task.inputs(examples()), task.per_token)
+    inputs = Inputs.of(task.training_inputs(examples()), task.per_token)
     everything = np.arange(len(inputs))
     return inputs.pad(everything), inputs.pack(everything, Capacity((300,), len(inputs) + 3))
 
 
 def test_padded_and_packed_cost_what_cross_entropy_over_each_window_costs() -> None:
     for smoothing in (0.0, 0.2):
-        task = replace(TASK, label_smoothing=smoothing)
+        task = changed(TASK, training__label_smoothing=smoothing)
         padded, packed = batches(task)
         lengths = padded["source_lengths"].tolist()
         generator = torch.Generator().manual_seed(1)
@@ -225,11 +228,11 @@ def test_answers_do_not_depend_on_what_is_asked_besides() -> None:
 
 
 def test_validation_scores_as_squad_does_and_shows_a_few() -> None:
-    task = replace(TASK, valid=examples(), no_answer=True, samples=3)
-    found = task.validate(model())
+    task = changed(NO_ANSWER, training__samples=3)
+    found = task.validate(model(), validation(examples=examples()))
     assert {"loss", "exact", "f1", "exact unanswerable"} <= found.metrics.keys()
     assert [sample[1] for sample in found.samples] == ["h i", "rome", "(no answer)"]
     said = [{"answer": text} for text in ("h i", "rome b", "", "c", "q")]
-    scores = task.scores(examples(), said)
+    scores = task.score(examples(), said)
     assert scores["exact"].value == pytest.approx(60)
     assert scores["f1"].value == pytest.approx(100 * (3 + 2 / 3) / 5)

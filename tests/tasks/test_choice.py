@@ -1,23 +1,23 @@
 """Choices are compared with those of their own example and with no others, however many there are."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter
+from tests.tasks.make import changed, make_task, validation
 from torch import Tensor
 
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
-from regard.tasks.choice import Choice, choices_lost, side_by_side
+from regard.tasks.choice import Choice, choice_loss, gather_choices
 from regard.text.bert import SPECIALS, BertTokenizer
 
 VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
-TASK = Choice(VOCABULARY, max_length=12)
+TASK = make_task(Choice, VOCABULARY, settings={"data.max_length": 12})
 EXAMPLES: list[dict[str, Any]] = [
     {"text": "abc d", "choices": ["a", "bc de", "f"], "label": 1},
     {"text": "ab", "choices": ["c d e f g h", "h"], "label": 0},
@@ -57,22 +57,22 @@ def test_each_choice_is_read_with_the_text_before_it() -> None:
 
 
 def test_the_inputs_of_an_example_stay_together() -> None:
-    inputs = Inputs.of(TASK.inputs(EXAMPLES), TASK.per_token)
+    inputs = Inputs.of(TASK.training_inputs(EXAMPLES), TASK.per_token)
     assert len(inputs) == 4 and inputs.label_counts.tolist() == [1] * 4
     batch = inputs.pad(np.array([1, 0]))
     assert batch["input_index"].tolist() == [[0, 1, -1, -1], [2, 3, 4, -1]] and batch.labels.tolist() == [[0], [1]]
-    f = side_by_side(torch.arange(5.0)[:, None], batch["input_index"])
+    f = gather_choices(torch.arange(5.0)[:, None], batch["input_index"])
     p = f.softmax(1)
     assert f[1, :3].tolist() == [2, 3, 4] and p[0, 2:].tolist() == [0, 0] and p[1, 3] == 0
     torch.testing.assert_close(p[0, :2], torch.tensor([0.0, 1.0]).softmax(0))
-    nobody = side_by_side(torch.ones(1, 1), torch.full((1, 3), -1))
+    nobody = gather_choices(torch.ones(1, 1), torch.full((1, 3), -1))
     assert nobody.log_softmax(1).isfinite().all(), "room in a stream that no example takes"
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["bert", "transformer", "recurrent"])
 def test_the_cost_is_that_of_each_example_alone_padded_and_packed(kind: str, smoothing: float) -> None:
-    task, inputs = replace(TASK, label_smoothing=smoothing), Inputs.of(TASK.inputs(EXAMPLES), False)
+    task, inputs = changed(TASK, training__label_smoothing=smoothing), Inputs.of(TASK.training_inputs(EXAMPLES), False)
     everything, gradients = np.array([2, 3, 0, 1]), []
     reference = model(kind)
     one_by_one(reference, smoothing).backward()
@@ -97,15 +97,15 @@ def test_adding_a_number_to_all_choices_of_an_example_changes_nothing() -> None:
     f, real = torch.randn(3, 4), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]).bool()
     f = f.masked_fill(~real, torch.finfo(torch.float32).min)
     labels = torch.tensor([3.0, 0.0, IGNORE])
-    before = choices_lost(f, real, labels, 0.1)
-    after = choices_lost(torch.where(real, f + torch.tensor([[5.0], [-3.0], [1.0]]), f), real, labels, 0.1)
+    before = choice_loss(f, real, labels, 0.1)
+    after = choice_loss(torch.where(real, f + torch.tensor([[5.0], [-3.0], [1.0]]), f), real, labels, 0.1)
     torch.testing.assert_close(before.sum, after.sum)
     assert int(before.count) == 2
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
-    inputs = Inputs.of(TASK.inputs(EXAMPLES), False)
+    inputs = Inputs.of(TASK.training_inputs(EXAMPLES), False)
     batch = inputs.pack(np.arange(4), Capacity((64,), 6)) if packed else inputs.pad(np.arange(4))
     rows = 6 * 4 + 1 if packed else 11
     logits = torch.randn(rows, 1, requires_grad=True)
@@ -122,10 +122,10 @@ def test_the_likeliest_choice_is_said() -> None:
     assert said["label"] == 1 and said["choice"] == "bc de"
     assert said["probabilities"] == pytest.approx(torch.tensor([0.0, 1.0, -1.0]).softmax(0).tolist())
     others = [{"label": 1}, {"label": 2}]
-    assert TASK.scores(EXAMPLES[1:3], others)["accuracy"].value == 0
-    assert TASK.scores(EXAMPLES[:2], [said, *others[:1]])["accuracy"].value == 50
-    assert TASK.shown(EXAMPLES[0], said) == ("abc d", "bc de", "bc de (67%)")
-    assert TASK.shown(EXAMPLES[3], {"label": 0, "choice": "f", "probabilities": [0.9, 0.1]}) == ("h g", "", "f (90%)")
+    assert TASK.score(EXAMPLES[1:3], others)["accuracy"].value == 0
+    assert TASK.score(EXAMPLES[:2], [said, *others[:1]])["accuracy"].value == 50
+    assert TASK.sample(EXAMPLES[0], said) == ("abc d", "bc de", "bc de (67%)")
+    assert TASK.sample(EXAMPLES[3], {"label": 0, "choice": "f", "probabilities": [0.9, 0.1]}) == ("h g", "", "f (90%)")
 
 
 @pytest.mark.parametrize("kind", ["bert", "recurrent"])
@@ -137,7 +137,7 @@ def test_predictions_come_in_order_and_do_not_depend_on_company(kind: str) -> No
         assert said["label"] == alone["label"] and said["choice"] == example["choices"][said["label"]]
         assert said["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-5)
         assert len(said["probabilities"]) == len(example["choices"])
-    validation = replace(TASK, valid=EXAMPLES[:3]).validate(chooser)
-    assert validation.metrics["loss"] == pytest.approx(float(one_by_one(chooser, 0.0).detach()) / 3, rel=1e-4)
+    result = TASK.validate(chooser, validation(examples=EXAMPLES[:3]))
+    assert result.metrics["loss"] == pytest.approx(float(one_by_one(chooser, 0.0).detach()) / 3, rel=1e-4)
     right = sum(said["label"] == each["label"] for each, said in zip(EXAMPLES[:3], together, strict=False))
-    assert validation.metrics["accuracy"] == pytest.approx(100 * right / 3)
+    assert result.metrics["accuracy"] == pytest.approx(100 * right / 3)

@@ -10,11 +10,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.models.outputs import with_logits
+from tests.tasks.make import changed, make_task, validation
 from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
-from regard.data.filters import KEEP_ALL
 from regard.data.pairs import collate_pairs, pack_pairs
 from regard.data.planning import Capacity
 from regard.data.sources import Source
@@ -22,9 +22,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
-from regard.run.translation import open_pairs
-from regard.tasks import Objective
-from regard.tasks.masked_translation import MASK, MaskedTranslation, draw_masked, is_word, sentences_of
+from regard.tasks.masked_translation import MASK, MaskedTranslation, is_word, sample_masked, sentences_of
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
@@ -36,22 +34,21 @@ SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates
 @pytest.fixture(scope="module")
 def task() -> MaskedTranslation:
     vocabulary = train_tokenizer(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
-    return MaskedTranslation(vocabulary, vocabulary, decoding=SEARCH, max_source=16, max_target=24)
+    settings = {"model.kind": "masked", "model.max_length": 24, "data.max_length": 16}
+    return make_task(MaskedTranslation, vocabulary, vocabulary, settings=settings, decoding=SEARCH)
 
 
 @pytest.fixture
 def model(task: MaskedTranslation) -> MaskedTransformer:
     torch.manual_seed(0)
     settings = dict(size="tiny", d_model=32, num_heads=2, d_ff=64, norm="pre", dropout=0.3, max_length=24)
-    made = MaskedTransformer(
-        MaskedSettings.model_validate(settings), len(task.src_vocabulary), len(task.src_vocabulary)
-    )
+    made = MaskedTransformer(MaskedSettings.model_validate(settings), len(task.src_tokenizer), len(task.src_tokenizer))
     return made.eval()
 
 
 @pytest.fixture
 def batch(task: MaskedTranslation) -> Batch:
-    encode = task.src_vocabulary.encode
+    encode = task.src_tokenizer.encode
     return collate_pairs([(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in PAIRS])
 
 
@@ -76,7 +73,7 @@ def one_by_one(model: MaskedTransformer, batch: Batch, masked: Tensor, smoothing
 
 def drawn(batch: Batch, seed: int) -> Tensor:
     torch.manual_seed(seed)
-    return draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout))
+    return sample_masked(is_word(batch.labels), *sentences_of(batch.target.layout))
 
 
 def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
@@ -85,7 +82,7 @@ def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
     sentences = sentences_of(Padded(torch.tensor([4, 1, 0]), 7))
     numbers, places = Counter[int](), Counter[int]()
     for _ in range(4000):
-        masked = draw_masked(words, *sentences)
+        masked = sample_masked(words, *sentences)
         assert not bool((masked & ~words).any())
         assert masked[1:].sum(1).tolist() == [1, 0]
         numbers[int(masked[0].sum())] += 1
@@ -101,7 +98,7 @@ def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
 def test_the_objective_is_twice_the_masked_words_and_the_lengths(
     task: MaskedTranslation, model: MaskedTransformer, batch: Batch, smoothing: float
 ) -> None:
-    strict = replace(task, objective=Objective(smoothing))
+    strict = changed(task, training__label_smoothing=smoothing)
     for seed in range(3):
         masked = drawn(batch, seed)
         torch.manual_seed(seed)
@@ -125,12 +122,12 @@ def test_a_stream_asks_for_the_same(
     task: MaskedTranslation, model: MaskedTransformer, batch: Batch, strength: float
 ) -> None:
     """With R-Drop too, whose two passes are alike where nothing is dropped."""
-    model = MaskedTransformer(model.settings.model_copy(update={"dropout": 0.0}), *[len(task.src_vocabulary)] * 2)
-    strict = replace(task, objective=Objective(0.1, r_drop=strength))
+    model = MaskedTransformer(model.settings.model_copy(update={"dropout": 0.0}), *[len(task.src_tokenizer)] * 2)
+    strict = changed(task, training__r_drop=strength)
     stream = packed(batch)
     for seed in range(3):
         torch.manual_seed(seed)
-        drawn_there = draw_masked(is_word(stream.labels), *sentences_of(stream.target.layout))
+        drawn_there = sample_masked(is_word(stream.labels), *sentences_of(stream.target.layout))
         masked = torch.zeros_like(batch.labels, dtype=torch.bool)
         real = Padded(batch["target_lengths"], batch.labels.size(1)).not_padding
         masked[real] = drawn_there[: int(real.sum())]
@@ -177,7 +174,7 @@ def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
 def test_r_drop_compares_two_passes_with_the_same_masks(
     task: MaskedTranslation, model: MaskedTransformer, batch: Batch
 ) -> None:
-    strict = replace(task, objective=Objective(0.1, r_drop=3.0))
+    strict = changed(task, training__r_drop=3.0)
     model.train()
     masked = drawn(batch, 1)
     twice = batch.repeated()
@@ -210,8 +207,7 @@ def test_a_batch_that_asks_for_nothing_costs_nothing(
 def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path) -> None:
     pairs = [*PAIRS, ("one", "")]
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
-    vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_pairs(tmp_path / "store", [Source(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
+    store = task.store(tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
     expected, tokens = 0.0, 0
     for i in range(len(pairs)):
         batch = collate_pairs([(store.src(i), store.tgt(i))])
@@ -227,22 +223,19 @@ def test_validation_and_prediction_go_through_mask_predict(
     task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path
 ) -> None:
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
-    vocabularies = task.src_vocabulary, task.tgt_vocabulary
-    store = open_pairs(tmp_path / "store", [Source(file="text.tsv")], tmp_path, vocabularies, KEEP_ALL, 1)
-    judging = replace(task, valid=store, valid_pairs=PAIRS, valid_scores=("exact_match",))
-    found = judging.validate(model)
-    assert set(found.metrics) == {"loss", "perplexity", "exact_match"}
-    quick = [each.text for each in task.predict(model, [a for a, _ in PAIRS], task.quick)]
-    assert [sample[2] for sample in found.samples] == quick
-    lines = ["one two", "", "two"]
-    predictions = list(task.predict(model, lines, prefixes=["eins", "", ""]))
-    assert [each.source for each in predictions] == lines
-    assert predictions[0].text.startswith("eins") and predictions[1].text == ""
+    store = task.store(tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
+    examples = [{"src": a, "tgt": b} for a, b in PAIRS]
+    result = changed(task, training__monitor="exact_match").validate(model, validation(store, examples))
+    assert set(result.metrics) == {"loss", "perplexity", "exact_match"}
+    quick = replace(task, decoding=task.quick_search)
+    assert [sample[2] for sample in result.samples] == [item["translation"] for item in quick.predict(model, examples)]
+    first, blank, _ = task.predict(model, [{"src": "one two", "prefix": "eins"}, {"src": ""}, {"src": "two"}])
+    assert first["translation"].startswith("eins") and blank["translation"] == ""
 
 
 def test_pictures_have_a_label_for_every_row_and_column(task: MaskedTranslation, model: MaskedTransformer) -> None:
-    target = task.tgt_vocabulary.encode("eins zwei")
-    source_pieces, target_pieces, weights = task.attentions(model, "one two", target)
+    target = task.tgt_tokenizer.encode("eins zwei")
+    source_pieces, target_pieces, weights = task.attention_weights(model, "one two", target)
     assert weights.encoder is not None and weights.decoder is not None and weights.cross is not None
     assert source_pieces[0] == "⟨length⟩" and source_pieces[-1] == target_pieces[-1] == "⟨/s⟩"
     assert weights.encoder.shape[-2:] == (len(source_pieces), len(source_pieces))

@@ -1,27 +1,25 @@
-"""Parsing is translation plus a tree: what is chosen, what is repaired, what is scored, and what a recipe refuses."""
+"""Parsing is translation plus a tree: which hypothesis is chosen, what is repaired, what is scored."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tasks.make import make_recipe, make_task, validation
 
 from regard.config import build
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
-from regard.recipe import ParsingRecipe, load_recipe
-from regard.recipe.parsing import ParserDecodingSettings
-from regard.run import ParsingRun, Translator, train
-from regard.run.parsing import TREE_TOKENS
-from regard.run.translator import searching
-from regard.tasks import Parsing, Prediction
-from regard.tasks.parsing import as_parse, tree_scores
+from regard.run.model import Model
+from regard.run.train import train
+from regard.tasks.base import Prediction
+from regard.tasks.parsing import TREE_TOKENS, Parsing, ParsingRecipe, parse_of, tree_of
+from regard.tasks.registry import load_recipe
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
-from regard.trees import Tree, normalize, parsed, tree_example, words
+from regard.trees import Tree, normalize, parsed, to_brackets, tree_example, words
 
 GOLD = """(ROOT (S (NP (NNP Ada)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .)))
 (ROOT (S (NP (PRP We)) (VP (VBD slept) (PRT (RP in))) (. .)))
@@ -37,25 +35,27 @@ def gold() -> list[Tree]:
     return [tree for each in parsed(GOLD.splitlines()) if (tree := normalize(each)) is not None]
 
 
-def hypothesis(score: float) -> Hypothesis:
-    return Hypothesis([], score, score, True)
+def translation(texts: list[str], scores: list[float], parts: int = 1) -> Prediction:
+    """The prediction of the translation that a parse is made of."""
+    hypotheses = [{"text": text, "score": score} for text, score in zip(texts, scores, strict=True)]
+    return {"translation": " ".join(texts) if parts > 1 else texts[0], "hypotheses": hypotheses, "parts": parts}
 
 
 def vocabularies() -> tuple[Tokenizer, Tokenizer]:
-    pairs = [tree_example(tree) for tree in gold()]
-    source = train_tokenizer([pair["src"] for pair in pairs], TextSettings(kind="word", min_frequency=1))
-    return source, train_tokenizer([pair["tgt"] for pair in pairs], TREE_TOKENS)
+    pairs = [(str(example["src"]), str(example["tgt"])) for example in map(tree_example, gold())]
+    source = train_tokenizer([src for src, _ in pairs], TextSettings(kind="word", min_frequency=1))
+    return source, train_tokenizer([tgt for _, tgt in pairs], TREE_TOKENS)
 
 
 class Oracle:
     """An engine that knows the gold trees, and says them as it is told to spoil them."""
 
     def __init__(self, task: Parsing, spoil: dict[int, str]) -> None:
-        pairs = [tree_example(tree) for tree in gold()]
-        texts = [spoil.get(number, tgt) for number, tgt in enumerate(pair["tgt"] for pair in pairs)]
+        pairs = [(str(example["src"]), str(example["tgt"])) for example in map(tree_example, gold())]
+        texts = [spoil.get(number, tgt) for number, (_, tgt) in enumerate(pairs)]
         self.known = {
-            tuple(task.src_vocabulary.encode(pair["src"])): task.tgt_vocabulary.encode(text)
-            for pair, text in zip(pairs, texts, strict=True)
+            tuple(task.src_tokenizer.encode(src)): task.tgt_tokenizer.encode(text)
+            for (src, _), text in zip(pairs, texts, strict=True)
         }
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
@@ -65,79 +65,81 @@ class Oracle:
 def test_every_bracket_is_one_piece() -> None:
     _, target = vocabularies()
     for tree in gold():
-        tokens = tree_example(tree)["tgt"]
+        tokens = str(tree_example(tree)["tgt"])
         assert len(target.encode(tokens)) == len(tokens.split()) and target.decode(target.encode(tokens)) == tokens
 
 
-def test_the_likeliest_tree_is_taken_and_the_likeliest_text_repaired_where_there_is_none() -> None:
+def test_the_first_hypothesis_that_is_a_tree_is_chosen_and_the_best_is_repaired_if_there_is_none() -> None:
     sentence = ["a", "b"]
     texts = ["(S XX )NP )S", "(NP XX XX XX )NP", "(S XX XX )S", "(NP XX XX )NP"]
-    found = as_parse(sentence, Prediction("a b", texts, [hypothesis(-n) for n in range(4)]))
-    assert (found.brackets, found.repaired, found.score) == ("(ROOT (S (XX a) (XX b)))", False, -2)
-    assert found.tokens == ["(S", "XX", "XX", ")S"]
-    found = as_parse(sentence, Prediction("a b", texts[:2], [hypothesis(-n) for n in range(2)]))
-    assert (found.brackets, found.repaired, found.score) == ("(ROOT (S (XX a) (XX b)))", True, 0)
-    parts = Prediction("a b", ["(S XX )S (S XX )S"], [hypothesis(-1), hypothesis(-2)], parts=2)
-    assert (as_parse(sentence, parts).score, as_parse(sentence, parts).parts) == (-1.5, 2)
+    parse = parse_of(sentence, translation(texts, [0, -1, -2, -3]))
+    assert (parse["tree"], parse["repaired"], parse["score"]) == ("(ROOT (S (XX a) (XX b)))", False, -2)
+    assert parse["tokens"] == ["(S", "XX", "XX", ")S"]
+    parse = parse_of(sentence, translation(texts[:2], [0, -1]))
+    assert (parse["tree"], parse["repaired"], parse["score"]) == ("(ROOT (S (XX a) (XX b)))", True, 0)
+    parse = parse_of(sentence, translation(["(S XX )S", "(S XX )S"], [-1, -2], parts=2))
+    assert (parse["score"], parse["parts"]) == (-1.5, 2)
 
 
-def test_sentences_come_back_in_order_blank_for_blank_and_brackets_are_read_as_people_write_them() -> None:
-    task = Parsing(*vocabularies())
+def test_sentences_keep_their_order_and_blank_sentences_stay_blank() -> None:
+    task = make_task(Parsing, *vocabularies())
     sentences = [words(tree) for tree in gold()]
-    engine: Any = Oracle(task, {1: "(S (NP XX )NP (VP XX"})
-    found = list(task.parse(engine, [sentences[2], [], *sentences[:2]]))
-    assert [parse.words for parse in found] == [sentences[2], [], *sentences[:2]]
-    assert [parse.repaired for parse in found] == [False, False, False, True]
-    assert found[0].brackets == "(ROOT (NP (XX -LRB-) (XX x) (XX -RRB-)))" and found[1].brackets == ""
-    assert found[3].brackets == "(ROOT (S (NP (XX We)) (VP (XX slept) (XX in) (XX .))))"
+    engine = Oracle(task, {1: "(S (NP XX )NP (VP XX"})
+    parses = list(task.predict(engine, [{"words": each} for each in (sentences[2], [], *sentences[:2])]))
+    assert [parse["repaired"] for parse in parses] == [False, False, False, True]
+    assert [parse["tree"] for parse in parses][:2] == ["(ROOT (NP (XX -LRB-) (XX x) (XX -RRB-)))", ""]
+    assert parses[3]["tree"] == "(ROOT (S (NP (XX We)) (VP (XX slept) (XX in) (XX .))))"
 
 
 def test_validation_scores_brackets_against_the_gold_trees() -> None:
-    task = Parsing(*vocabularies(), valid_trees=gold(), valid_scores=("f1",))
-    outputs = [tree_example(tree)["tgt"] for tree in gold()]
-    perfect = task.valid_metrics(outputs, outputs)
-    assert perfect == {"f1": 100, "precision": 100, "recall": 100, "complete": 100, "repaired": 0}
-    outputs[1] = "(S (NP XX )NP (VP XX XX )VP XX )S"
-    spoilt = task.valid_metrics(outputs, outputs)
-    # EVALB's brackets: 4 + 4 + 1 gold (the full stop does not count), one of them not found.
-    assert spoilt["precision"] == 100 and spoilt["recall"] == pytest.approx(100 * 8 / 9)
-    assert spoilt["complete"] == pytest.approx(200 / 3)
-    assert Parsing(*vocabularies()).valid_metrics([], []) == {}
-    found = [as_parse(words(tree), Prediction("", [text], [])) for tree, text in zip(gold(), outputs, strict=True)]
-    assert tree_scores(found, gold())["f1"] == bracket_scores([parse.tree for parse in found], gold())["f1"]
+    task = make_task(Parsing, *vocabularies())
+    examples = [{"words": words(tree), "tree": to_brackets(tree)} for tree in gold()]
+    perfect = list(task.predict(Oracle(task, {}), examples))
+    scores = task.validation_scores(examples, perfect)
+    assert scores == {"f1": 100, "precision": 100, "recall": 100, "complete": 100, "repaired": 0}
+    spoilt = list(task.predict(Oracle(task, {1: "(S (NP XX )NP (VP XX XX )VP XX )S"}), examples))
+    scores = task.validation_scores(examples, spoilt)
+    # EVALB's brackets: 4 + 4 + 1 gold (the full stop does not count), one of them is missing.
+    assert scores["precision"] == 100 and scores["recall"] == pytest.approx(100 * 8 / 9)
+    assert scores["complete"] == pytest.approx(200 / 3)
+    predicted = [tree_of(parse["tree"]) for parse in spoilt]
+    assert task.score(examples, spoilt)["f1"] == bracket_scores(predicted, gold())["f1"]
+    assert validation(examples=examples).examples == examples
 
 
-def test_greedy_search_in_validation_takes_no_row_of_words_for_a_loop() -> None:
-    assert not Parsing(*vocabularies(), decoding=ParserDecodingSettings()).quick.loop_guard
+def test_greedy_search_in_validation_has_no_loop_guard() -> None:
+    assert not make_task(Parsing, *vocabularies()).quick_search.loop_guard
 
 
 def test_the_defaults_are_a_parsers() -> None:
-    recipe = build(ParsingRecipe, GIVEN, "t")
+    recipe = make_recipe(Parsing, {})
     assert (recipe.model.kind, getattr(recipe.model, "tie", ""), recipe.text.joint) == ("transformer", "output", False)
     assert (recipe.training.monitor, recipe.data.max_ratio) == ("f1", 0)
     assert (recipe.decoding.beam, recipe.decoding.nbest, recipe.decoding.extra_length) == (10, 10, 300)
-    assert build(ParsingRecipe, {**GIVEN, "decoding": {"beam": 3}}, "t").decoding.nbest == 3
-    greedy = build(ParsingRecipe, {**GIVEN, "decoding": {"search": "greedy"}}, "t").decoding
+    assert make_recipe(Parsing, {"decoding.beam": 3}).decoding.nbest == 3
+    greedy = make_recipe(Parsing, {"decoding.search": "greedy"}).decoding
     assert (greedy.nbest, greedy.extra_length) == (1, 300)
-    for settings, changes in ((recipe.decoding, {"search": "greedy"}), (greedy, {"beam": 2}), (greedy, {"alpha": 0.5})):
-        assert not build(ParserDecodingSettings, searching(settings, changes), "decoding").loop_guard
+    task = make_task(Parsing, *vocabularies())
+    for settings, options in ((recipe.decoding, {"search": "greedy"}), (greedy, {"beam": 2}), (greedy, {"alpha": 0.5})):
+        changed = make_task(Parsing, task.src_tokenizer, task.tgt_tokenizer, settings).configure(**options)
+        assert not changed.decoding.loop_guard
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "keys"),
     [
-        ({"data": GIVEN["data"] | {"train": {"builtin": "dates", "split": "train"}}}, "data.train.0.builtin: "),
-        ({"data": GIVEN["data"] | {"test": {"src": "a", "tgt": "b"}}}, "data.test.0.src: "),
-        ({"model": {"kind": "masked"}, "decoding": {"search": "mask_predict"}}, "token by token"),
-        ({"model": {"tie": "all"}}, 'write model.tie = "output"'),
-        ({"text": {"joint": True}}, "text.joint: must be False"),
-        ({"training": {"monitor": "bleu"}}, "did you mean f1"),
+        ({"data": GIVEN["data"] | {"train": {"builtin": "dates", "split": "train"}}}, "data.train.0.builtin"),
+        ({"data": GIVEN["data"] | {"test": {"src": "a", "tgt": "b"}}}, "data.test.0.src"),
+        ({"model": {"kind": "masked"}, "decoding": {"search": "mask_predict"}}, "model.kind"),
+        ({"model": {"tie": "all"}}, "model.tie"),
+        ({"text": {"joint": True}}, "text.joint"),
+        ({"training": {"monitor": "bleu"}}, "training.monitor"),
     ],
 )
-def test_what_cannot_be_parsed_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as refused:
-        build(ParsingRecipe, {**GIVEN, **changes}, "t")
-    assert re.search(message, refused.value.remedy)
+def test_settings_that_a_parser_cannot_use_are_errors(changes: dict[str, Any], keys: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(ParsingRecipe, {**GIVEN, **changes}, "t", ParsingRecipe.defaults)
+    assert error.value.where == keys
 
 
 def test_a_run_keeps_two_vocabularies_and_goes_on(tmp_path: Path) -> None:
@@ -149,16 +151,16 @@ def test_a_run_keeps_two_vocabularies_and_goes_on(tmp_path: Path) -> None:
         "training": {"max_steps": 1, "warmup": 1, "validate_every": 1, "batch_tokens": 256},
         "runtime": {"device": "cpu", "threads": 1},
     }
-    run = train(build(ParsingRecipe, values, "t"), tmp_path / "run", say=lambda text: None).run
-    assert isinstance(run, ParsingRun) and len({path.name for path in (tmp_path / "run").glob("*.tokenizer.json")}) == 2
-    source, target = run.vocabularies
+    run = train(build(ParsingRecipe, values, "t"), tmp_path / "run", report=lambda text: None).run
+    assert run.task.name == "parsing" and len(list((tmp_path / "run").glob("*.tokenizer.json"))) == 2
+    source, target = run.task.src_tokenizer, run.task.tgt_tokenizer  # type: ignore[attr-defined]
     assert "(NP" in target.tokens(target.encode("(NP XX )NP"))[0] and len(target) < 290
     assert len(source.encode("saw")) > 0
     longer = {**values, "training": values["training"] | {"max_steps": 2, "validate_every": 2}}
-    again = train(build(ParsingRecipe, longer, "t"), tmp_path / "run", resume=True, say=lambda text: None)
+    again = train(build(ParsingRecipe, longer, "t"), tmp_path / "run", resume=True, report=lambda text: None)
     assert again.outcome.step == 2 and set(again.outcome.metrics) >= {"loss", "f1", "repaired"}
-    text = Translator.load(tmp_path / "run", device="cpu").translate("Ada saw the dog .", search="greedy", max_length=9)
-    assert isinstance(text, str), "a parser translates too, into tokens"
+    (parse,) = Model.load(tmp_path / "run", device="cpu").predict(["Ada saw the dog ."], search="greedy", max_length=9)
+    assert words(tree_of(parse["tree"])) == ["Ada", "saw", "the", "dog", "."]
 
 
 @pytest.mark.parametrize("name", ["gum", "craft", "small-trees"])
@@ -170,5 +172,5 @@ def test_the_recipes_train_on_toy_trees(name: str, tmp_path: Path) -> None:
         "data.workers=1", f"data.root={tmp_path.as_posix()}", "runtime.device=cpu", "runtime.threads=1",
         *(f'data.{part}={{ file = "toy.ptb" }}' for part in ("train", "valid")),
     )  # fmt: skip
-    trained = train(load_recipe(name, small), tmp_path / "run", say=lambda text: None)
+    trained = train(load_recipe(name, small), tmp_path / "run", report=lambda text: None)
     assert trained.outcome.step == 1 and trained.outcome.best is not None

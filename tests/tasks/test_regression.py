@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from tests.tasks.make import make_task
 
-from regard.data.examples import Example
 from regard.data.inputs import Inputs
+from regard.tasks.base import Example
 from regard.tasks.classification import Regression
 from regard.text.bert import SPECIALS, BertTokenizer
 
-TASK = Regression(BertTokenizer([*SPECIALS, "a"]), max_length=8)
+TASK = make_task(Regression, BertTokenizer([*SPECIALS, "a"]), settings={"data.max_length": 8})
 
 
 @pytest.mark.parametrize("label", [-100, -100.0, -99.5, 0, 1e18])

@@ -11,20 +11,21 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from tests.tasks.make import changed, make_task, validation
 
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
 from regard.metrics.entities import entities, entity_scores, stray
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
-from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
-from regard.tasks.tagging import Tagging, parts_of
+from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.tagging import Tagging, split_windows
 from regard.text.bert import SPECIALS, BertTokenizer
 
 LABELS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
 SCORES = ("precision", "recall", "f1", "accuracy")
-TASK = Tagging(VOCABULARY, LABELS, max_length=16)
+TASK = make_task(Tagging, VOCABULARY, LABELS, settings={"data.max_length": 16})
 SENTENCES: list[dict[str, Any]] = [
     {"words": ["abc", "d", "ef", "gh."], "tags": ["B-PER", "O", "B-LOC", "I-LOC"]},
     {"words": ["a"], "tags": ["O"]},
@@ -61,7 +62,7 @@ def model(kind: str, outputs: int) -> EncoderWithHead:
 @settings(deadline=None, max_examples=30, derandomize=True)
 def test_the_best_legal_sequence_is_the_one_that_trying_all_finds(length: int, labels: list[str], seed: int) -> None:
     log_p = np.log(np.random.default_rng(seed).dirichlet(np.full(len(labels), 0.5), length) + 1e-9)
-    found = best_sequence(log_p, legal(tuple(labels)), labels.index("O"))
+    found = best_sequence(log_p, transitions(tuple(labels)), labels.index("O"))
     possible = [ks for ks in product(range(len(labels)), repeat=length) if not stray([labels[k] for k in ks])]
     assert tuple(found) == max(possible, key=lambda ks: sum(log_p[place, k] for place, k in enumerate(ks)))
     word_by_word = log_p.argmax(axis=1).tolist()
@@ -70,11 +71,11 @@ def test_the_best_legal_sequence_is_the_one_that_trying_all_finds(length: int, l
 
 
 def test_what_is_legal_follows_from_the_names() -> None:
-    allowed = legal(LABELS) == 0
+    allowed = transitions(LABELS) == 0
     assert not allowed[number("O"), number("I-PER")] and not allowed[number("B-LOC"), number("I-PER")]
     assert allowed[number("B-PER"), number("I-PER")] and allowed[number("I-PER"), number("I-PER")]
     assert allowed[:, [number("O"), number("B-PER"), number("B-LOC")]].all()
-    assert set(legal(LABELS).flatten()) == {0.0, -np.inf}
+    assert set(transitions(LABELS).flatten()) == {0.0, -np.inf}
 
 
 def test_tags_are_known_by_their_looks() -> None:
@@ -110,26 +111,26 @@ def test_the_first_piece_of_a_word_carries_its_tag() -> None:
 def test_a_long_sentence_is_cut_and_every_word_asked_about_once(lengths: list[int], room: int) -> None:
     words = ["abcdefgha"[:length] or "\x01" for length in lengths]
     pieces = VOCABULARY.tokenize_words(words)
-    parts = parts_of(pieces, room)
-    assert all(len(part.pieces) <= room for part in parts)
+    parts = split_windows(pieces, room)
+    assert all(len(part.tokens) <= room for part in parts)
     assert [word for part in parts for word in part.words] == [word for word, length in enumerate(lengths) if length]
     assert len(parts) == 1 or len(pieces) > room
     own = room - 2 * (room // 4)
     for part in parts:
-        letters = VOCABULARY.tokens(part.pieces.ids)
-        for word, place in zip(part.words, part.places, strict=True):
+        letters = VOCABULARY.tokens(part.tokens.ids)
+        for word, place in zip(part.words, part.positions, strict=True):
             assert letters[place - 1] == words[word][0], "its first piece, behind [CLS]"
             if len(parts) > 1 and lengths[word] <= own:
                 start, all_of_it = place - 1, pieces.words.index(word)
-                assert part.pieces.words[start : start + lengths[word]] == [word] * lengths[word], "whole"
+                assert part.tokens.words[start : start + lengths[word]] == [word] * lengths[word], "whole"
                 before = min(all_of_it, room // 4)
                 assert start >= before, "with what stands before it"
                 after = min(len(pieces) - all_of_it - lengths[word], room // 4)
-                assert len(part.pieces) - start - lengths[word] >= after, "and after it"
+                assert len(part.tokens) - start - lengths[word] >= after, "and after it"
 
 
 def test_inputs_of_a_long_sentence_are_learnt_from_one_by_one() -> None:
-    found = list(TASK.inputs(SENTENCES))
+    found = list(TASK.training_inputs(SENTENCES))
     assert {len(each) for each in found} == {1}
     assert len(found) == sum(len(TASK.encode(each)) for each in SENTENCES) > len(SENTENCES)
     inputs = Inputs.of(found, TASK.per_token)
@@ -148,7 +149,7 @@ def test_who_knows_the_tags_says_them(constrained: bool) -> None:
         assert [(e["type"], e["start"], e["end"]) for e in each["entities"]] == entities(example["tags"])
     assert said[0]["entities"][1] == {"type": "LOC", "start": 2, "end": 4, "text": "ef gh."}
     assert said[3]["entities"] == [{"type": "LOC", "start": 1, "end": 5, "text": "efgh abcd efgh abcd"}], "over a cut"
-    scores = task.scores(SENTENCES, said)
+    scores = task.score(SENTENCES, said)
     assert {name: score.value for name, score in scores.items()} == dict.fromkeys(SCORES, 100.0)
 
 
@@ -172,21 +173,21 @@ def test_other_tags_are_said_freely() -> None:
     logits = [torch.eye(3)[[0, 0, 2, 0]], torch.eye(3)[[2, 1, 2]]]
     said = [task.decode(each, task.encode(each), [x]) for each, x in zip(examples, logits, strict=True)]
     assert said == [{"words": ["a", "b"], "tags": ["DET", "NOUN"]}, {"words": ["\x00", "c"], "tags": ["O", "I-VERB"]}]
-    scores = task.scores(examples, said)
+    scores = task.score(examples, said)
     assert scores["accuracy"].value == 75 and scores["accuracy"].signature == "4 words"
     assert scores["f1"].value == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)  # DET, NOUN, I-VERB, O
-    assert task.shown(examples[0], said[0]) == ("a b", "a/DET b/NOUN", "a/DET b/NOUN")
+    assert task.sample(examples[0], said[0]) == ("a b", "a/DET b/NOUN", "a/DET b/NOUN")
 
 
 def test_scores_are_those_of_whole_entities() -> None:
     said = [{"tags": list(each["tags"])} for each in SENTENCES]
     said[0]["tags"][3] = "O"
-    scores = TASK.scores(SENTENCES, said)
+    scores = TASK.score(SENTENCES, said)
     expected = entity_scores([each["tags"] for each in said], [each["tags"] for each in SENTENCES])
     assert {name: scores[name] for name in expected} == expected and scores["f1"].value == 75
     assert scores["accuracy"].value == pytest.approx(100 * 14 / 15)
-    assert TASK.shown(SENTENCES[0], said[0]) == ("abc d ef gh.", "abc (PER), ef gh. (LOC)", "abc (PER), ef (LOC)")
-    assert TASK.shown({"words": ["a"]}, {"tags": ["B-LOC"]}) == ("a", "", "a (LOC)")
+    assert TASK.sample(SENTENCES[0], said[0]) == ("abc d ef gh.", "abc (PER), ef gh. (LOC)", "abc (PER), ef (LOC)")
+    assert TASK.sample({"words": ["a"]}, {"tags": ["B-LOC"]}) == ("a", "", "a (LOC)")
 
 
 # what it costs
@@ -195,8 +196,8 @@ def test_scores_are_those_of_whole_entities() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["bert", "transformer"])
 def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
-    task = replace(TASK, label_smoothing=smoothing)
-    inputs = Inputs.of(task.inputs(SENTENCES), task.per_token)
+    task = changed(TASK, training__label_smoothing=smoothing)
+    inputs = Inputs.of(task.training_inputs(SENTENCES), task.per_token)
     everything = np.arange(len(inputs))
     batches = (inputs.pad(everything), inputs.pack(everything, Capacity((100,), 9)))
     gradients = []
@@ -216,26 +217,26 @@ def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
 
 def test_the_cost_is_that_of_a_loop_over_words() -> None:
     tagger = model("transformer", TASK.outputs).eval()
-    inputs = Inputs.of(TASK.inputs(SENTENCES), TASK.per_token)
+    inputs = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token)
     batch = inputs.pad(np.arange(len(inputs)))
     logits = tagger(batch.source, batch["segments"]).detach()
     right, uniform = torch.zeros(()), torch.zeros(())
-    for row, (each,) in enumerate(TASK.inputs(SENTENCES)):
+    for row, (each,) in enumerate(TASK.training_inputs(SENTENCES)):
         for place, label in enumerate(each.labels):
             if label != IGNORE:
                 log_p = logits[row, place].log_softmax(-1)
                 right, uniform = right - log_p[int(label)], uniform - log_p.mean()
     torch.testing.assert_close(TASK.criterion(logits, batch).sum, right)
-    smooth = replace(TASK, label_smoothing=0.2).criterion(logits, batch)
+    smooth = changed(TASK, training__label_smoothing=0.2).criterion(logits, batch)
     torch.testing.assert_close(smooth.sum, 0.8 * right + 0.2 * uniform)
     torch.testing.assert_close(smooth.nll, right)
-    read = TASK.read(tagger, [TASK.encode(each) for each in SENTENCES])
-    assert read.nll == pytest.approx(float(right), rel=1e-5) and read.asked == int(smooth.count) == 14
+    read = TASK.run(tagger, [TASK.encode(each) for each in SENTENCES])
+    assert read.nll == pytest.approx(float(right), rel=1e-5) and read.count == int(smooth.count) == 14
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
-    inputs = Inputs.of(TASK.inputs(SENTENCES), TASK.per_token)
+    inputs = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token)
     batch = inputs.pack(np.arange(5), Capacity((64,), 6)) if packed else inputs.pad(np.arange(5))
     logits = torch.randn(*batch["source"].shape, TASK.outputs, requires_grad=True)
     loss = TASK.criterion(logits, batch.without_labels(labels=IGNORE))
@@ -249,7 +250,7 @@ def test_predictions_come_in_order_and_do_not_depend_on_company() -> None:
     tagger = model("recurrent", TASK.outputs).eval()
     together = list(TASK.predict(tagger, SENTENCES))
     assert together == [next(TASK.predict(tagger, [each])) for each in SENTENCES]
-    validation = replace(TASK, valid=SENTENCES, samples=2).validate(tagger)
-    assert set(validation.metrics) == {"loss", *SCORES}
-    assert validation.metrics["f1"] == TASK.scores(SENTENCES, together)["f1"].value
-    assert [sample[0] for sample in validation.samples] == ["abc d ef gh.", "a"]
+    result = changed(TASK, training__samples=2).validate(tagger, validation(examples=SENTENCES))
+    assert set(result.metrics) == {"loss", *SCORES}
+    assert result.metrics["f1"] == TASK.score(SENTENCES, together)["f1"].value
+    assert [sample[0] for sample in result.samples] == ["abc d ef gh.", "a"]

@@ -1,4 +1,4 @@
-"""The ladder as text and as a page: means and spreads, the best marked, harmless, in two languages."""
+"""The ladder as text and as a page: means and deviations, the best value marked, safe, in two languages."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def page(**changes: Any) -> LadderPage:
                 "forty two",
                 "zweiundvierzig",
                 [
-                    Picture("Plain", "无注意力", "zwei", blind=True),
+                    Picture("Plain", "无注意力", "zwei", has_attention=False),
                     Picture("Additive", "加性", "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)),
                 ],
             )
@@ -51,14 +51,14 @@ def page(**changes: Any) -> LadderPage:
     return LadderPage(**(parts | changes))
 
 
-def test_a_row_is_a_mean_and_its_spread() -> None:
+def test_a_row_has_means_and_deviations() -> None:
     names, rows = ladder_table(page())
-    assert names == ["rung", "BLEU", "perplexity", "AER", "parameters (M)", "tokens seen (M)"]
+    assert names == ["variant", "BLEU", "perplexity", "AER", "parameters (M)", "training tokens (M)"]
     assert rows[0] == ["Plain", "12.0 ± 2.8", "9.00 ± 0.00", "–", "1.00 ± 0.00", "2.50 ± 0.00"]
     assert rows[1] == ["Additive", "30.0 ± 0.0", "3.50 ± 0.71", "0.250", "1.00 ± 0.00", "2.50 ± 0.00"]
 
 
-def test_the_best_of_a_column_is_marked_where_it_can_be_told() -> None:
+def test_the_best_value_of_a_column_is_marked() -> None:
     cells = [row["cells"] for row in ladder_data(page())["rows"]]
     assert [row["bleu"]["best"] for row in cells] == [False, True]
     assert [row["perplexity"]["best"] for row in cells] == [False, True]
@@ -69,28 +69,28 @@ def test_the_best_of_a_column_is_marked_where_it_can_be_told() -> None:
     assert not any(row["cells"]["bleu"]["best"] for row in ladder_data(equal)["rows"])
 
 
-def test_markdown_is_one_table_that_text_cannot_break() -> None:
+def test_text_cannot_break_the_markdown_table() -> None:
     text = ladder_markdown(page(rows=[Row("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert rows == ["| rung | paper | BLEU |", "| --- | --- | ---: |", "| a\\|b &lt;i> | c | 1.0 |"]
+    assert rows == ["| variant | paper | BLEU |", "| --- | --- | ---: |", "| a\\|b &lt;i> | c | 1.0 |"]
     assert "- hard, seed 1 failed: out of memory" in text and text.startswith("# numbers\n")
 
 
-def test_pictures_come_back_and_blind_models_say_so() -> None:
+def test_pictures_keep_their_weights_and_mark_models_without_attention() -> None:
     shown = Page(render_ladder(page())).block("data")["sentences"][0]
-    blind, seen = shown["pictures"]
-    assert blind["map"] is None and blind["blind"] and seen["plane"] == [2, 0]
-    assert np.abs(unpack(seen["map"])[0, 0] - WEIGHTS).max() < 1 / 255
+    without, drawn = shown["pictures"]
+    assert without["map"] is None and not without["has_attention"] and drawn["head"] == [2, 0]
+    assert np.abs(unpack(drawn["map"])[0, 0] - WEIGHTS).max() < 1 / 255
 
 
-def test_the_page_reaches_for_nothing_and_runs_one_program() -> None:
+def test_the_page_loads_nothing_and_runs_one_script() -> None:
     text = render_ladder(page())
     assert not re.search(r"https?:|\bsrc\s*=|@import|url\(|<link|<iframe|fetch\(|XMLHttpRequest|import\(", text)
     policy = next(a["content"] for _, a in Page(text).elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and "default-src 'none'" in policy and "unsafe" not in policy
 
 
-def test_hostile_text_is_only_text() -> None:
+def test_hostile_text_is_shown_as_text() -> None:
     row = Row(HOSTILE, HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
     gallery = Gallery(HOSTILE, HOSTILE, [Picture(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
     text = render_ladder(page(title=HOSTILE, rows=[row], galleries=[gallery], failures=[(HOSTILE, HOSTILE)]))
@@ -99,7 +99,7 @@ def test_hostile_text_is_only_text() -> None:
     assert shown["rows"][0]["en"] == shown["sentences"][0]["pictures"][0]["output"] == HOSTILE
 
 
-def test_both_languages_say_everything_the_program_asks_for() -> None:
+def test_both_languages_have_every_text_that_the_script_uses() -> None:
     drawn = Page(render_ladder(page()))
     words = drawn.block("words")
     english, chinese = words["en"], words["zh"]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.viz import Example, Map, Report, attention_maps, render, write_report
+from regard.viz import AttentionMap, Example, Report, attention_maps, render, write_report
 from regard.viz.document import embed
 from regard.viz.report import MOST_POINTS, pack_map, page_data
 
@@ -78,7 +78,7 @@ def unpack(packed: dict[str, Any]) -> np.ndarray:
 @given(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 6), st.integers(1, 6)), st.integers(0, 99))
 def test_weights_come_back(shape: tuple[int, int, int, int], seed: int) -> None:
     weights = distribution(*shape, seed=seed).astype(np.float32)
-    packed = json.loads(embed(pack_map(Map("cross", ["r"] * shape[2], ["c"] * shape[3], weights))))
+    packed = json.loads(embed(pack_map(AttentionMap("cross", ["r"] * shape[2], ["c"] * shape[3], weights))))
     assert unpack(packed).shape == shape
     assert np.abs(unpack(packed) - weights).max(initial=0) < 1 / 255
 
@@ -112,11 +112,11 @@ def test_maps_of_an_encoder_decoder() -> None:
 )
 def test_weights_that_are_no_attention_are_refused(weights: np.ndarray) -> None:
     with pytest.raises(ValueError, match="cross attention"):
-        pack_map(Map("cross", ["a", "b"], ["c", "d"], weights))
+        pack_map(AttentionMap("cross", ["a", "b"], ["c", "d"], weights))
 
 
 def test_two_maps_of_one_name_are_refused() -> None:
-    twice = [Map("cross", ["a"], ["b"], [[[[1.0]]]])] * 2
+    twice = [AttentionMap("cross", ["a"], ["b"], [[[[1.0]]]])] * 2
     with pytest.raises(ValueError, match="cross, cross"):
         render(report(examples=[Example("a", "b", "c", None, twice)]))
 
@@ -139,7 +139,7 @@ def test_the_policy_allows_exactly_this_program_and_style() -> None:
 
 
 def test_hostile_text_is_only_text() -> None:
-    maps = [Map(HOSTILE, [HOSTILE], [HOSTILE], [[[[1.0]]]])]
+    maps = [AttentionMap(HOSTILE, [HOSTILE], [HOSTILE], [[[[1.0]]]])]
     hostile = report(
         title=HOSTILE,
         facts={HOSTILE: HOSTILE},

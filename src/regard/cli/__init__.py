@@ -1,6 +1,6 @@
-"""The command line: one verb a file, and `main`, which every start goes through.
+"""The command line: one verb per file, and `main`, which runs a command.
 
-Large libraries are imported inside the verbs, so that asking for help is instant.
+Large libraries are imported inside the verbs, so that help is printed at once.
 """
 
 import errno
@@ -13,35 +13,35 @@ from pathlib import Path
 from regard.errors import UserError
 
 USER_ERROR, INTERRUPTED = 1, 130
-DISK_FULL = "the disk is full: not everything was written"
+DISK_FULL = "the disk is full: the output is incomplete"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    0 done, 1 something the user gave cannot be used (said without a traceback), 2 a command that cannot be understood,
-    130 interrupted. Any other exception is a defect of ours and shows where it happened.
+    0 success, 1 an input that cannot be used (`UserError`, printed without a traceback), 2 an unknown command or
+    option, 130 interrupted. Any other exception is a bug and has a traceback.
     """
     from regard.cli.app import app_command
-    from regard.cli.screen import complain
+    from regard.cli.screen import print_error
 
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # text is UTF-8 whatever the machine's locale says
+        if isinstance(stream, io.TextIOWrapper):  # UTF-8 in every locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app_command().main(args=None if arguments is None else list(arguments), prog_name="regard")
     except UserError as error:
-        complain(error)
+        print_error(error)
         return USER_ERROR
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            complain(UserError(f"no file or folder can have so long a name: {error.filename}"))
+            print_error(UserError(f"the name is too long for a file or folder: {error.filename}", code="invalid-name"))
             return USER_ERROR
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        complain(UserError(DISK_FULL, "free some space and go on"))
-        _give_up_stdout()
+        print_error(UserError(DISK_FULL, "free some space and try again", code="disk-full"))
+        _discard_stdout()
         return USER_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -51,26 +51,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def open_closed_streams() -> None:
-    """A process may be started without the three streams (`<&-`); then there is nothing to read and nobody to tell."""
+    """Replace streams that are closed (`<&-`) by the null device."""
     sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def _flushed(status: int) -> int:
-    """Write out what is still held back; a reader that went away (`| head`) is no error worth words."""
-    from regard.cli.screen import complain
+    """Flush stdout; a closed pipe (`| head`) is not reported."""
+    from regard.cli.screen import print_error
 
     try:
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            complain(UserError(f"stdout cannot be written: {error.strerror}", "free some space and go on"))
-        _give_up_stdout()
+            problem = f"stdout cannot be written: {error.strerror}"
+            print_error(UserError(problem, "free some space and try again", code="disk-full"))
+        _discard_stdout()
         return USER_ERROR
     return status
 
 
-def _give_up_stdout() -> None:
-    """What is still held back goes nowhere, so that the interpreter does not fail on it again when it ends."""
+def _discard_stdout() -> None:
+    """Discard what is still buffered, so that the interpreter does not fail on it when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

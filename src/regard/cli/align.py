@@ -1,120 +1,128 @@
-"""regard align: where attention reads each word from, how sure it is, and how often it is right."""
+"""regard align: attention as a word alignment, measured for every head, and its links."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.evaluate import TextOptions
-from regard.cli.options import AsJson, ModelOptions, RunFolder, one_of
-from regard.cli.screen import Ticker, result, result_json, say, table
+from regard.cli.options import AsJson, DataOptions, ModelOptions, RunFolder, one_of
+from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.sources import Source
-    from regard.run import Translator
-    from regard.run.alignment import Plane, Study
+    from collections.abc import Iterable
+
+    from regard.ladder.alignment import AlignmentReport, AttentionHead
+    from regard.run.model import Translator
+
+UNITS = ("words", "tokens")
 
 
 def align(
     run: RunFolder,
-    text: TextOptions,
+    data: DataOptions,
     model: ModelOptions,
-    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="How many sentences are measured.")] = 200,
+    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Number of sentence pairs to measure.")] = 200,
     layer: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Read links off this layer, from 1 [the best].")
+        int | None, typer.Option(metavar="N", min=1, help="The layer whose links are written, from 1 [the best].")
     ] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", min=1, help="And this head, from 1 [their mean].")] = None,
-    by: Annotated[str, typer.Option(metavar="words|pieces", help="What --output links.")] = "words",
+    head: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The head of that layer, from 1 [mean of its heads].")
+    ] = None,
+    by: Annotated[str, typer.Option(metavar="words|tokens", help="The units that --output links.")] = "words",
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the links of all sentences, a line each: 0-0 1-2.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file for the links of all pairs, a line each: 0-0 1-2."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how every head aligns a text with its translation.
+    """Measure the cross-attention of a translation run as a word alignment.
 
-    Entropy says how undecided a head is, coverage whether it reads every source piece, agreement how much heads have in
-    common. On the builtin corpora, whose alignments are exact, the alignment error rate (AER) says how often it is
-    right. With --output the links of the best head (or of --layer and --head) are written as alignment tools do,
-    source-target, counted from 0.
+    For every head: the entropy of its weights, how many source tokens it covers, and the agreement between heads. The
+    builtin corpora have exact alignments; on them the alignment error rate (AER) is computed too. With --output the
+    links of the best head (or of --layer and --head) are written in the Pharaoh format: source-target, from 0.
 
     \b
     Examples:
       regard align runs/numbers
-      regard align runs/de --src news.en --tgt news.de --output news.align
-      regard align runs/de --layer 5 --output test.align --by pieces
+      regard align runs/de --src news.en --tgt news.de -o news.align
+      regard align runs/de --layer 5 -o test.align --by tokens
     """
-    from regard.data.fields import PAIRS
-    from regard.data.formats import read_examples
     from regard.files import require_writable
-    from regard.run.alignment import gold_of, study
+    from regard.ladder.alignment import evaluate_alignment, gold_alignments
 
-    one_of("--by", by, ("words", "pieces"))
+    one_of("--by", by, UNITS)
     if output is not None:
         require_writable(output)
-    translator = model.load(run)
-    _, corpora, root = text.corpora(translator.run)
-    pairs = ((pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS))
-    say(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora))}")
-    found = study(translator, gold_of(corpora) or pairs, sentences)
-    plane = chosen(found, layer, head)
+    translator = model.load_translator(run)
+    task = translator.task
+    name, sources = data.select(task)
+    corpora = task.sources(name) if sources is None else sources
+    pairs = [(example["src"], example["tgt"]) for example in task.examples(name, sources)]
+    report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora))}")
+    measured = evaluate_alignment(translator, gold_alignments(corpora) or pairs, sentences)
+    selected = select_head(measured, layer, head)
     if output is not None:
-        write_links(translator, corpora, root, plane, by, output)
+        write_links(translator, pairs, selected, by, output)
     if as_json:
-        result_json({**found.to_json(), "links": {"file": str(output) if output else None, **vars(plane)}})
+        print_json({**measured.to_json(), "links": {"file": str(output) if output else None, **vars(selected)}})
         return
-    show(found)
+    print_report(measured)
     if output is not None:
-        result(f"links of {plane}: {output}")
+        print_result(f"links of {selected}: {output}")
 
 
-def chosen(found: "Study", layer: int | None, head: int | None) -> "Plane":
-    """The plane that was asked for; the best one where none was."""
-    from regard.run.alignment import Plane
+def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AttentionHead":
+    """The head that the options name; the best one if they name none."""
+    from regard.ladder.alignment import AttentionHead
 
     if layer is None and head is None:
-        return found.best.plane
-    plane = Plane(layer or max(each.plane.layer for each in found.planes), head or 0)
-    if plane not in [each.plane for each in found.planes]:
-        last = found.planes[-2].plane
-        heads = sum(each.plane.layer == last.layer for each in found.planes) - 1
-        raise UserError(f"there is no {plane}", f"this model has layers 1 to {last.layer} of {heads} heads")
-    return plane
+        return measured.best.head
+    heads = [item.head for item in measured.heads]
+    selected = AttentionHead(layer or max(item.layer for item in heads), head or 0)
+    if selected not in heads:
+        layers, per_layer = max(item.layer for item in heads), max(item.head for item in heads)
+        raise UserError(
+            f"there is no {selected}",
+            f"this model has layers 1 to {layers} with {per_layer} heads each",
+            code="invalid-option",
+            where="layer" if selected.layer > layers else "head",
+        )
+    return selected
 
 
 def write_links(
-    translator: "Translator", corpora: "list[Source]", root: Path, plane: "Plane", by: str, path: Path
+    translator: "Translator", pairs: "Iterable[tuple[str, str]]", head: "AttentionHead", by: str, path: Path
 ) -> None:
-    """One line of links for every pair, blank for blank."""
-    from regard.data.fields import PAIRS
-    from regard.data.formats import read_examples
+    """Write one line of links for every pair; a blank line for a blank pair."""
     from regard.files import replacing
+    from regard.ladder.alignment import align as align_pairs
     from regard.metrics.alignment import pharaoh
-    from regard.run.alignment import align as align_pairs
 
-    pairs = ((pair["src"], pair["tgt"]) for pair in read_examples(corpora, root, PAIRS))
-    with Ticker("aligned:") as ticker, replacing(path) as place, place.open("w", encoding="utf-8") as stream:
-        for number, links in enumerate(align_pairs(translator, pairs, plane, by), 1):
+    with ProgressLine("aligned:") as progress, replacing(path) as file, file.open("w", encoding="utf-8") as stream:
+        for number, links in enumerate(align_pairs(translator, pairs, head, by), 1):
             stream.write(pharaoh(links) + "\n")
-            ticker(number)
+            progress(number)
 
 
-def show(found: "Study") -> None:
-    """A line for every head, and what they have in common below."""
-    judged = found.lowest is not None
-    names = ("layer", "head", "entropy", "of ln S", "covered", "coverage error")
-    columns = (*names, "AER", "precision", "recall") if judged else names
+def print_report(measured: "AlignmentReport") -> None:
+    """Print a line for every head, and the agreement between heads."""
+    scored = measured.lowest is not None
+    names = ("layer", "head", "entropy", "entropy / ln S", "covered", "coverage error")
+    columns = (*names, "AER", "precision", "recall") if scored else names
     rows = []
-    for each in found.planes:
-        layer, head = (str(number) if number else "mean" for number in (each.plane.layer, each.plane.head))
-        values = [each.entropy, each.relative_entropy, each.covered, each.coverage_error]
-        values += [each.links.aer, each.links.precision, each.links.recall] if each.links else []
-        mark = " *" if each is found.best else ""
+    for item in measured.heads:
+        layer, head = (str(number) if number else "mean" for number in (item.head.layer, item.head.head))
+        values = [item.entropy, item.relative_entropy, item.covered, item.coverage_error]
+        values += [item.links.aer, item.links.precision, item.links.recall] if item.links else []
+        mark = " *" if item is measured.best else ""
         rows.append([layer, head + mark, *(f"{value:.3f}" for value in values)])
-    table(columns, rows, right=columns)
-    heads = ", ".join(f"{share:.2f}" for share in found.agreement_of_heads)
-    result(f"agreement of the heads of each layer: {heads}; of the layers: {found.agreement_of_layers:.2f}")
-    by = "the lowest AER" if judged else "the least coverage error"
-    result(f"* has {by}, over {found.sentences:,} sentences")
-    if found.lowest is not None:
-        result(f"one right link for every target word would have an AER of {found.lowest.aer:.3f}")
+    print_table(columns, rows, right=columns)
+    heads = ", ".join(f"{share:.2f}" for share in measured.agreement_of_heads)
+    print_result(f"agreement of the heads of each layer: {heads}; of the layers: {measured.agreement_of_layers:.2f}")
+    criterion = "lowest AER" if scored else "lowest coverage error"
+    print_result(f"* {criterion}, over {measured.sentences:,} sentences")
+    if measured.lowest is not None:
+        print_result(f"one correct link for every target word has an AER of {measured.lowest.aer:.3f}")

@@ -1,85 +1,83 @@
-"""All verbs put together."""
+"""The command `regard` with all verbs. A command is built when it is used, so that `regard --help` is fast."""
 
 import re
 from collections.abc import Callable
+from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from regard import __version__
-from regard.cli.align import align
-from regard.cli.average import average
-from regard.cli.chat import chat
-from regard.cli.demo import demo
-from regard.cli.distill import distill
-from regard.cli.doctor import doctor
-from regard.cli.embed import embed
-from regard.cli.evaluate import evaluate
-from regard.cli.export import export
-from regard.cli.generate import generate
-from regard.cli.import_ import import_
-from regard.cli.inspect import inspect
-from regard.cli.ladder import ladder
-from regard.cli.options import grouped
-from regard.cli.parse import parse
-from regard.cli.predict import predict
-from regard.cli.recipes import recipes
-from regard.cli.split import split
-from regard.cli.train import train
-from regard.cli.translate import translate
+
+VERBS = (
+    "demo", "train", "translate", "generate", "chat", "parse", "predict", "embed", "evaluate", "inspect", "align",
+    "ladder", "average", "distill", "doctor", "import", "export", "split", "recipes",
+)  # fmt: skip
+"""Every verb, in the order of the help. Its module and function have the same name."""
+
+# Types of click are Any: newer versions of typer contain a click of their own.
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Verb(TyperCommand):
+    """A command whose help shows arguments by their names only: RUN, where newer typer writes {RUN} and RUN <str>."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def get_help(self, ctx: Any) -> str:
+        """The help without types; columns keep their width."""
+        return re.sub(r"( <[\w\[\]]+>)( +)", lambda match: match[2] + " " * len(match[1]), super().get_help(ctx))
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs; only the command that is used is built."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*VERBS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return build_command(cmd_name) if cmd_name in VERBS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs with the first lines of their docstrings; their options are not built."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, (verb(name).__doc__ or "").partition("\n")[0]) for name in VERBS])
+
+
+def verb(name: str) -> Callable[..., None]:
+    """The function of a verb."""
+    attribute = f"{name}_" if iskeyword(name) else name
+    function: Callable[..., None] = getattr(import_module(f"regard.cli.{attribute}"), attribute)
+    return function
+
+
+def build_command(name: str) -> Any:
+    """The command of a verb, with all its options."""
+    from regard.cli.options import expand_groups
+
+    single = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    single.command(name, cls=Verb, context_settings=CONTEXT)(expand_groups(verb(name)))
+    return get_command(single)
+
 
 app = typer.Typer(
     name="regard",
+    cls=Verbs,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=CONTEXT,
     epilog="regard VERB --help explains a verb, with examples.",
 )
 
 
-class Verb(TyperCommand):
-    """A command whose arguments are called by their names alone: RUN, where newer typer writes {RUN} and RUN <str>."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage line."""
-        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
-
-    def get_help(self, ctx: Any) -> str:
-        """The whole text, its columns kept."""
-        return re.sub(r"( <[\w\[\]]+>)( +)", lambda type_: type_[2] + " " * len(type_[1]), super().get_help(ctx))
-
-
-VERBS: list[Callable[..., None]] = [
-    demo,
-    train,
-    translate,
-    generate,
-    chat,
-    parse,
-    predict,
-    embed,
-    evaluate,
-    inspect,
-    align,
-    ladder,
-    average,
-    distill,
-    doctor,
-    import_,
-    export,
-    split,
-    recipes,
-]
-for verb in VERBS:
-    app.command(verb.__name__.rstrip("_"), cls=Verb)(grouped(verb))
-
-
-def show_version(asked: bool) -> None:
-    """Print the version and nothing else."""
-    if asked:
+def show_version(requested: bool) -> None:
+    """Print the version and exit."""
+    if requested:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
 
@@ -90,16 +88,16 @@ def regard(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Attention models from raw text to a trained, evaluated and explained translator.
+    """Train, evaluate, use and inspect attention models, from raw text to predictions.
 
     \b
     Examples:
-      regard demo                                        watch one learn, a minute or two
-      regard train dates                                 train a recipe that comes with the toolkit
+      regard demo                                        train a small model, a minute or two
+      regard train dates                                 train a recipe that comes with regard
       echo "5 November 2026" | regard translate runs/dates
     """
 
 
 def app_command() -> Any:
-    """The whole command line as one object that can be run."""
+    """The command line as one object that can be run."""
     return get_command(app)

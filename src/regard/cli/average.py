@@ -1,4 +1,4 @@
-"""regard average: the mean of a run's last checkpoints."""
+"""regard average: the mean of the last checkpoints of a run."""
 
 import shlex
 from pathlib import Path
@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import AsJson, RunFolder
-from regard.cli.screen import result, result_json, say
+from regard.cli.screen import print_json, print_result, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run import Run
+    from regard.run.run import Run
 
 
 def average(
     run: RunFolder,
-    last: Annotated[int, typer.Option(metavar="N", min=2, help="Average the newest N checkpoints that are kept.")] = 5,
+    last: Annotated[int, typer.Option(metavar="N", min=2, help="Average the last N checkpoints.")] = 5,
     checkpoints: Annotated[
         str, typer.Option(metavar="NAME,NAME", help="Average these instead: step-00001000,step-00002000.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Average the weights of a run's last checkpoints.
+    """Average the weights of the last checkpoints of a run.
 
-    The result is a checkpoint named averaged: the mean of the last few is often a little better than any of them, for
-    no training (Vaswani et al. 2017, section 6.1). How many checkpoints a run keeps is its setting training.keep.
+    The result is a checkpoint named averaged. It is often a little better than each of them, without further training
+    (Vaswani et al. 2017, section 6.1). training.keep sets how many checkpoints a run keeps.
 
     \b
     Examples:
@@ -33,39 +33,51 @@ def average(
       regard average runs/de --last 3
       regard translate runs/de --checkpoint averaged < input.txt
     """
-    from regard.run import Run
+    from regard.run.run import Run
+    from regard.tasks.registry import task_of
     from regard.training.averaging import average_checkpoints
 
     opened = Run.open(run)
-    chosen = named(opened, checkpoints) if checkpoints else newest(opened, last)
-    saved = opened.checkpoints.save_average(average_checkpoints(chosen), chosen)
+    paths = named_checkpoints(opened, checkpoints) if checkpoints else last_checkpoints(opened, last)
+    saved = opened.checkpoints.save_average(average_checkpoints(paths), paths)
+    names = [path.name for path in paths]
     if as_json:
-        result_json({"run": run, "checkpoint": saved.name, "averaged": [path.name for path in chosen]})
+        print_json({"run": run, "checkpoint": saved.name, "averaged": names})
         return
-    result(f"averaged {len(chosen)} checkpoints ({', '.join(path.name for path in chosen)}) into {saved}")
-    verb = {"translation": "translate", "parsing": "parse"}.get(opened.recipe.task, "evaluate")
-    result(f"use it: regard {verb} {shlex.quote(run)} --checkpoint {saved.name}")
+    print_result(f"averaged {len(paths)} checkpoints ({', '.join(names)}) into {saved}")
+    print_result(f"use it: regard {task_of(opened.recipe).command} {shlex.quote(run)} --checkpoint {saved.name}")
 
 
-def named(run: "Run", names: str) -> list[Path]:
-    """The checkpoints of a comma-separated list, each of them whole and counted once."""
-    found = (run.checkpoints.resolve(name.strip()) for name in names.split(",") if name.strip())
-    chosen = list(dict.fromkeys(found))
-    if len(chosen) < 2:
-        raise UserError(f"--checkpoints {names} names fewer than two checkpoints", f"there are {kept_names(run)}")
-    return chosen
+def named_checkpoints(run: "Run", names: str) -> list[Path]:
+    """The checkpoints of a comma-separated list, without repetitions."""
+    resolved = (run.checkpoints.resolve(name.strip()) for name in names.split(",") if name.strip())
+    paths = list(dict.fromkeys(resolved))
+    if len(paths) < 2:
+        raise UserError(
+            f"--checkpoints {names} names fewer than two checkpoints",
+            f"the run has {saved_names(run)}",
+            code="too-few-checkpoints",
+            where="checkpoints",
+        )
+    return paths
 
 
-def newest(run: "Run", count: int) -> list[Path]:
-    """The newest checkpoints, each of them whole; fewer than asked for is said, one alone has no mean."""
-    kept = run.checkpoints.all()[-count:]
-    remedy = f"train with training.keep={count}, so that this many stay"
-    if len(kept) < 2:
-        raise UserError(f"{run.folder} keeps {kept_names(run) or 'no checkpoint'}: nothing to average", remedy)
-    if len(kept) < count:
-        say(f"note: only {len(kept)} of the {count} checkpoints asked for are kept; {remedy}")
-    return [run.checkpoints.resolve(path.name) for path in kept]
+def last_checkpoints(run: "Run", count: int) -> list[Path]:
+    """The last checkpoints, at least two; a note if there are fewer than `count`."""
+    paths = run.checkpoints.all()[-count:]
+    remedy = f"train with training.keep={count} to keep so many"
+    if len(paths) < 2:
+        raise UserError(
+            f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two",
+            remedy,
+            code="too-few-checkpoints",
+            where=run.folder,
+        )
+    if len(paths) < count:
+        report(f"note: the run has only {len(paths)} checkpoints, not {count}; {remedy}")
+    return [run.checkpoints.resolve(path.name) for path in paths]
 
 
-def kept_names(run: "Run") -> str:
+def saved_names(run: "Run") -> str:
+    """The names of all checkpoints."""
     return ", ".join(path.name for path in run.checkpoints.all())

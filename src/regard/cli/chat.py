@@ -1,4 +1,4 @@
-"""regard chat: a conversation with a run that has learnt to reply."""
+"""regard chat: a conversation with a run that was trained on dialogues."""
 
 import sys
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from regard.cli.inspect import draw, map_values
+from regard.cli.attention import draw_map, map_values
 from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
-from regard.cli.screen import say, to_json
-from regard.cli.train import INTERRUPTED
-from regard.cli.translate import STANDARD, asked, lines_of
+from regard.cli.screen import report, to_json
+from regard.cli.streams import STDIO, prompt_lines, read_lines
+from regard.cli.training import INTERRUPTED
 
 if TYPE_CHECKING:
     from regard.run.chat import Conversation, Reply
 
 INVITATION = """\
-Say something, then Enter. /why shows what the last reply was read from, /reset begins anew, /quit or Ctrl-D ends.
+Type a line, then Enter. /why draws the attention of the last reply, /reset starts again, /quit or Ctrl-D ends.
 (直接输入一句话，按回车即可聊天。)"""
 RESET, WHY, QUIT = "/reset", "/why", "/quit"
 
@@ -25,11 +25,12 @@ RESET, WHY, QUIT = "/reset", "/why", "/quit"
 def chat(run: RunFolder, search: SearchOptions, model: ModelOptions, as_json: AsJson = False) -> None:
     """Talk with a run that was trained on dialogues.
 
-    It replies to each line, and reads as many turns before its reply as in training. Replies are drawn as the run's
-    recipe says unless an option says otherwise; a --seed always draws the same conversation. /reset begins anew, /why
-    draws what the last reply was read from (a row is a piece of the reply, a column a piece of what was said, ␉ stands
-    between turns), /quit, Ctrl-D or Ctrl-C ends. Without a terminal each line of stdin gets one line of stdout, blank
-    for blank. With --json a reply is one object: turn, said, source (what was read), reply, score and finished.
+    The model replies to each line. It reads as many of the last turns as in training. Replies are sampled with the
+    settings of the recipe, unless options change them; the same lines with the same --seed give the same conversation.
+    /reset starts again. /why draws the attention of the last reply: a row is an output token, a column a token that the
+    model read, ␉ separates turns. /quit, Ctrl-D or Ctrl-C ends. Without a terminal, each line of stdin gives one line
+    of stdout, a blank line for a blank line. With --json a reply is one object: turn, said, source (what the model
+    read), reply, score and finished.
 
     \b
     Examples:
@@ -40,58 +41,53 @@ def chat(run: RunFolder, search: SearchOptions, model: ModelOptions, as_json: As
     """
     from regard.run.chat import Conversation
 
-    talk = Conversation(model.load(run), **search.changes())
+    conversation = Conversation(model.load_translator(run), **search.changes())
+    lines = prompt_lines(INVITATION) if sys.stdin.isatty() else read_lines(STDIO)
     try:
-        converse(talk, said(), as_json)
+        converse(conversation, lines, as_json)
     except KeyboardInterrupt:
-        say()
+        report()
         raise typer.Exit(INTERRUPTED) from None
 
 
-def said() -> Iterator[str]:
-    """The lines of stdin; where a person types them, invited."""
-    return asked(INVITATION) if sys.stdin.isatty() else lines_of(STANDARD)
-
-
-def converse(talk: "Conversation", lines: Iterator[str], as_json: bool) -> None:
-    """Answer every line and obey every command, until there is no more or one says so."""
+def converse(conversation: "Conversation", lines: Iterator[str], as_json: bool) -> None:
+    """Reply to every line and run every command, until the input ends or /quit."""
     last: Reply | None = None
     for line in lines:
         word = line.strip()
         if word == QUIT:
             return
         if word == RESET:
-            talk.reset()
+            conversation.reset()
             last = None
-            say("a new conversation")
+            report("a new conversation")
         elif word == WHY:
-            explain(talk, last, as_json)
+            explain(conversation, last, as_json)
         elif word.startswith("/"):
-            say(f"there is no command {word}: {RESET}, {WHY} and {QUIT} are those there are")
+            report(f"unknown command {word}; the commands are {RESET}, {WHY} and {QUIT}")
         elif word:
-            last = talk.answer(line)
-            print(to_json(values(last)) if as_json else last.text, flush=True)
+            last = conversation.reply_to(line)
+            print(to_json(reply_values(last)) if as_json else last.text, flush=True)
         elif not sys.stdin.isatty():
             print(flush=True)
 
 
-def values(reply: "Reply") -> dict[str, object]:
-    """What there is to say about a reply; its tokens are nobody's business."""
-    given = asdict(reply)
-    del given["tokens"]
-    return {"reply" if name == "text" else name: value for name, value in given.items()}
+def reply_values(reply: "Reply") -> dict[str, object]:
+    """A reply as plain values, without its tokens."""
+    values = {name: value for name, value in asdict(reply).items() if name != "tokens"}
+    return {"reply" if name == "text" else name: value for name, value in values.items()}
 
 
-def explain(talk: "Conversation", last: "Reply | None", as_json: bool) -> None:
-    """Draw the attention of the last reply to what was said, or give all of it as JSON."""
+def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -> None:
+    """Draw the cross-attention of the last reply, or print all attention weights as JSON."""
     if last is None:
-        say("nothing was replied yet")
+        report("there is no reply yet")
         return
-    maps = talk.why(last)
-    cross = next((found for found in maps if found.name == "cross"), None)
+    maps = conversation.explain(last)
+    cross = next((item for item in maps if item.name == "cross"), None)
     if as_json:
         print(to_json({"source": last.source, "reply": last.text, "maps": list(map(map_values, maps))}), flush=True)
     elif cross is None:
-        say("this model has no attention to what was said")
+        report("this model has no cross-attention")
     else:
-        print(f"{draw(cross)}\n", flush=True)
+        print(f"{draw_map(cross)}\n", flush=True)

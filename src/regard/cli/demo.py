@@ -1,27 +1,28 @@
-"""regard demo: a Transformer learns before your eyes, on data made on the spot."""
+"""regard demo: train a small Transformer on generated data and show the result."""
 
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.evaluate import measure, show_scores
-from regard.cli.inspect import draw
+from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
-from regard.cli.screen import result, result_json, say, table
-from regard.cli.train import INTERRUPTED, outcome_json, summary, train_recipe
+from regard.cli.scores import print_scores
+from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
+from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run import Evaluation, Run, Translator
+    from regard.run.model import Evaluation, Model
 
 DEMOS = ("dates", "numbers")
-SHOWN = 10
+SHOWN_EXAMPLES = 10
+SHOWN_SCORES = ("exact match", "chrF", "perplexity")
 
 OWN_FILES = """\
-train on your own files, one sentence a line, line n of one the translation of line n of the other:
+train on your own files, one sentence per line; line n of one file is the translation of line n of the other:
   cat > my.toml <<'END'
   name = "my"
   data.train = { src = "train.src", tgt = "train.tgt" }
@@ -32,20 +33,20 @@ train on your own files, one sentence a line, line n of one the translation of l
 
 
 def demo(
-    name: Annotated[str, typer.Argument(metavar="dates|numbers", help="What to learn.")] = "dates",
+    name: Annotated[str, typer.Argument(metavar="dates|numbers", help="The recipe to train.")] = "dates",
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed, as in regard train.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that replace those of the recipe.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run lives [runs/demo-NAME].")
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/demo-NAME].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a Transformer learn, in a minute or two on a laptop.
+    """Train a small Transformer in a minute or two on a laptop.
 
-    It learns to write dates of fifteen languages as ISO 8601, or English number words in German. It trains on data made
-    on the spot, is tested on days (or numbers) it has never seen, shows what it attends to, and
-    leaves a page with all of it in the run's folder. An earlier demo in that folder is replaced.
+    It learns to write dates of fifteen languages as ISO 8601, or English number words in German. The data is generated.
+    The demo evaluates the model on dates (or numbers) that are not in the training data, draws its attention, and
+    writes a page with everything to the run's folder. An earlier demo in that folder is replaced.
 
     \b
     Examples:
@@ -53,76 +54,93 @@ def demo(
       regard demo numbers
       regard demo dates training.max_steps=200 --folder runs/quick
     """
-    from regard.recipe import load_recipe
-    from regard.run import Translator
+    from regard.files import write_json
+    from regard.run.model import Translator
     from regard.run.report import evaluation_report
-    from regard.viz import write_report
+    from regard.tasks.registry import load_recipe
+    from regard.viz.report import write_report
 
     one_of("the demo", name, DEMOS)
     title = f"demo-{name}"
     recipe = load_recipe(name, [f"name={title}", *(settings or [])])
-    folder = run or Path("runs") / title
-    make_room(folder, recipe.name)
-    trained = train_recipe(recipe, folder, resume=False)
+    folder = folder or Path("runs") / title
+    remove_earlier_demo(folder, recipe.name)
+    trained = train_with_progress(recipe, folder, resume=False)
     if trained.outcome.reason == "interrupted":
-        say(summary(trained))
+        report(summary(trained))
         raise typer.Exit(INTERRUPTED)
     translator = Translator.load(folder, device=recipe.runtime.device)
-    found = measure(translator, recipe.data.test, recipe.data.folder, "best", "13a", {})
-    found.save(folder / "evaluations" / "test-best.json")
+    with ProgressLine("predicted:") as progress:
+        evaluation = translator.evaluate("test", progress=progress)
+    write_json(folder / "evaluations" / "test-best.json", evaluation.to_json())
     page = folder / "report.html"
-    write_report(page, evaluation_report(translator, found))
+    write_report(page, evaluation_report(translator, evaluation))
     if as_json:
-        scores = {score.name: score.value for score in found.scores}
-        result_json({**outcome_json(trained), "scores": scores, "sentences": len(found.sources), "report": str(page)})
+        scores = {score.name: score.value for score in evaluation.scores}
+        values = {**outcome_values(trained), "scores": scores, "sentences": len(evaluation.examples)}
+        print_json({**values, "report": str(page)})
         return
-    show(translator, found)
-    result(f"all of it on one page, with every layer and head: {page}\n")
-    result(what_next(trained.run, found))
+    print_demo(translator, evaluation)
+    print_result(f"everything on one page, with every layer and head: {page}\n")
+    print_result(next_steps(folder, evaluation.examples[0]["src"]))
 
 
-def make_room(folder: Path, name: str) -> None:
-    """Remove an earlier demo; whatever else stands there stays."""
+def remove_earlier_demo(folder: Path, name: str) -> None:
+    """Remove an earlier demo; a UserError if the folder holds another run."""
     from regard.files import locked
-    from regard.run import Run
+    from regard.run.run import Run
+    from regard.tasks.base import RECIPE
 
-    if not (folder / "recipe.toml").exists():
+    if not (folder / RECIPE).exists():
         return
-    there = Run.open(folder).recipe.name
-    if there != name:
-        raise UserError(f"{folder} holds another run, {there}", "choose another folder with --folder FOLDER")
+    other = Run.open(folder).recipe.name
+    if other != name:
+        raise UserError(
+            f"{folder} holds another run, {other}",
+            "choose another folder with --folder FOLDER",
+            code="run-exists",
+            where=folder,
+        )
     with locked(folder):
         shutil.rmtree(folder)
 
 
-def show(translator: "Translator", found: "Evaluation") -> None:
-    """Curve, scores, translations and attention in the terminal."""
+def print_demo(model: "Model", evaluation: "Evaluation") -> None:
+    """Print loss curve, scores, translations and attention."""
     from regard.run.report import loss_curves, read_metrics
-    from regard.viz import curve
+    from regard.viz.terminal import curve
 
-    losses = loss_curves(read_metrics(translator.run.folder))
-    result("\n" + curve([loss for _, loss in losses["train loss"]], title="training loss") + "\n")
-    result(f"on {len(found.sources):,} inputs it has never seen:")
-    show_scores([score for score in found.scores if score.name in ("exact match", "chrF", "perplexity")])
-    rows = list(zip(found.sources, found.outputs, found.references, strict=True))[:SHOWN]
-    table(
-        ("", "input", "output", "should be"),
-        [["✓" if out == ref else "✗", src, out, "" if out == ref else ref] for src, out, ref in rows],
+    losses = loss_curves(read_metrics(model.run.folder))
+    print_result("\n" + curve([loss for _, loss in losses["train loss"]], title="training loss") + "\n")
+    print_result(f"on {len(evaluation.examples):,} inputs that are not in the training data:")
+    print_scores([score for score in evaluation.scores if score.name in SHOWN_SCORES])
+    pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))[:SHOWN_EXAMPLES]
+    rows = []
+    for example, prediction in pairs:
+        correct = prediction["translation"] == example["tgt"]
+        reference = "" if correct else example["tgt"]
+        rows.append(["✓" if correct else "✗", example["src"], prediction["translation"], reference])
+    print_table(("", "input", "output", "reference"), rows)
+    short = [pair for pair in pairs if pair[1]["parts"] == 1]  # a longer input is translated in parts
+    if short:
+        # The longest input with a correct output has the most attention weights.
+        example, prediction = max(
+            short, key=lambda pair: (pair[1]["translation"] == pair[0]["tgt"], len(pair[0]["src"]))
+        )
+        maps = model.task.attention(model.model, example, prediction)
+        print_result(f"{example['src']}  →  {prediction['translation']}\n\n{draw_map(maps[-1])}\n")
+
+
+def next_steps(folder: Path, source: str) -> str:
+    """Commands to try next."""
+    run, example = shlex.quote(str(folder)), shlex.quote(source)
+    return "\n".join(
+        [
+            "next (接下来可以试试):",
+            f"  echo {example} | regard translate {run}",
+            f"  regard inspect {run} {example}",
+            f"  regard evaluate {run} --report",
+            "",
+            OWN_FILES,
+        ]
     )
-    # The longest that is right has the most to show.
-    source, output, _ = max(rows, key=lambda row: (row[1] == row[2], len(row[0])))
-    result(f"{source}  →  {output}\n\n{draw(translator.explain(source)[1][-1])}\n")
-
-
-def what_next(run: "Run", found: "Evaluation") -> str:
-    """Commands that work as they stand."""
-    folder, example = shlex.quote(str(run.folder)), shlex.quote(found.sources[0])
-    lines: list[Any] = [
-        "next (接下来可以试试):",
-        f"  echo {example} | regard translate {folder}",
-        f"  regard inspect {folder} {example}",
-        f"  regard evaluate {folder} --report",
-        "",
-        OWN_FILES,
-    ]
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""regard distill: what a run makes of its training sources, for another to learn from."""
+"""regard distill: the translations of a run for its training sources, as training data of another run."""
 
 import shlex
 from pathlib import Path
@@ -7,51 +7,55 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import AsJson, ModelOptions, SearchOptions, one_of
-from regard.cli.screen import Ticker, result, result_json, say
+from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.errors import UserError
 
-PARTS = ("train", "valid", "test")
+SPLITS = ("train", "valid", "test")
 
 
 def distill(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN", help="The teacher's folder; several vote together as an ensemble.")
-    ],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The teacher's folder; several are an ensemble.")],
     search: SearchOptions,
     model: ModelOptions,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write [RUN/distilled].")
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder for the files [RUN/distilled].")
     ] = None,
-    on: Annotated[str, typer.Option(metavar="train|valid|test", help="Which data of the run's recipe.")] = "train",
+    on: Annotated[str, typer.Option(metavar="train|valid|test", help="The split of the recipe's data.")] = "train",
     as_json: AsJson = False,
 ) -> None:
-    """Translate a run's training text for a student to learn from.
+    """Translate the training data of a run, to train a student on it.
 
-    A corpus holds now one, now another translation of the same sentence; the teacher settles for one, which is easier
-    to learn (Kim & Rush 2016). Models that write all words at once (model.kind = "masked") need it most. The folder
-    gets train.src and train.tgt, a line each, and a manifest that says how they were made. Interrupted, the same
-    command goes on where it stopped.
+    A corpus has different translations of similar sentences; the teacher always gives one, which is easier to learn
+    (Kim & Rush 2016). Models that predict all tokens at once (model.kind = "masked") need it most. FOLDER gets
+    train.src and train.tgt, one sentence per line, and a manifest that says how they were made. After an interruption,
+    the same command continues.
 
     \b
     Examples:
       regard distill runs/de
-      regard distill runs/de --beam 4 --output data/distilled
-      regard distill runs/de runs/de-2 runs/de-3 -o data/distilled     taught by an ensemble
+      regard distill runs/de --beam 4 --folder data/distilled
+      regard distill runs/de runs/de-2 runs/de-3 --folder data/distilled     an ensemble is the teacher
     """
-    from regard.run.distill import distill as write
+    from regard.run.distill import distill as write_translations
 
-    part, changes = one_of("--on", on, PARTS), search.changes()
-    if changes.get("nbest", 1) > 1:
-        raise UserError("--nbest is more than 1", "a student learns one translation of each source; leave it out")
-    translator = model.load(*runs)
-    folder = output or translator.run.folder / "distilled"
-    with Ticker("translated lines:") as ticker:
-        found = write(translator, folder, part, ticker, **changes)
+    split, options = one_of("--on", on, SPLITS), search.changes()
+    if options.get("nbest", 1) > 1:
+        raise UserError(
+            "--nbest is more than 1",
+            "a student is trained on one translation of each source; leave it out",
+            code="unsupported-option",
+            where="nbest",
+        )
+    translator = model.load_translator(*runs)
+    with ProgressLine("translated:") as progress:
+        distilled = write_translations(
+            translator, folder or translator.run.folder / "distilled", split, progress, **options
+        )
     if as_json:
-        files = {"src": str(found.src), "tgt": str(found.tgt)}
-        result_json({**files, "lines": found.lines, "before": found.before, "setting": found.setting})
+        files = {"src": str(distilled.src), "tgt": str(distilled.tgt)}
+        print_json({**files, "lines": distilled.lines, "before": distilled.before, "setting": distilled.setting})
         return
-    if found.before:
-        say(f"{found.before:,} of {found.lines:,} lines were there already")
-    result(f"{found.lines:,} sources and their translations: {found.src} and {found.tgt}")
-    result(f"train on them: regard train RECIPE {shlex.quote(found.setting)}")
+    if distilled.before:
+        report(f"{distilled.before:,} of {distilled.lines:,} lines were already translated")
+    print_result(f"{distilled.lines:,} sources and their translations: {distilled.src} and {distilled.tgt}")
+    print_result(f"train on them: regard train RECIPE {shlex.quote(distilled.setting)}")

@@ -1,4 +1,4 @@
-"""regard doctor: what can be known to go wrong, before hours are spent."""
+"""regard doctor: check a recipe before training."""
 
 import sys
 from pathlib import Path
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson
-from regard.cli.screen import CONTROL, Ticker, console, is_main, result, result_json
+from regard.cli.options import AsJson, Folder
+from regard.cli.screen import CONTROL, ProgressLine, console, is_main, print_json, print_result
 
 if TYPE_CHECKING:
-    from regard.run.doctor import Check
+    from regard.doctor.check import Check
 
-UNHEALTHY = 1
+FAILED = 1
+"""Exit status if a check failed."""
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
 INDENT = " " * 6
 
@@ -21,24 +22,23 @@ def doctor(
     recipe: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE", help="A recipe file, the name of one that regard recipes lists, or a run's folder."
+            metavar="RECIPE", help="A recipe file, the name of a recipe that regard recipes lists, or a run folder."
         ),
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings changed, as for regard train.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Changed settings, as for regard train.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="Where the run would live [runs/NAME].")
-    ] = None,
+    folder: Folder = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Read only the beginning of the files, and train nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find what would go wrong in training, before it begins.
+    """Check a recipe before training.
 
-    It examines files, filters, vocabulary, model, memory, disk and time. Each finding passes, warns or fails, with a
-    remedy. Nothing is written into the run's folder. The exit status is 1 if anything failed.
+    Checks the data (files, overlap of splits, labels, filters, tokenizer, lengths), the model (first loss, leaks,
+    gradients, overfitting one batch) and the resources (memory, disk, time). Each check passes, warns or fails, with a
+    remedy. Nothing is written to the folder of the run. The exit status is 1 if a check failed.
 
     \b
     Examples:
@@ -46,28 +46,33 @@ def doctor(
       regard doctor my.toml training.batch_tokens=16384 --quick
       regard doctor my.toml && regard train my.toml
     """
-    from regard.run.doctor import examine, healthy, to_json
+    from regard.doctor.check import healthy, to_json
+    from regard.doctor.examine import examine
 
-    if (Path(recipe) / "recipe.toml").is_file():  # a run brings its own recipe, and its stores are read whole
-        recipe, run = str(Path(recipe) / "recipe.toml"), run or Path(recipe)
+    if (Path(recipe) / "recipe.toml").is_file():  # the recipe of a run; its stored data are checked too
+        recipe, folder = str(Path(recipe) / "recipe.toml"), folder or Path(recipe)
+    lines: dict[str, ProgressLine] = {}
+
+    def progress(title: str, done: int, total: int | None) -> None:
+        lines.setdefault(title, ProgressLine(title))(done, total)
+
     checks: list[Check] = []
-    with Ticker("pairs read:") as ticker:
-        found = examine(recipe, settings or [], folder=run, quick=quick, progress=lambda _, done: ticker(done))
-        for check in found:
-            checks.append(check)
-            ticker.clear()
-            if not as_json:
-                show(check)
+    for check in examine(recipe, settings or [], folder=folder, quick=quick, progress=progress):
+        checks.append(check)
+        for line in lines.values():
+            line.clear()
+        if not as_json:
+            show(check)
     if as_json:
-        result_json(to_json(checks))
+        print_json(to_json(checks))
     else:
-        result(summary(checks))
+        print_result(summary(checks))
     if not healthy(checks):
-        raise typer.Exit(UNHEALTHY)
+        raise typer.Exit(FAILED)
 
 
 def show(check: "Check") -> None:
-    """One finding as soon as it is known, and below it the remedy."""
+    """Print the result of one check, and below it the remedy."""
     if not is_main():
         return
     from rich.text import Text
@@ -80,9 +85,9 @@ def show(check: "Check") -> None:
 
 
 def summary(checks: "list[Check]") -> str:
-    """How many of each, in a line."""
+    """The number of checks of each status, in one line."""
     counts = {status: sum(check.status == status for check in checks) for status in COLOURS}
-    words = {"pass": "passed", "warn": "to look at", "fail": "failed", "skip": "not examined"}
+    words = {"pass": "passed", "warn": "warnings", "fail": "failed", "skip": "skipped"}
     return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
 
 

@@ -1,22 +1,20 @@
-"""regard embed: texts as vectors, for other programs to learn from, search in or compare."""
+"""regard embed: vectors of texts, as features for other programs."""
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from regard.cli.options import RunFolder, WeightOptions, one_of
-from regard.cli.predict import Input, Output
-from regard.cli.screen import Ticker, say, to_json
-from regard.cli.translate import STANDARD, asked, lines_of, opened, refuse_overwriting
+from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
+from regard.cli.screen import ProgressLine, report, to_json
+from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run.embedding import Embedding
+    from regard.run.embedding import Embedding, Features
+    from regard.run.model import Model
 
 FORMATS = ("jsonl", "npy", "npz")
 
@@ -24,137 +22,150 @@ FORMATS = ("jsonl", "npy", "npz")
 def embed(
     run: RunFolder,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="One text; without it each line of the input is one.")
+        str | None, typer.Argument(metavar="TEXT", help="One text; otherwise each line of the input is one.")
     ] = None,
     *,
     layers: Annotated[
         str, typer.Option(metavar="LAYERS", help='last, all, -2, "-4:" or 1,6; 0 are the embeddings.')
     ] = "last",
-    combine: Annotated[str, typer.Option(metavar="concat|sum|mean", help="How several layers become one.")] = "concat",
+    combine: Annotated[
+        str, typer.Option(metavar="concat|sum|mean", help="How several layers are combined.")
+    ] = "concat",
     pool: Annotated[
-        str, typer.Option(metavar="cls|mean|max|pooler|tokens", help="How tokens become one vector; tokens: not.")
+        str,
+        typer.Option(metavar="cls|mean|max|pooler|tokens", help="One vector per text; tokens: one vector per token."),
     ] = "mean",
-    normalize: Annotated[bool, typer.Option("--normalize", help="Make every vector one long.")] = False,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale every vector to length 1.")] = False,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="jsonl|npy|npz", help="npz is for tokens [as FILE ends, or jsonl]."),
+        typer.Option("--format", metavar="jsonl|npy|npz", help="npz is for tokens [ending of the output, or jsonl]."),
     ] = None,
-    input_: Input = STANDARD,
-    output: Output = STANDARD,
+    input_: InputFile = STDIO,
+    output: OutputFile = STDIO,
     weights: WeightOptions,
 ) -> None:
-    """Turn texts into vectors: what a model that reads makes of them.
+    """Compute vectors of texts with the text encoder of a run.
 
-    Each line is a text, "text TAB second text", or JSON {"text": "..."}. jsonl gives an object for each: what was given
-    and its embedding; with --pool tokens the pieces and a vector for each. npy is one matrix, a row for each line. npz,
-    for tokens, holds embeddings (all pieces x width), offsets (where each text begins, and the end) and pieces. Any run
-    of pretraining or understanding will do, an imported model too.
+    Each line is a text, "text TAB second text", or JSON {"text": "..."}. jsonl: one object per line, the input and its
+    embedding; with --pool tokens, the tokens and one vector for each. npy: one matrix, a row per line. npz, for tokens:
+    embeddings (all tokens x width), offsets (the first token of each text, and the end) and tokens. Every run of
+    pretraining or of a labelled task has a text encoder, imported models too.
 
     \b
     Examples:
-      regard embed runs/minilm "How do vectors come about?" --normalize
-      regard embed runs/minilm --input texts.txt --output texts.npy
-      regard embed runs/bert --layers "-4:" --pool tokens --input texts.txt --output texts.npz
+      regard embed runs/minilm "How are vectors made?" --normalize
+      regard embed runs/minilm -i texts.txt -o texts.npy
+      regard embed runs/bert --layers "-4:" --pool tokens -i texts.txt -o texts.npz
     """
-    from regard.run.embedding import Features
-    from regard.run.given import from_json
-    from regard.run.predictor import Predictor
+    from regard.run.embedding import Features, text_encoder
 
-    refuse_overwriting(output, (input_,))
-    form = chosen_format(format_, output, pool)
-    predictor = Predictor.load(run, **asdict(weights))
+    check_output(output, input_)
+    form = select_format(format_, output, pool)
     features = Features(layers, combine, pool, normalize)
-    name = "stdin" if input_ == STANDARD else input_
-    typed = text is None and input_ == STANDARD and sys.stdin.isatty()
-    lines = (
-        [text] if text is not None else asked("Type a text, then Enter; Ctrl-D ends.") if typed else lines_of(input_)
-    )
-    given = (from_json(line, f"{name}, line {number}") for number, line in enumerate(lines, 1))
-    with Ticker("texts read:") as ticker:
-        place = "text" if text is not None else f"{name}, line"
-        ones = ([each] for each in given) if typed else [given]
-        found = counted((vector for some in ones for vector in predictor.embed(some, features, place)), ticker)
+    model = weights.load(run)
+    with ProgressLine("embedded:") as progress:
+        embeddings = count_embeddings(embed_input(model, features, text, input_), progress)
         if form == "jsonl":
-            write_lines(output, found)
+            write_lines(output, embeddings)
         elif form == "npy":
-            settings = predictor.reader.settings
-            write_matrix(output, found, features.width(settings.d_model, settings.layers))
+            settings = text_encoder(model).settings
+            write_matrix(output, embeddings, features.width(settings.d_model, settings.layers))
         else:
-            write_tokens(output, found)
+            write_tokens(output, embeddings)
 
 
-def chosen_format(wanted: str | None, output: str, pool: str) -> str:
-    """As it is asked for, else as the file is called; matrices are for files, and of tokens there are many."""
+def embed_input(model: "Model", features: "Features", text: str | None, name: str) -> "Iterator[Embedding]":
+    """The embeddings of the text, of a file, or of what a person types line by line."""
+    from regard.tasks.inputs import parse_json_line
+
+    where = "text" if text is not None else line_name(name)
+    interactive = is_interactive(text is not None, name != STDIO)
+    lines: Iterable[str] = [text] if text is not None else prompt_lines() if interactive else read_lines(name)
+    values = (parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1))
+    groups = ([value] for value in values) if interactive else [values]
+    for group in groups:
+        yield from model.embed(group, features, where=where)
+
+
+def select_format(requested: str | None, output: str, pool: str) -> str:
+    """The requested format, or that of the output's ending; a UserError if it does not fit the options."""
     ending = Path(output).suffix.removeprefix(".")
-    form = one_of("--format", wanted or (ending if ending in FORMATS else FORMATS[0]), FORMATS)
+    form = one_of("--format", requested or (ending if ending in FORMATS else FORMATS[0]), FORMATS)
     if form == "npy" and pool == "tokens":
-        raise UserError("of tokens there are more vectors than texts: npy holds one for each", "write --format npz")
+        raise UserError("npy has one vector per text", "write --format npz", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
-        raise UserError("npz is for the vectors of tokens", "write --format npy, or --pool tokens")
-    if form != "jsonl" and output == STANDARD:
-        raise UserError(f"{form} is no text for a terminal", f"say where it goes: --output vectors.{form}")
+        raise UserError(
+            "npz is for the vectors of tokens",
+            "write --format npy, or --pool tokens",
+            code="unsupported-option",
+            where="format",
+        )
+    if form != "jsonl" and output == STDIO:
+        raise UserError(
+            f"{form} cannot be printed", f"write --output vectors.{form}", code="unsupported-option", where="output"
+        )
     return form
 
 
-def counted(found: "Iterator[Embedding]", ticker: Ticker) -> "Iterator[Embedding]":
-    """The same, with a moving count, and a word at the end about texts that were not read whole."""
-    number = cut = 0
-    for number, each in enumerate(found, 1):
-        yield each
-        cut += each.unread > 0
-        ticker(number)
-    if cut:
-        ticker.clear()
-        say(f"note: {cut:,} of {number:,} texts were longer than the model reads at once, and were cut")
+def count_embeddings(embeddings: "Iterator[Embedding]", progress: ProgressLine) -> "Iterator[Embedding]":
+    """The embeddings, with a count on the terminal and a note about truncated texts at the end."""
+    number = truncated = 0
+    for number, embedding in enumerate(embeddings, 1):
+        yield embedding
+        truncated += embedding.truncated > 0
+        progress(number)
+    if truncated:
+        progress.clear()
+        report(f"note: {truncated:,} of {number:,} texts were longer than the model reads and were truncated")
 
 
-def write_lines(output: str, found: "Iterator[Embedding]") -> None:
-    """An object a line."""
-    with opened(output) as stream:
-        for each in found:
-            values = {"pieces": each.pieces, "embeddings": each.vector.tolist()}
-            pooled = {"embedding": each.vector.tolist()}
-            print(to_json(each.example | (values if each.vector.ndim > 1 else pooled)), file=stream, flush=True)
+def write_lines(output: str, embeddings: "Iterator[Embedding]") -> None:
+    """Write one JSON object per line."""
+    with open_output(output) as stream:
+        for embedding in embeddings:
+            vector = embedding.vector.tolist()
+            by_token = {"tokens": embedding.tokens, "embeddings": vector}
+            values = by_token if embedding.vector.ndim > 1 else {"embedding": vector}
+            print(to_json(embedding.example | values), file=stream, flush=True)
 
 
-def write_matrix(output: str, found: "Iterator[Embedding]", width: int) -> None:
-    """Rows as they come; how many there were is written into the head of the file when that is known."""
+def write_matrix(output: str, embeddings: "Iterator[Embedding]", width: int) -> None:
+    """Write the rows one by one; their number is written into the header at the end."""
     import numpy as np
 
-    def head(stream: BinaryIO, rows: int) -> int:
+    def write_header(stream: BinaryIO, rows: int) -> int:
         shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
         stream.seek(0)
         np.lib.format.write_array_header_1_0(stream, shape)
         return stream.tell()
 
-    with replaced(output) as stream:
-        begins, rows = head(stream, 0), 0
-        for each in found:
-            stream.write(each.vector.astype("<f4").tobytes())
+    with open_binary_output(output) as stream:
+        begin, rows = write_header(stream, 0), 0
+        for embedding in embeddings:
+            stream.write(embedding.vector.astype("<f4").tobytes())
             rows += 1
-        assert head(stream, rows) == begins, "numpy leaves room in the head for the number of rows to grow"
-    say(f"{output}: {rows:,} vectors of {width}")
+        assert write_header(stream, rows) == begin, "the header of numpy has space for a larger number of rows"
+    report(f"{output}: {rows:,} vectors of {width}")
 
 
-def write_tokens(output: str, found: "Iterator[Embedding]") -> None:
-    """All pieces end to end."""
+def write_tokens(output: str, embeddings: "Iterator[Embedding]") -> None:
+    """Write the vectors of all tokens, one text after another."""
     import numpy as np
 
-    listed = list(found)
-    arrays: dict[str, Any] = {
-        "embeddings": np.concatenate([each.vector for each in listed]) if listed else np.zeros((0, 0), np.float32),
-        "offsets": np.cumsum([0, *(len(each.pieces) for each in listed)]),
-        "pieces": np.array([piece for each in listed for piece in each.pieces], dtype=np.str_),
-    }
-    with replaced(output) as stream:
-        np.savez(stream, **arrays)
-    say(f"{output}: {len(arrays['pieces']):,} vectors of {len(listed):,} texts")
+    texts = list(embeddings)
+    vectors = np.concatenate([text.vector for text in texts]) if texts else np.zeros((0, 0), np.float32)
+    tokens = np.array([token for text in texts for token in text.tokens], dtype=np.str_)
+    with open_binary_output(output) as stream:
+        np.savez(
+            stream, embeddings=vectors, offsets=np.cumsum([0, *(len(text.tokens) for text in texts)]), tokens=tokens
+        )
+    report(f"{output}: {len(tokens):,} vectors of {len(texts):,} texts")
 
 
 @contextmanager
-def replaced(output: str) -> Iterator[BinaryIO]:
-    """A file that appears when it is whole."""
+def open_binary_output(output: str) -> Iterator[BinaryIO]:
+    """A binary file that appears when it is complete."""
     from regard.files import replacing
 
-    with replacing(Path(output)) as place, place.open("wb") as stream:
+    with replacing(Path(output)) as temporary, temporary.open("wb") as stream:
         yield stream

@@ -1,4 +1,4 @@
-"""regard import: a model of another program becomes a run."""
+"""regard import: a model of another program as a run."""
 
 import shlex
 from pathlib import Path
@@ -6,29 +6,22 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import AsJson
-from regard.cli.screen import result, result_json, say
-
-NEXT = {
-    "pretraining": 'start from it: a recipe with start_from = "{folder}"',
-    "translation": "use it: regard translate {run}",
-}
+from regard.cli.options import AsJson, Folder
+from regard.cli.screen import print_json, print_result, report
 
 
 def import_(
     model: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with config.json, model.safetensors and the vocabulary.")
+        Path, typer.Argument(metavar="MODEL", help="A folder with config.json, model.safetensors and the vocabulary.")
     ],
-    folder: Annotated[
-        Path | None, typer.Option("--folder", "-o", metavar="FOLDER", help="The run to make [runs/NAME].")
-    ] = None,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face model, BERT or Marian.
+    """Make a run from a Hugging Face model: BERT, Marian or Pegasus.
 
-    What config.json says decides its task: a BERT as it was pretrained can be started from, one with a layer of a task
-    on top says classes, numbers, tags, answers or choices, and a Marian or Pegasus model translates. Nothing is
-    fetched: DIR is a folder on this machine, as save_pretrained writes it. Weights in pytorch_model.bin are not opened.
+    config.json decides the task of the run: a pretrained BERT is a run of pretraining, a BERT with an output layer one
+    of classification, regression, tagging, answering or choice, a Marian or Pegasus model one of translation. Nothing
+    is downloaded: MODEL is a local folder as save_pretrained writes it. pytorch_model.bin is not read.
 
     \b
     Examples:
@@ -39,17 +32,15 @@ def import_(
     from regard.run.importing import import_model
 
     folder = folder or Path("runs") / (model.absolute().name or "imported")
-    done = import_model(model, folder)
-    task = done.run.recipe.task
+    imported = import_model(model, folder)
+    recipe, random_weights = imported.run.recipe, imported.random_weights
     if as_json:
-        result_json({"run": str(folder), "task": task, "weights": done.weights, "drawn": done.drawn})
+        values = {"run": str(folder), "task": recipe.task, "weights": imported.weights}
+        print_json({**values, "random_weights": random_weights})
         return
-    if done.drawn:
-        say(f"note: {model} holds no {named(done.drawn)}; drawn from the seed")
-    result(f"{done.run.recipe.model.summary}: {done.weights:,} weights, task {task}, written to {folder}")
-    result(NEXT.get(task, "use it: regard predict {run}").format(run=shlex.quote(str(folder)), folder=folder))
-
-
-def named(weights: list[str]) -> str:
-    """The modules of weights, each once."""
-    return ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in weights))
+    if random_weights:
+        modules = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in random_weights))
+        report(f"note: {model} has no {modules}; these weights are random")
+    print_result(f"{recipe.model.summary}: {imported.weights:,} weights, task {recipe.task}, written to {folder}")
+    print_result(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}")
+    print_result(f'train it further: a recipe with start_from = "{folder}"')

@@ -1,70 +1,93 @@
-"""Options that several verbs share, each group written once as a dataclass and spread out by `grouped`.
+"""Options that several verbs share. An option has the same name, letter and meaning in every verb.
 
-A verb asks for `search: SearchOptions` and the command line offers --beam, --nbest and so on.
+A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it by --beam, --nbest and so on.
 """
 
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run import Translator
+    from regard.run.model import Model, Translator
+    from regard.tasks.base import Task
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
-RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, as regard train made it.")]
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run (see regard train).")]
+InputFile = Annotated[
+    str, typer.Option("--input", "-i", metavar="FILE", help="The input, - for stdin; .gz and .xz are read.")
+]
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The output, - for stdout; complete or not at all.")
+]
+OutputPath = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+Folder = Annotated[
+    Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/NAME].")
+]
+Interactive = Annotated[bool, typer.Option("--interactive", help="Ask for input on the terminal.")]
+Split = Annotated[str, typer.Option("--on", metavar="test|valid", help="The split of the recipe's data.")]
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """How to search; what is not given is as the run's recipe says."""
+class OptionGroup:
+    """A dataclass whose fields are options."""
 
-    search: Annotated[
-        str | None,
-        typer.Option(metavar="greedy|beam|sample|mask_predict", help="Which search; the options below imply theirs."),
-    ] = None
-    beam: Annotated[int | None, typer.Option(metavar="N", help="Texts kept in view (implies --search beam).")] = None
-    alpha: Annotated[float | None, typer.Option(metavar="A", help="Length penalty; more favours longer texts.")] = None
-    nbest: Annotated[int | None, typer.Option(metavar="N", help="Translations of each line, best first.")] = None
-    temperature: Annotated[
-        float | None, typer.Option(metavar="T", help="Below 1 sharpens, above 1 flattens (implies --search sample).")
-    ] = None
-    top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Draw from the K likeliest tokens (implies --search sample).")
-    ] = None
-    top_p: Annotated[
-        float | None, typer.Option(metavar="P", help="Draw from the likeliest mass P (implies --search sample).")
-    ] = None
-    iterations: Annotated[
-        int | None, typer.Option(metavar="N", help="Passes over each translation (implies --search mask_predict).")
-    ] = None
-    length_candidates: Annotated[
-        int | None, typer.Option(metavar="N", help="Lengths tried for each line (implies --search mask_predict).")
-    ] = None
-    no_repeat_ngram: Annotated[
-        int | None, typer.Option(metavar="N", help="Never write the same N tokens twice in a line.")
-    ] = None
-    max_length: Annotated[int | None, typer.Option(metavar="N", help="At most so many tokens a translation.")] = None
-    seed: Annotated[int | None, typer.Option(metavar="N", help="What the draws of --search sample follow from.")] = None
-    batch_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Source tokens decoded together: more is faster, and needs memory.")
-    ] = None
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        """The options as parameters of a command."""
+        types = get_type_hints(cls, include_extras=True)
+        return [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
+            for field in fields(cls)  # type: ignore[arg-type]
+        ]
+
+
+class SearchOptions(OptionGroup):
+    """The fields of `DecodingSettings`; those that are not given are as in the recipe of the run."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values = values
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        from regard.decoding.settings import DecodingSettings
+
+        return [
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=None, annotation=option_type(field.annotation, help_of(field))
+            )
+            for name, field in DecodingSettings.model_fields.items()
+        ]
 
     def changes(self) -> dict[str, Any]:
-        """What was given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+        """The options that were given."""
+        return {name: value for name, value in self.values.items() if value is not None}
+
+
+def help_of(field: Any) -> str:
+    """The description of a setting as the help of an option."""
+    text = str(field.description)
+    return f"{text[0].upper()}{text[1:]}." if not text.endswith(".") else text
+
+
+def option_type(annotation: Any, help_text: str) -> Any:
+    """The annotation of an optional option for a setting of this type."""
+    if get_origin(annotation) is Literal:
+        return Annotated[str | None, typer.Option(metavar="|".join(get_args(annotation)), help=help_text)]
+    plain = next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
+    metavar = {int: "N", float: "X"}.get(plain)
+    return Annotated[plain | None, typer.Option(metavar=metavar, help=help_text)]
 
 
 @dataclass(frozen=True)
-class WeightOptions:
-    """Which weights, and where they compute."""
+class WeightOptions(OptionGroup):
+    """The weights of a run, and the device that computes with them."""
 
     checkpoint: Annotated[
         str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
@@ -76,61 +99,85 @@ class WeightOptions:
         str, typer.Option(metavar="fp32|bf16|auto", help="bf16 is faster on a GPU and a little less exact.")
     ] = "fp32"
 
+    def load(self, *runs: str, task: str = "") -> "Model":
+        """Open a run, or several as an ensemble; a UserError if they are not of `task`."""
+        from regard.run.model import Model
+        from regard.run.run import Run
+
+        return Model([Run.open(run, *filter(None, [task])) for run in runs], **asdict(self))
+
 
 @dataclass(frozen=True)
 class ModelOptions(WeightOptions):
-    """The same for a translator, which several engines execute."""
+    """The weights of a run, and the engine that decodes with them."""
 
     engine: Annotated[
         str,
         typer.Option(
             metavar="torch|readable|ctranslate2",
-            help="torch is the fastest way torch has, readable the model as it is written, ctranslate2 a library that "
-            "is faster on a CPU, in 8 bits; its beam search stops earlier and it has no guard against loops.",
+            help="torch: the fastest code in torch. readable: the model as it is written. ctranslate2: a library that "
+            "is faster on a CPU, with 8-bit weights; its beam search stops earlier, and it has no loop guard.",
         ),
     ] = "torch"
     quantization: Annotated[
-        str | None,
-        typer.Option(metavar="int8|float32|...", help="How ctranslate2 keeps the weights; int8 where not said."),
+        str | None, typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8].")
     ] = None
 
-    def load(self, *runs: str) -> "Translator":
-        """Open the run, or several as an ensemble."""
-        from regard.run import Translator
+    def load_translator(self, *runs: str) -> "Translator":
+        """Open a translation run, or several as an ensemble."""
+        from regard.run.model import Translator
 
         return Translator.load(*runs, **asdict(self))
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """The same command with every parameter that is a group of options (a dataclass) replaced by its fields."""
-    groups: dict[str, Any] = {}
-    spread: list[Parameter] = []
-    hints = get_type_hints(verb, include_extras=True)
+@dataclass(frozen=True)
+class DataOptions(OptionGroup):
+    """The data to evaluate on: a split of the recipe, or other files."""
+
+    on: Split = "test"
+    file: Annotated[str | None, typer.Option(metavar="FILE", help="Another file, in a format that the task reads.")] = (
+        None
+    )
+    src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
+    tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
+
+    def select(self, task: "Task[Any]") -> tuple[str, Any]:
+        """A name for the data, and its sources; None for those of the recipe."""
+        files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
+        if files:
+            return Path(self.file or self.src or self.tgt or "").name, task.file_sources(files)
+        return one_of("--on", self.on, ("test", "valid")), None
+
+
+def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
+    """The command with every parameter that is a group of options replaced by these options."""
+    groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
+    expanded: list[Parameter] = []
+    types = get_type_hints(verb, include_extras=True)
     for parameter in inspect.signature(verb).parameters.values():
-        kind = hints[parameter.name]
-        if is_dataclass(kind):
-            groups[parameter.name] = kind
-            kinds = get_type_hints(kind, include_extras=True)
-            spread += [
-                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
-                for field in fields(kind)
-            ]
+        kind = types[parameter.name]
+        if isinstance(kind, type) and issubclass(kind, OptionGroup):
+            members = kind.parameters()
+            groups[parameter.name] = kind, [member.name for member in members]
+            expanded += members
         else:
-            spread.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
+            expanded.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
 
     @functools.wraps(verb)
-    def command(**given: Any) -> None:
-        for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-        verb(**given)
+    def command(**values: Any) -> None:
+        for name, (kind, members) in groups.items():
+            values[name] = kind(**{member: values.pop(member) for member in members})
+        verb(**values)
 
-    command.__signature__ = inspect.Signature(spread)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in spread}
+    command.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
     return command
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """`value`, if it is one of the choices."""
+    """`value` if it is one of the choices; otherwise a UserError."""
     if value not in choices:
-        raise UserError(f"{name} is {value!r}", f"write one of {', '.join(choices)}")
+        raise UserError(
+            f"{name} is {value!r}", f"write one of {', '.join(choices)}", code="invalid-option", where=name.lstrip("-")
+        )
     return value

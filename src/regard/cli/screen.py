@@ -1,7 +1,7 @@
-"""Speaking to people and programs: what happens goes to stderr, what was asked for goes to stdout.
+"""Output for people and programs: progress and errors on stderr, results on stdout.
 
-Text that came from users is only ever shown as it is: it is never read as markup, and control characters in it are
-drawn, not obeyed. Colours appear on a terminal alone.
+Text of users is printed literally: it is never read as markup, and control characters are replaced by visible signs.
+Colours are used on a terminal only.
 """
 
 import json
@@ -10,46 +10,50 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.viz.panel import Screen
+
 CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
 CONTROL |= dict.fromkeys(range(0x7F, 0xA0), "␡")
-WIDE = 160  # columns of a table that no terminal bounds
+TABLE_WIDTH = 160
+"""Columns of a table that is not printed on a terminal."""
+SECONDS_BETWEEN_UPDATES = 0.1
 
 
 def is_main() -> bool:
-    """Whether this process speaks: of those torchrun started, the first alone."""
+    """True if this process prints: the first one of those that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def say(text: str = "") -> None:
-    """A line about what is going on, on stderr."""
+def report(text: str = "") -> None:
+    """Print a line about progress on stderr."""
     if is_main():
         print(text.translate(CONTROL), file=sys.stderr, flush=True)
 
 
-def result(text: str) -> None:
-    """What was asked for, on stdout, to the letter."""
+def print_result(text: str) -> None:
+    """Print a result on stdout, unchanged."""
     if is_main():
         print(text)
 
 
-def result_json(value: Any) -> None:
-    """What was asked for, as one line of JSON."""
-    result(to_json(value))
+def print_json(value: object) -> None:
+    """Print a result on stdout as one line of JSON."""
+    print_result(to_json(value))
 
 
-def to_json(value: Any) -> str:
-    """One line of JSON; a number that JSON cannot write (infinite, or none) becomes null."""
+def to_json(value: object) -> str:
+    """One line of JSON; an infinite number and NaN become null."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -57,8 +61,8 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def complain(error: UserError) -> None:
-    """What was wrong, in red where there are colours, and what to do about it."""
+def print_error(error: UserError) -> None:
+    """Print an error and its remedy on stderr."""
     if not is_main():
         return
     from rich.text import Text
@@ -72,56 +76,69 @@ def complain(error: UserError) -> None:
 
 
 def console(stream: TextIO) -> "Console":
-    """rich, told to leave text alone."""
+    """A rich console that does not interpret text."""
     from rich.console import Console
 
-    width = None if stream.isatty() else WIDE
+    width = None if stream.isatty() else TABLE_WIDTH
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table on stdout; the columns named in `right` are numbers."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Print a table on stdout; the columns named in `right` are aligned to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     if not is_main():
         return
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
-        drawn.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
-    console(sys.stdout).print(drawn)
+        table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
+    console(sys.stdout).print(table)
 
 
 def in_colour() -> bool:
-    """Whether pictures on stdout may have colours."""
+    """True if stdout shows colours."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-class Ticker:
-    """A count that moves on one line of a terminal, and is silent anywhere else; `with` leaves no trace of it."""
+def panel() -> "Screen":
+    """The terminal as `Task.render` uses it."""
+    from regard.viz.panel import Screen
 
-    def __init__(self, what: str, stream: TextIO | None = None) -> None:
-        self._what, self._stream = what, stream or sys.stderr
+    return Screen(in_colour())
+
+
+class ProgressLine:
+    """A count on one line of a terminal, updated in place; nothing is printed anywhere else. `with` clears the line."""
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self._title, self._stream = title, stream or sys.stderr
         self._live, self._shown = self._stream.isatty() and is_main(), 0.0
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """`done` so far, ten times a second at most."""
-        if self._live and time.monotonic() - self._shown > 0.1:
-            of = f" of {total:,}" if total else ""
-            print(f"\r{self._what} {done:,}{of} \x1b[K", end="", file=self._stream, flush=True)
+        """Show the count, at most ten times a second."""
+        if self._live and time.monotonic() - self._shown > SECONDS_BETWEEN_UPDATES:
+            of_total = f" of {total:,}" if total else ""
+            print(f"\r{self._title} {done:,}{of_total} \x1b[K", end="", file=self._stream, flush=True)
             self._shown = time.monotonic()
 
-    def __enter__(self) -> "Ticker":
+    def __enter__(self) -> "ProgressLine":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Wipe the line, so that something else can be written."""
+        """Clear the line, so that something else can be printed."""
         if self._shown:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
             self._shown = 0.0
+
+
+# Former names, until every verb uses the new ones.
+say, result, result_json, complain, table, Ticker = (
+    report, print_result, print_json, print_error, print_table, ProgressLine,
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""regard split: train, valid and test out of parallel text, with no sentence in two of them."""
+"""regard split: split parallel text into train, valid and test, with no sentence in two of them."""
 
 import shlex
 from pathlib import Path
@@ -7,118 +7,124 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.options import AsJson, one_of
-from regard.cli.screen import Ticker, result, result_json, table
+from regard.cli.screen import ProgressLine, print_json, print_result, print_table
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.data.corpus_split import SplitReport
     from regard.data.sources import Source
 
-WORDS = {
-    "empty": "with a blank side",
-    "duplicate": "equal to a pair before",
+REASONS = {
+    "empty": "with an empty side",
+    "duplicate": "duplicates",
     "excluded": "with a sentence of an excluded file",
-    "shared": "whose other side is held out",
-    "further": "further translations of held-out sentences",
+    "shared": "whose other side is in valid or test",
+    "further": "further translations of sentences in valid or test",
 }
+"""Why pairs are left out."""
 
 
 def split(
     corpora: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS", help="A .tsv, .csv or .jsonl, or two files SRC,TGT; .gz and .xz too."),
+        typer.Argument(
+            metavar="CORPUS", help="A .tsv, .csv or .jsonl file, or two files SRC,TGT; .gz and .xz are read."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the parts.")],
-    valid: Annotated[
-        str, typer.Option(metavar="N", help="Sentences to validate on: a number, or a share like 0.01.")
-    ] = "0",
-    test: Annotated[str, typer.Option(metavar="N", help="Sentences to test on: a number, or a share.")] = "0",
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="A new folder for the files.")],
+    valid: Annotated[str, typer.Option(metavar="N", help="Sentences of valid: a number, or a share like 0.01.")] = "0",
+    test: Annotated[str, typer.Option(metavar="N", help="Sentences of test: a number, or a share.")] = "0",
     by: Annotated[
-        str, typer.Option(metavar="src|tgt|both", help="The side of which no sentence is in two parts.")
+        str, typer.Option(metavar="src|tgt|both", help="The side of which no sentence is in two splits.")
     ] = "src",
     exclude: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Its sentences, on either side, stay out of train and valid; repeatable."),
+        typer.Option(metavar="FILE", help="Its sentences are left out of train and valid, on either side; repeatable."),
     ] = None,
     columns: Annotated[
         str, typer.Option(metavar="SRC,TGT", help="Columns of a .tsv, .csv or .jsonl: numbers from 1, or names.")
     ] = "",
     endings: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Endings of the files written: en,de or en.xz,de.xz.")
+        str, typer.Option(metavar="SRC,TGT", help="Endings of the new files: en,de or en.xz,de.xz.")
     ] = "src,tgt",
-    seed: Annotated[int, typer.Option(metavar="N", help="Another seed, another draw.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="The seed of the split.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Cut text into train, valid and test that share no sentence.
+    """Split parallel text into train, valid and test without common sentences.
 
-    Sentences that differ in case, spaces or punctuation alone are one, and go to one part with all their translations;
-    valid and test keep the first of them. A share draws the same sentences however the text grows; a number is turned
-    into the share that gives it, which is printed. FOLDER gets train.SRC, train.TGT and so on, and report.json.
+    Sentences that differ only in case, spaces or punctuation count as equal and are in one split with all their
+    translations; valid and test keep the first translation. A share selects the same sentences again if the text grows;
+    a number is converted to a share, which is printed. FOLDER gets train.SRC, train.TGT and so on, and report.json.
 
     \b
     Examples:
-      regard split pairs.tsv --valid 2000 --test 2000 -o data
-      regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 -o data
-      regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 -o data
+      regard split pairs.tsv --valid 2000 --test 2000 --folder data
+      regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 --folder data
+      regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
     """
     from regard.data.corpus_split import SplitPlan, split_corpora
 
     side: Literal["src", "tgt", "both"] = one_of("--by", by, ("src", "tgt", "both"))  # type: ignore[assignment]
-    plan = SplitPlan(size("--valid", valid), size("--test", test), side, seed)
-    chosen = [corpus(name, columns) for name in corpora]
-    with Ticker("pairs read:") as ticker:
-        report = split_corpora(chosen, Path(), output, plan, exclude or [], two("--endings", endings), ticker)
+    plan = SplitPlan(parse_size("valid", valid), parse_size("test", test), side, seed)
+    sources = [make_source(name, columns) for name in corpora]
+    with ProgressLine("pairs read:") as progress:
+        report = split_corpora(sources, Path(), folder, plan, exclude or [], parse_two("endings", endings), progress)
     if as_json:
         from dataclasses import asdict
 
-        result_json(asdict(report) | {"folder": str(output)})
+        print_json(asdict(report) | {"folder": str(folder)})
     else:
-        show(report, output)
+        print_report(report, folder)
 
 
-def size(option: str, text: str) -> int | float:
+def parse_size(option: str, text: str) -> int | float:
     """A number of sentences, or a share of them."""
     try:
         return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
     except ValueError as error:
         remedy = "write a number of sentences, like 2000, or a share of them, like 0.01"
-        raise UserError(f"{option} is {text!r}", remedy) from error
+        raise UserError(f"--{option} is {text!r}", remedy, code="invalid-option", where=option) from error
 
 
-def two(option: str, text: str) -> tuple[str, str]:
+def parse_two(option: str, text: str) -> tuple[str, str]:
     """The two words of A,B."""
     first, comma, second = text.partition(",")
     if not comma or not first or not second or "," in second or first == second:
-        raise UserError(f"{option} is {text!r}", f"write one for each side, with a comma between: {option} en,de")
+        raise UserError(
+            f"--{option} is {text!r}",
+            f"write one for each side, with a comma: --{option} en,de",
+            code="invalid-option",
+            where=option,
+        )
     return first, second
 
 
-def corpus(name: str, columns: str) -> "Source":
-    """One file with both sides, or two with a comma between."""
+def make_source(name: str, columns: str) -> "Source":
+    """One file with both sides, or two files separated by a comma."""
     from regard.data.fields import PAIRS
     from regard.data.settings import build_source
 
     src, comma, tgt = name.partition(",")
     if comma and not Path(name).exists():
         return build_source({"src": src, "tgt": tgt}, PAIRS, name)
-    chosen: dict[str, int | str] = {}
+    settings: dict[str, int | str] = {}
     if columns:
         sides = ("src_column", "tgt_column")
-        chosen = {
+        settings = {
             side: int(column) if column.isdecimal() else column
-            for side, column in zip(sides, two("--columns", columns), strict=True)
+            for side, column in zip(sides, parse_two("columns", columns), strict=True)
         }
-    return build_source({"file": name} | chosen, PAIRS, name)
+    return build_source({"file": name} | settings, PAIRS, name)
 
 
-def show(report: "SplitReport", folder: Path) -> None:
-    """The parts as a table, what was left out and why, and how to draw the same sentences again."""
+def print_report(report: "SplitReport", folder: Path) -> None:
+    """Print the sizes of the splits, what was left out and why, and the options that select the same sentences."""
     counts = ("pairs", "distinct sources", "distinct targets")
-    rows = [[name, f"{part.pairs:,}", f"{part.sources:,}", f"{part.targets:,}"] for name, part in report.splits.items()]
-    table(("part", *counts), rows, right=counts)
-    left_out = [f"{count:,} {WORDS[reason]}" for reason, count in report.left_out.items() if count]
-    result(f"left out of {report.read:,} pairs: {', '.join(left_out) or 'none'}")
-    held = [f"--{name} {share!r}" for name, share in report.shares.items() if share]
-    if held:
-        result(f"the same sentences again, however the text grows: {' '.join(held)} --seed {report.seed}")
-    result(f"written to {shlex.quote(str(folder))}")
+    rows = [[name, f"{size.pairs:,}", f"{size.sources:,}", f"{size.targets:,}"] for name, size in report.splits.items()]
+    print_table(("split", *counts), rows, right=counts)
+    left_out = [f"{count:,} {REASONS[reason]}" for reason, count in report.left_out.items() if count]
+    print_result(f"left out of {report.read:,} pairs: {', '.join(left_out) or 'none'}")
+    shares = [f"--{name} {share!r}" for name, share in report.shares.items() if share]
+    if shares:
+        print_result(f"the same sentences again, also if the text grows: {' '.join(shares)} --seed {report.seed}")
+    print_result(f"written to {shlex.quote(str(folder))}")

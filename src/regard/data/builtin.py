@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Literal
 
+from regard.data.examples import Example
 from regard.data.sources import Split
 from regard.data.split import hash_text
 from regard.trees import ROOT, Tree, sentence_text, tree_example, words
@@ -155,11 +156,11 @@ def trees(split: Split) -> Iterator[Tree]:
 def pairs(name: Name, split: Split) -> Pairs:
     """The pairs of a built-in corpus; the target of a sentence is its linearised tree."""
     if name == "trees":
-        return ((example["src"], example["tgt"]) for example in map(tree_example, trees(split)))
+        return ((str(example["src"]), str(example["tgt"])) for example in map(tree_example, trees(split)))
     return dates(split) if name == "dates" else numbers(split)
 
 
-def examples(name: Name, split: Split) -> Iterator[dict[str, str]]:
+def examples(name: Name, split: Split) -> Iterator[Example]:
     """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree"}."""
     if name == "trees":
         return map(tree_example, trees(split))

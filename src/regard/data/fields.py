@@ -126,7 +126,16 @@ PAIRS = Fields(
     headed_tables=False,
 )
 TREES = replace(
-    PAIRS, read=read_tree, line_form="the sentence", endings=TREE_ENDINGS, formats=(), builtins=("trees",), columns=()
+    PAIRS,
+    target="tree",
+    required=("words",),
+    read=read_tree,
+    json_form='{"words": ["...", "..."]}',
+    line_form="the sentence",
+    endings=TREE_ENDINGS,
+    formats=(),
+    builtins=("trees",),
+    columns=(),
 )
 LINES = Fields(
     inputs=("text",),

@@ -1,12 +1,14 @@
 """Settings of decoding: which search, how wide, how long, and its constraints."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
-from torch import Tensor
 
 from regard.config import Field, SettingError, Settings, Unused, unless
+
+if TYPE_CHECKING:  # the command line builds options from these settings and does not need torch
+    from torch import Tensor
 
 SEARCH_SETTINGS: dict[str, tuple[str, ...]] = {
     "beam": ("beam",),
@@ -72,7 +74,28 @@ class DecodingSettings(Settings):
         yield from unless(self.search == "sample", 'search = "sample"', "seed")
         yield from unless(self.search != "mask_predict", "searches other than mask_predict", "alpha", "no_repeat_ngram")
 
-    def max_new_tokens(self, source_lengths: Tensor) -> Tensor:
+    def max_new_tokens(self, source_lengths: "Tensor") -> "Tensor":
         """(B,) source lengths -> (B,) maximum number of generated tokens (at least one), on the same device."""
         max_new_tokens = (source_lengths + self.extra_length).clamp(min=1)
         return max_new_tokens if self.max_length is None else max_new_tokens.clamp(max=self.max_length)
+
+
+def change_search(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, Any]:
+    """The values of `settings` with `changes`; a change that only one search uses selects that search.
+
+    beam=5 selects beam search, top_k=10 sampling; nbest > 1 needs a search that gives several outputs. Settings of
+    other searches are dropped.
+    """
+    search = changes.get("search") or next(
+        (search for search, names in SEARCH_SETTINGS.items() if any(name in changes for name in names)), settings.search
+    )
+    if search == "greedy" and "search" not in changes and changes.get("nbest", 1) > 1:
+        search = "beam"
+    unused = {name for other, names in SEARCH_SETTINGS.items() if other != search for name in names}
+    unused |= {"nbest"} if search != settings.search else set()
+    unused |= {"seed"} if search != "sample" else set()
+    values = {name: value for name, value in settings.model_dump().items() if name not in unused} | {"search": search}
+    if search == "beam":  # the beam is at least as large as nbest
+        beam = changes.get("beam") or max(values.get("beam", DecodingSettings().beam), changes.get("nbest", 1))
+        values |= {"beam": beam, "nbest": min(values.get("nbest", 1), beam)}
+    return values | changes

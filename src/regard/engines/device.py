@@ -22,7 +22,7 @@ from itertools import groupby
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
 from regard.decoding.engine import DecodingRequest
@@ -283,7 +283,8 @@ class ValidationEngine:
         self.symbols, self.dtype = symbols, dtype
         self.engine: DeviceEngine | None = None
 
-    def __call__(self, model: Transformer) -> DeviceEngine:
+    def __call__(self, model: nn.Module) -> DeviceEngine:
+        assert isinstance(model, Transformer)
         with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():
             if self.engine is None:
                 self.engine = DeviceEngine(self._copy(model), self.symbols)

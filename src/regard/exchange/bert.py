@@ -99,35 +99,44 @@ IMPLIED = (
 
 
 @dataclass(frozen=True)
-class Head:
-    """The head of a task in transformers: its class, the name of its module, True if it reads the pooled vector."""
+class BertHead:
+    """The output layer of a task, as transformers has it."""
 
     architecture: str
+    """The name of the class."""
     module: str = "classifier"
+    """The name of the layer in the class."""
     pooled: bool = True
+    """True if it reads the pooled vector; otherwise it reads every token."""
+    named_outputs: bool = False
+    """True if every output has the name of a label."""
+    problem_type: str = ""
+    """The value of problem_type in config.json; empty if there is none."""
 
 
-HEADS = {
-    "classification": Head("BertForSequenceClassification"),
-    "regression": Head("BertForSequenceClassification"),
-    "tagging": Head("BertForTokenClassification", pooled=False),
-    "answering": Head("BertForQuestionAnswering", "qa_outputs", pooled=False),
-    "choice": Head("BertForMultipleChoice"),
-}
-"""Our tasks, and the heads of transformers."""
+SEQUENCE_CLASSIFICATION = BertHead(
+    "BertForSequenceClassification", named_outputs=True, problem_type="single_label_classification"
+)
+SEQUENCE_REGRESSION = BertHead("BertForSequenceClassification", problem_type="regression")
+TOKEN_CLASSIFICATION = BertHead("BertForTokenClassification", pooled=False, named_outputs=True)
+QUESTION_ANSWERING = BertHead("BertForQuestionAnswering", "qa_outputs", pooled=False)
+MULTIPLE_CHOICE = BertHead("BertForMultipleChoice")
+HEADS = (
+    SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, MULTIPLE_CHOICE,
+)  # fmt: skip
+"""The heads that can be read and written; a task names its own (`Task.bert_head`)."""
 
-LABELLED_TASKS = ("classification", "tagging")
-"""Tasks whose outputs have names."""
 ANSWER_LABELS = ("answerable", "unanswerable")
-"""Labels that mark a question answering model which may predict "no answer". transformers does not use them."""
+"""Labels of question answering, the second one if the model may predict "no answer". transformers does not use them."""
 
 
 @dataclass(frozen=True)
 class FineTunedBert:
-    """A BERT with the head of a task; `labels` are the names of its outputs, () if they have none."""
+    """A BERT with the head of a task."""
 
-    task: str
+    head: BertHead
     labels: tuple[str, ...]
+    """The names of the outputs; for question answering, some of ANSWER_LABELS; empty if there are none."""
     settings: BertSettings
     weights: Tensors
 
@@ -144,26 +153,28 @@ def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
 
 
 def read_finetuned(folder: Path) -> FineTunedBert:
-    """The BERT with the head of a task in `folder`; `task_of` says which task it is."""
+    """The BERT with the head of a task in `folder`."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
     settings, vocab_size = read_settings(config, folder / CONFIG)
-    task = task_of(config)
-    if task is None:
+    head = read_head(config)
+    if head is None:
         raise UserError(
             f"{folder / CONFIG} names no class of a fine-tuned BERT",
             "read it as a BERT without a head",
             code="unsupported",
             where=f"{folder / CONFIG}:architectures",
         )
-    head, tensors = HEADS[task], update_names(read_weights(path))
+    tensors = update_names(read_weights(path))
     outputs = len(tensors.get(f"{head.module}.bias", ()))
     expected = encoder_shapes(settings, vocab_size, head)
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
     weights = collect_weights(tensors, expected, modules(head), (), path)
     check_no_extra_weights({key: tensor for key, tensor in tensors.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "encoder.", name): tensor for name, tensor in weights.items()}
-    labels = labels_of(config, outputs, folder) if task in (*LABELLED_TASKS, "answering") else ()
-    return FineTunedBert(task, labels if task in LABELLED_TASKS or labels == ANSWER_LABELS else (), settings, weights)
+    labels = labels_of(config, outputs, folder) if head.named_outputs or head == QUESTION_ANSWERING else ()
+    if head == QUESTION_ANSWERING and labels != ANSWER_LABELS:
+        labels = ANSWER_LABELS[:1]
+    return FineTunedBert(head, labels, settings, weights)
 
 
 def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer: BertTokenizer | None = None) -> None:
@@ -180,21 +191,20 @@ def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer
 
 def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertTokenizer) -> None:
     """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`."""
-    head, settings, outputs = HEADS[model.task], model.settings, len(model.weights["head.bias"])
+    head, settings, outputs = model.head, model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}
     vocab_size = len(weights["bert.words.weight"])
     expected = encoder_shapes(settings, vocab_size, head)
     check_shapes({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
     exported = {rename_weight(name, modules(head)): tensor for name, tensor in weights.items()}
-    names = model.labels if model.task in LABELLED_TASKS or model.labels == ANSWER_LABELS else ()
+    names = model.labels if head.named_outputs or model.labels == ANSWER_LABELS else ()
     labels = names or tuple(f"LABEL_{number}" for number in range(outputs))
     config: Config = {"architectures": [head.architecture], "vocab_size": vocab_size}
-    if model.task != "choice":  # its single output has no meaning by itself
+    if head != MULTIPLE_CHOICE:  # its single output has no meaning by itself
         config["id2label"] = {str(number): label for number, label in enumerate(labels)}
         config["label2id"] = {label: number for number, label in enumerate(labels)}
-    problem_types = {"classification": "single_label_classification", "regression": "regression"}
-    config |= {"problem_type": problem_types[model.task]} if model.task in problem_types else {}
+    config |= {"problem_type": head.problem_type} if head.problem_type else {}
     write_folder(folder, settings, config, exported, tokenizer)
 
 
@@ -226,12 +236,12 @@ def read_bert_tokenizer(folder: Path) -> BertTokenizer:
     )
 
 
-def task_of(config: Config) -> str | None:
-    """The task of a fine-tuned BERT, from its config.json; None for an encoder or a pretraining model."""
+def read_head(config: Config) -> BertHead | None:
+    """The head of a fine-tuned BERT, from its config.json; None for an encoder or a pretraining model."""
     architectures = config.get("architectures") or [""]
-    tasks = [task for task, head in HEADS.items() if head.architecture == architectures[0]]
-    if len(tasks) < 2:
-        return tasks[0] if tasks else None
+    heads = [head for head in HEADS if head.architecture == architectures[0]]
+    if len(heads) < 2:
+        return heads[0] if heads else None
     if config.get("problem_type") == "multi_label_classification":
         raise UserError(
             'problem_type = "multi_label_classification" is not supported: one label for each text only',
@@ -240,7 +250,8 @@ def task_of(config: Config) -> str | None:
             where="problem_type",
         )
     single = len(config.get("id2label", "  ")) == 1  # transformers, too, reads one output as regression
-    return "regression" if config.get("problem_type", "regression" if single else "") == "regression" else tasks[0]
+    problem_type = config.get("problem_type", SEQUENCE_REGRESSION.problem_type if single else "")
+    return SEQUENCE_REGRESSION if problem_type == SEQUENCE_REGRESSION.problem_type else SEQUENCE_CLASSIFICATION
 
 
 def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
@@ -270,7 +281,7 @@ def huggingface_name(name: str) -> str:
     return rename_weight(name, MODULES)
 
 
-def modules(head: Head) -> dict[str, str]:
+def modules(head: BertHead) -> dict[str, str]:
     """The table of module names for a BERT with a head."""
     return MODULES | {r"^head\b": head.module}
 
@@ -281,7 +292,7 @@ def shapes(settings: BertSettings, vocab_size: int) -> dict[str, torch.Size]:
         return {name: tensor.shape for name, tensor in BertPretraining(settings, vocab_size).state_dict().items()}
 
 
-def encoder_shapes(settings: BertSettings, vocab_size: int, head: Head) -> dict[str, torch.Size]:
+def encoder_shapes(settings: BertSettings, vocab_size: int, head: BertHead) -> dict[str, torch.Size]:
     """The shapes of the weights of the encoder below a head, by our names."""
     unused = (MASKED, NEXT) if head.pooled else OPTIONAL
     return {name: size for name, size in shapes(settings, vocab_size).items() if not name.startswith(unused)}

@@ -162,7 +162,7 @@ class LinearBias(nn.Module):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        self.register_buffer("slopes", torch.tensor(slopes(num_heads)), persistent=False)
+        self.register_buffer("slopes", torch.tensor(slopes(num_heads), device="cpu"), persistent=False)
 
     def scores(self, q: Tensor, distances: Tensor) -> Tensor:
         """distances (T, S) -> (H, T, S)."""

@@ -12,7 +12,7 @@ B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B,
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import model_validator
@@ -48,7 +48,7 @@ class TransformerSettings(LayerSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def fill_from_size(cls, values: object) -> object:
+    def fill_from_size(cls, values: Any) -> Any:
         return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @property

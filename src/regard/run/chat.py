@@ -1,35 +1,35 @@
-"""Talking with a run that has learnt to reply: it reads the last turns, as it did in training, and writes the next.
+"""A conversation with a run that was trained on dialogues: it reads the last turns and writes the next one.
 
-from regard.run import Translator
+from regard import Translator
 from regard.run.chat import Conversation
-talk = Conversation(Translator.load("runs/self-dialogue"))
-talk.answer("Have you seen any good films?").text
+Conversation(Translator.load("runs/self-dialogue")).reply_to("Have you seen any good films?").text
 
-The likeliest reply to almost anything is "I don't know" (Li et al. 2016, "A Diversity-Promoting Objective Function for
-Neural Conversation Models"), so replies are drawn. Each draw follows from the seed and the turn's number alone: what is
-said twice to the same seed is the same conversation.
+The most probable reply to almost anything is "I don't know" (Li et al. 2016, "A Diversity-Promoting Objective Function
+for Neural Conversation Models"), so replies are sampled. A sample depends on the seed and the number of the turn only:
+the same inputs with the same seed give the same conversation.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from regard.config import build
 from regard.data.dialogues import join_turns, normalize_turn
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, change_search
 from regard.random import hash_bytes
-from regard.recipe import TranslationRecipe
-from regard.run.translator import Translator, searching
-from regard.tasks.streaming import cut
-from regard.viz import Map
+from regard.run.model import Translator
+from regard.tasks.inputs import split_text
+from regard.tasks.seq2seq import TranslationRecipe
+from regard.viz.report import AttentionMap
 
-DRAWS = 4  # before a reply that comes out blank is searched for instead
-SILENCE = "…"
+MAX_SAMPLES = 4
+"""Samples that may be blank before greedy search is used."""
+NO_REPLY = "…"
+"""The reply if every attempt is blank."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What was said, as which turn, what the model read of the conversation, and what it replied to that."""
+    """A line of the user, the turns that the model read, and its reply."""
 
     turn: int
     said: str
@@ -41,66 +41,68 @@ class Reply:
 
 
 class Conversation:
-    """A talk with one run. It remembers what both sides have said, as far back as it is read."""
+    """A conversation with one run; it keeps as many turns as the model reads."""
 
-    def __init__(self, translator: Translator, **changes: Any) -> None:
-        """`changes` are those of the run's search: temperature=0.8, seed=7, search="greedy", ..."""
-        self.translator, self.settings = translator, translator.decoding(**changes)
-        self.context = turns_read(translator.run.recipe)
+    def __init__(self, translator: Translator, **options: object) -> None:
+        """`options` change the search of the run: temperature=0.8, seed=7, search="greedy", ..."""
+        self.translator, self.decoding = translator, translator.task.configure(**options).decoding
+        self.max_turns = turns_read(translator.task.recipe)
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: the first turn is the next."""
+        """Start a new conversation."""
         self.turns: list[str] = []
         self.count = 0
 
-    def answer(self, line: str) -> Reply:
-        """The reply to a line that is not blank; no reply is."""
+    def reply_to(self, line: str) -> Reply:
+        """The reply to a line that is not blank; a reply is never blank."""
         said = normalize_turn(line)
-        source = self.fitting([*self.turns, said][-self.context :])
+        source = self.source([*self.turns, said][-self.max_turns :])
         self.count += 1
-        reply = self.reply(source, said)
-        self.turns = [*self.turns, said, reply.text][-self.context :]
+        reply = self._reply(source, said)
+        self.turns = [*self.turns, said, reply.text][-self.max_turns :]
         return reply
 
-    def reply(self, source: str, said: str) -> Reply:
-        """The first attempt that says something; a model that insists on saying nothing is shown to be silent."""
+    def _reply(self, source: str, said: str) -> Reply:
+        """The first attempt that is not blank."""
         task, engine = self.translator.task, self.translator.engine
-        for settings in attempts(self.settings, self.count):
-            (prediction,) = task.predict(engine, [source], settings)
-            options = list(zip(map(normalize_turn, prediction.texts), prediction.hypotheses, strict=True))
-            text, found = next((option for option in options if option[0]), (SILENCE, options[0][1]))
-            if text != SILENCE:
+        for decoding in attempts(self.decoding, self.count):
+            (prediction,) = replace(task, decoding=decoding).predict(engine, [{"src": source}])
+            hypotheses = prediction["hypotheses"]
+            spoken = [(text, item) for item in hypotheses if (text := normalize_turn(item["text"]))]
+            text, hypothesis = spoken[0] if spoken else (NO_REPLY, hypotheses[0])
+            if spoken:
                 break
-        return Reply(self.count, said, source, text, list(found.tokens), found.score, found.finished)
+        return Reply(self.count, said, source, text, hypothesis["tokens"], hypothesis["score"], hypothesis["finished"])
 
-    def fitting(self, turns: Sequence[str]) -> str:
-        """The turns as a source; where they are longer than the model reads, the oldest are forgotten first."""
-        vocabulary, longest = self.translator.task.src_vocabulary, self.translator.task.max_source - 1
-        while len(turns) > 1 and len(vocabulary.encode(join_turns(turns))) > longest:
+    def source(self, turns: Sequence[str]) -> str:
+        """The turns as a source sentence; if they are too long for the model, the oldest ones are left out."""
+        tokenizer, max_tokens = self.translator.task.src_tokenizer, self.translator.task.max_source - 1
+        while len(turns) > 1 and len(tokenizer.encode(join_turns(turns))) > max_tokens:
             turns = turns[1:]
-        return cut(join_turns(turns), vocabulary, longest)[-1][0]
+        return split_text(join_turns(turns), tokenizer, max_tokens)[-1][0]
 
-    def why(self, reply: Reply) -> list[Map]:
-        """What attended to what while a reply was written."""
-        return self.translator.attention(reply.source, reply.tokens)
+    def explain(self, reply: Reply) -> list[AttentionMap]:
+        """The attention weights of a reply."""
+        prediction = {"translation": reply.text, "hypotheses": [{"tokens": reply.tokens}]}
+        return self.translator.task.attention(self.translator.model, {"src": reply.source}, prediction)
 
 
 def turns_read(recipe: TranslationRecipe) -> int:
-    """How many turns a run was trained to read; one where it was not trained on dialogues."""
+    """The number of turns that a run was trained to read; 1 if it was not trained on dialogues."""
     return max((source.turns or 1 for source in recipe.data.train if source.format == "dialogues"), default=1)
 
 
-def attempts(settings: DecodingSettings, turn: int) -> Iterator[DecodingSettings]:
-    """The searches for a reply one after another: a few draws and then the likeliest words, or the one asked for."""
-    if settings.search != "sample":
-        yield settings
+def attempts(decoding: DecodingSettings, turn: int) -> Iterator[DecodingSettings]:
+    """The searches for a reply in order: some samples and then greedy search, or the given search only."""
+    if decoding.search != "sample":
+        yield decoding
         return
-    for attempt in range(DRAWS):
-        yield settings.model_copy(update={"seed": draw_seed(settings.seed, turn, attempt)})
-    yield build(DecodingSettings, searching(settings, {"search": "greedy"}), "decoding")
+    for attempt in range(MAX_SAMPLES):
+        yield decoding.model_copy(update={"seed": sample_seed(decoding.seed, turn, attempt)})
+    yield build(DecodingSettings, change_search(decoding, {"search": "greedy"}), "decoding")
 
 
-def draw_seed(seed: int, turn: int, attempt: int) -> int:
-    """The seed of a draw: a function of the conversation's seed, the turn's number, and how often it was drawn."""
+def sample_seed(seed: int, turn: int, attempt: int) -> int:
+    """The seed of a sample: a function of the seed of the conversation, the turn and the attempt."""
     return int.from_bytes(hash_bytes(seed, turn, attempt, separator=":", size=6))

@@ -1,51 +1,61 @@
-"""Vectors of texts: what a reader makes of them, for others to learn from (Devlin et al. 2018, section 5.3).
+"""Vectors of texts from a text encoder, as features for other programs (Devlin et al. 2018, section 5.3).
 
-    h^0 .. h^L   the embeddings and what each layer made of them, (T, D) each
+    h^0 .. h^L   the embeddings and the output of each layer, (T, D) each
     layers       some of them:  last   -2   all   -4:   1,6      numbers as in Python, 0 are the embeddings
-    combined     concat: [h^a; h^b; ..]     sum: h^a + h^b + ..     mean: their mean
-    pooled       one vector for the text: that of [CLS], the mean or the largest value over its tokens, [CLS] and [SEP]
-                 among them; the reader's own pooling of its last layer; or the tokens' as they are
+    combine      concat: [h^a; h^b; ..]     sum: h^a + h^b + ..     mean: their mean
+    pool         one vector per text: that of [CLS], the mean or the maximum over its tokens ([CLS] and [SEP] included),
+                 the model's own pooling of its last layer, or the vectors of the tokens as they are
 
-The authors' best features for tagging are the last four layers side by side (table 7): layers = "-4:", pool = "tokens".
-A mean, one long, is what sentence encoders are mostly trained for (Reimers and Gurevych 2019, section 3).
+The authors' best features for tagging are the last four layers concatenated (table 7): layers = "-4:", pool = "tokens".
+Sentence encoders are mostly trained with a normalised mean (Reimers and Gurevych 2019, section 3).
 
-B inputs, T tokens, D model, E = D, or D times the number of layers where they are concatenated.
+B inputs, T tokens, D model, E = D, or D times the number of layers if they are concatenated.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Layout, Tokens
+from regard.data.inputs import Inputs
+from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
+from regard.tasks.base import Example
+from regard.tasks.inputs import chunk_examples
+from regard.tasks.labelled import BATCH_TOKENS
+from regard.tasks.text_inputs import TextTask
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
 
 COMBINE = ("concat", "sum", "mean")
 POOL = ("cls", "mean", "max", "pooler", "tokens")
-OURS = {"cls": "first", "mean": "mean", "max": "max"}
+POOLER_NAMES = {"cls": "first", "mean": "mean", "max": "max"}
 SLICE = re.compile(r"(-?\d{1,9})?:(-?\d{1,9})?")
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """What was read: one vector (E,), or where tokens are not pooled one for each of the pieces (T, E)."""
+    """The vector of a text (E,), or for pool = tokens one for each token (T, E)."""
 
-    example: dict[str, Any]
-    pieces: list[str]
+    example: Example
+    tokens: list[str]
     vector: Any
     """numpy, float32"""
-    unread: int = 0
-    """Pieces of the text for which there was no room."""
+    truncated: int = 0
+    """Tokens of the text beyond the maximum length."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Which vectors are wanted of a reader."""
+    """Which vectors to take from a text encoder."""
 
     layers: str = "last"
     combine: str = "concat"
@@ -53,54 +63,100 @@ class Features:
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, known in (("combine", self.combine, COMBINE), ("pool", self.pool, POOL)):
-            if value not in known:
-                raise UserError(f"{name} is {value!r}", f"write one of {', '.join(known)}")
+        for name, value, choices in (("combine", self.combine, COMBINE), ("pool", self.pool, POOL)):
+            if value not in choices:
+                raise UserError(
+                    f"{name} is {value!r}", f"write one of {', '.join(choices)}", code="invalid-option", where=name
+                )
         if self.pool == "pooler" and self.layers not in ("last", "-1"):
             raise UserError(
-                f"the pooler reads the last layer, not {self.layers}", "write layers = last, or pool = mean"
+                f"the pooler reads the last layer, not {self.layers}",
+                "write layers = last, or pool = mean",
+                code="invalid-option",
+                where="layers",
             )
 
-    def __call__(self, reader: Any, tokens: Tokens, segments: Tensor) -> Tensor:
-        """(B, E), or (B, T, E) where tokens are not pooled."""
-        states = reader.hidden_states(tokens, segments)
+    def __call__(self, encoder: Any, tokens: Tokens, segments: Tensor) -> Tensor:
+        """(B, E), or (B, T, E) for pool = tokens."""
+        states = encoder.hidden_states(tokens, segments)
         if self.pool == "pooler":
-            found = reader.pool(states[-1], tokens.layout).float()
+            vectors = encoder.pool(states[-1], tokens.layout).float()
         else:
-            chosen = [states[number].float() for number in layer_numbers(self.layers, len(states))]
-            found = pooled(combined(chosen, self.combine), tokens.layout, self.pool)
-        return F.normalize(found, dim=-1) if self.normalize else found
+            selected = [states[number].float() for number in layer_numbers(self.layers, len(states))]
+            vectors = pool(combine(selected, self.combine), tokens.layout, self.pool)
+        return F.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def width(self, d_model: int, layers: int) -> int:
-        """E for a reader of D with L layers."""
+        """E for an encoder of width D with L layers."""
         return d_model * (len(layer_numbers(self.layers, layers + 1)) if self.combine == "concat" else 1)
 
 
-def combined(states: Sequence[Tensor], how: str) -> Tensor:
-    """Layers (*, D) side by side, added, or their mean."""
+@torch.no_grad()
+def embed(
+    model: "Model", inputs: Iterable[str | Mapping[str, Any]], features: Features, where: str
+) -> Iterator[Embedding]:
+    """Embed any number of texts, or pairs of texts, in order and in bounded memory."""
+    encoder, task = text_encoder(model), model.task
+    assert isinstance(task, TextTask)
+    if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
+        raise UserError(
+            f"{model.run.folder} was imported without a pooler",
+            "write --pool mean, or cls",
+            code="missing-weights",
+            where="pool",
+        )
+    parsed = (task.parse_text(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
+    for chunk in chunk_examples(parsed):
+        encoded = [task.encode_text(example) for example in chunk]
+        vectors: list[Any] = [None] * len(chunk)
+        for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
+            batch = Inputs.of([[encoded[index]] for index in group], False).pad(np.arange(len(group)))
+            batch = batch.to(model.world.device)
+            rows = features(encoder, batch.source, batch["segments"]).cpu().numpy()
+            for index, row in zip(group, rows, strict=True):
+                vectors[index] = row[: len(encoded[index].ids)] if features.pool == "tokens" else row
+        for example, item, vector in zip(chunk, encoded, vectors, strict=True):
+            yield Embedding(example, task.tokenizer.tokens(item.ids), vector, item.truncated)
+
+
+def text_encoder(model: "Model") -> Any:
+    """The text encoder of a run; a UserError if its task has none."""
+    encoder = model.task.text_encoder(model.model)
+    if encoder is None:
+        raise UserError(
+            f"{model.run.folder} is a {model.run.recipe.task} run and has no text encoder",
+            "use a run of pretraining or of a labelled task",
+            code="wrong-task",
+            where=model.run.folder,
+        )
+    return encoder
+
+
+def combine(states: Sequence[Tensor], how: str) -> Tensor:
+    """Layers (*, D) concatenated, added, or their mean."""
     if how == "concat":
         return torch.cat(list(states), dim=-1)
     total = torch.stack(list(states)).sum(dim=0)
     return total / len(states) if how == "mean" else total
 
 
-def pooled(h: Tensor, layout: Layout, how: str) -> Tensor:
-    """h (*, E) -> (B, E), over the real tokens; as it is for "tokens"."""
-    return h if how == "tokens" else POOLERS[OURS[how]](h.size(-1))(h, layout)
+def pool(h: Tensor, layout: Layout, how: str) -> Tensor:
+    """h (*, E) -> (B, E), without padding; unchanged for "tokens"."""
+    return h if how == "tokens" else POOLERS[POOLER_NAMES[how]](h.size(-1))(h, layout)
 
 
-def layer_numbers(wanted: str, states: int) -> list[int]:
-    """The places that "last", "-2", "all", "-4:" or "1,6" name among so many states, in order."""
+def layer_numbers(text: str, states: int) -> list[int]:
+    """The numbers that "last", "-2", "all", "-4:" or "1,6" mean among so many states, in order."""
     remedy = f'write last, all, a number from 0 (the embeddings) to {states - 1}, "-4:", or several like "1,3"'
-    found: list[int] = []
-    for part in wanted.replace(" ", "").split(","):
-        bounds = SLICE.fullmatch({"last": "-1:", "all": ":"}.get(part, part))
+    numbers: list[int] = []
+    for item in text.replace(" ", "").split(","):
+        bounds = SLICE.fullmatch({"last": "-1:", "all": ":"}.get(item, item))
         if bounds is not None:
-            found += range(states)[slice(*(None if end is None else int(end) for end in bounds.groups()))]
-        elif re.fullmatch(r"-?\d{1,9}", part) and -states <= int(part) < states:
-            found.append(range(states)[int(part)])
+            numbers += range(states)[slice(*(None if end is None else int(end) for end in bounds.groups()))]
+        elif re.fullmatch(r"-?\d{1,9}", item) and -states <= int(item) < states:
+            numbers.append(range(states)[int(item)])
         else:
-            raise UserError(f"there are no layers {wanted!r}", remedy)
-    if not found:
-        raise UserError(f"layers {wanted!r} are none", remedy)
-    return found
+            raise UserError(f"there are no layers {text!r}", remedy, code="invalid-option", where="layers")
+    if not numbers:
+        raise UserError(f"layers {text!r} are none", remedy, code="invalid-option", where="layers")
+    return numbers

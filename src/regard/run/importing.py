@@ -1,140 +1,165 @@
-"""A model of another program as a run, which can be used, judged and started from as any other.
+"""A model of another program as a run, which can be used, evaluated and started from like any other.
 
-    config.json says                the run's task
-    bert, as it was pretrained      pretraining
-    bert with a layer on top        classification, regression, tagging, answering or choice
+    config.json                     task of the run
+    bert, pretrained                pretraining
+    bert with an output layer       classification, regression, tagging, answering or choice
     marian, pegasus                 translation
 
-Such a run has no data: it cannot be trained on, but another can start from it. Weights that the folder does not hold, a
-bare encoder's two questions for example, are drawn from the seed, and that is said.
+The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
+example the pretraining heads of a bare encoder, are filled with random values; the checkpoint names them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from regard.config import Table
 from regard.errors import UserError
-from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, task_of
-from regard.exchange.folders import CONFIG, read_config
+from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, read_head
+from regard.exchange.folders import CONFIG, Config, read_config
 from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
-from regard.recipe import build_recipe
-from regard.run.folder import Run
-from regard.run.translation import JOINT, SRC, TGT
-from regard.run.understanding import ANSWERABLE, LABELS
+from regard.run.model import RANDOM_WEIGHTS
+from regard.run.run import Run
 from regard.runtime import seed_everything
+from regard.tasks.labelled import LABELS, TOKENIZER
+from regard.tasks.registry import all_tasks, build_recipe
+from regard.tasks.translation import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.training.progress import Progress
 from regard.training.weights import Tensors, weights_of
 
-Values = dict[str, Any]
-DRAWN = "drawn"
-"""Beside the progress of a checkpoint: the weights in it that mean nothing."""
-LONGEST = 512
-"""Tokens of an input, unless the model has room for fewer only."""
+PRETRAINING_LENGTH, MAX_LENGTH = 128, 512
+"""data.max_length of pretraining and of labelled tasks, if the model has so many positions."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run made of another program's model: how many numbers its weights are, and which of them had to be drawn."""
+    """A run made from a model of another program."""
 
-    run: Any
+    run: Run
     weights: int
-    drawn: list[str]
+    """Number of weights that were read."""
+    random_weights: list[str]
+    """Names of the weights that were filled with random values."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a run is made of: settings, files by name, and weights by the names they have here."""
+class RunContent:
+    """The content of a new run."""
 
-    values: Values
+    values: Table
+    """Its recipe."""
     weights: Tensors
-    files: dict[str, Any]
-    """Vocabularies and labels."""
+    tokenizers: Mapping[str, Tokenizer]
+    """By file name."""
+    labels: tuple[str, ...] = ()
 
 
 def import_model(source: Path, folder: Path) -> Imported:
-    """Make the run `folder` of the model in `source`, whole or not at all."""
+    """Make the run `folder` from the model in `source`, completely or not at all."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already", "choose another folder with --folder FOLDER")
+        raise UserError(
+            f"{folder} already exists",
+            "choose another folder with --folder FOLDER",
+            code="folder-exists",
+            where=folder,
+        )
     if not source.is_dir():
-        raise UserError(f"{source}: there is no such folder", "name one that save_pretrained wrote, or a copy of one")
+        raise UserError(
+            f"{source}: no such folder",
+            "name a folder that save_pretrained wrote, or a copy of one",
+            code="missing-folder",
+            where=source,
+        )
     config = read_config(source / CONFIG)
     kind = str(config.get("model_type"))
     if kind not in READERS:
         raise UserError(
-            f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}", "this model cannot be read"
+            f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}",
+            "this kind of model is not supported",
+            code="unsupported-model",
+            where=source / CONFIG,
         )
-    parts = READERS[kind](source, config)
+    content = READERS[kind](source, config)
     name = re.sub(r"[^\w.+-]", "-", folder.absolute().name)
     about = f"imported from {source.absolute().name}"
-    recipe = build_recipe({"name": name, "about": about} | parts.values, str(source))
-    with replacing(folder, folder=True) as place:
-        run = Run.create(place, recipe)
-        for file, content in parts.files.items():
-            content.save(place / file) if hasattr(content, "save") else write_json(place / file, content)
-        run.seal(*parts.files)
+    recipe = build_recipe({"name": name, "about": about} | content.values, str(source))
+    with replacing(folder, folder=True) as temporary:
+        run = Run.create(temporary, recipe)
+        for file, tokenizer in content.tokenizers.items():
+            tokenizer.save(temporary / file)
+        if content.labels:
+            write_json(temporary / LABELS, list(content.labels))
+        run.write_manifest()
         seed_everything(recipe.runtime.seed, "weights")
-        own = weights_of(run.new_model())
-        drawn = [name for name in own if name not in parts.weights]
-        progress = Progress(monitor=recipe.training.monitor, best_step=0)
-        run.checkpoints.save(0, own | parts.weights, {}, progress.to_json() | {DRAWN: drawn})
-    return Imported(Run.open(folder), sum(tensor.numel() for tensor in parts.weights.values()), drawn)
+        weights = weights_of(run.task.new_model())
+        random_weights = [name for name in weights if name not in content.weights]
+        progress = Progress(monitor=recipe.training.monitor, best_step=0).to_json() | {RANDOM_WEIGHTS: random_weights}
+        run.checkpoints.save(0, weights | content.weights, {}, progress)
+    return Imported(Run.open(folder), sum(tensor.numel() for tensor in content.weights.values()), random_weights)
 
 
-def bert_parts(source: Path, config: Values) -> Parts:
-    """A pretrained BERT, or one that has learnt a task."""
-    task, vocabulary = task_of(config), read_bert_tokenizer(source)
-    if task is None:
+def read_bert_run(source: Path, config: Config) -> RunContent:
+    """A pretrained BERT, or one with the output layer of a task."""
+    head, tokenizer = read_head(config), read_bert_tokenizer(source)
+    labels: tuple[str, ...] = ()
+    if head is None:
+        task = "pretraining"
         settings, weights = read_bert(source)
-        words = weights["bert.words.weight"]
-        data: Values = {"max_length": min(128, settings.max_positions), "next_sentence": settings.segments > 1}
-        files: dict[str, Any] = {JOINT: vocabulary}
+        embeddings = weights["bert.words.weight"]
+        data: Table = {
+            "max_length": min(PRETRAINING_LENGTH, settings.max_positions),
+            "next_sentence": settings.segments > 1,
+        }
     else:
+        task = next(name for name, task in all_tasks().items() if task.bert_head == head)
         model = read_finetuned(source)
-        settings, weights, words = model.settings, model.weights, model.weights["encoder.words.weight"]
-        data = {"max_length": min(LONGEST, settings.max_positions)}
-        labels = list(model.labels) or ([ANSWERABLE] if task == "answering" else [])
-        files = {JOINT: vocabulary} | ({LABELS: labels} if labels else {})
-    if len(words) != len(vocabulary):
+        settings, weights, labels = model.settings, model.weights, model.labels
+        embeddings = weights["encoder.words.weight"]
+        data = {"max_length": min(MAX_LENGTH, settings.max_positions)}
+    if len(embeddings) != len(tokenizer):
         raise UserError(
-            f"{source}: the model has {len(words)} words, its vocabulary {len(vocabulary)}",
-            "the files are not of the same model: fetch them again",
+            f"{source}: the model has {len(embeddings)} tokens, its vocabulary {len(tokenizer)}",
+            "the files are not of the same model: download them again",
+            code="damaged-model",
+            where=source,
         )
-    return Parts(bert_values(task or "pretraining", settings, vocabulary, data), weights, files)
+    return RunContent(bert_recipe(task, settings, tokenizer, data), weights, {TOKENIZER: tokenizer}, labels)
 
 
-def bert_values(task: str, settings: BertSettings, vocabulary: BertTokenizer, data: Values) -> Values:
+def bert_recipe(task: str, settings: BertSettings, tokenizer: BertTokenizer, data: Table) -> Table:
+    """The recipe of an imported BERT."""
     text = {
-        "vocab_size": len(vocabulary),
-        "lowercase": vocabulary.lowercase,
-        "strip_accents": vocabulary.strip_accents,
-        "split_chinese": vocabulary.split_chinese,
+        "vocab_size": len(tokenizer),
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "split_chinese": tokenizer.split_chinese,
     }
     text = {name: value for name, value in text.items() if value is not None}
     return {"task": task, "data": data, "text": text, "model": settings.model_dump()}
 
 
-def marian_parts(source: Path, config: Values) -> Parts:
-    """A translator."""
+def read_marian_run(source: Path, config: Config) -> RunContent:
+    """A translation model."""
     model = read_marian(source)
     src, tgt = model.tokenizers
     joint = src is tgt
-    values = {
+    values: Table = {
         "data": {"max_length": model.positions},
         "text": {"kind": "imported", "vocab_size": len(tgt), "joint": joint},
         "model": model.settings.model_dump(exclude_none=True),
         "decoding": {"beam": model.beam},
     }
-    return Parts(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
+    return RunContent(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
 
 
-READERS: dict[str, Callable[[Path, Values], Parts]] = {
-    "bert": bert_parts,
-    "marian": marian_parts,
-    "pegasus": marian_parts,
+READERS: dict[str, Callable[[Path, Config], RunContent]] = {
+    "bert": read_bert_run,
+    "marian": read_marian_run,
+    "pegasus": read_marian_run,
 }
-"""By the kind of model that a config.json names."""
+"""By model_type in config.json."""

@@ -1,26 +1,26 @@
-"""What a run learnt, as one page: its curves from metrics.jsonl, its scores, examples, and where every head looked."""
+"""The HTML page of a run of any task: curves from metrics.jsonl, scores, examples, and attention weights."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.run.evaluation import Evaluation
-from regard.run.folder import Run
-from regard.run.translator import Translator
-from regard.tasks import Prediction
+from regard.errors import UserError
+from regard.run.model import Evaluation, Explanation, Model
 from regard.training.console import format_duration
 from regard.training.log import METRICS
-from regard.viz import Example, Map, Report
+from regard.viz.report import AttentionMap, Example, Report
 
-EXAMPLES, EXPLAINED = 20, 10
-MOST_PIECES = 96  # a side; a picture of more is a grey square, and heavy
+MAX_EXAMPLES, MAX_EXPLAINED = 20, 10
+MAX_TOKENS = 96
+"""Tokens of a side of a drawn attention map; a larger one is a grey square, and a large file."""
 
 Points = list[tuple[float, float]]
+Record = dict[str, Any]
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; a line that a killed process left unfinished is passed over."""
+def read_metrics(folder: Path) -> list[Record]:
+    """The lines of metrics.jsonl; a line that a killed process left incomplete is skipped."""
     path = folder / METRICS
     records = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
@@ -31,90 +31,94 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def loss_curves(records: Sequence[dict[str, Any]]) -> dict[str, Points]:
-    """Loss in training and validation over the steps: of both the mean negative log-likelihood, so they compare."""
+def loss_curves(records: Sequence[Record]) -> dict[str, Points]:
+    """The mean negative log-likelihood by step, in training and in validation."""
     return {
-        "train loss": [(r["step"], r["nll"]) for r in records if r["kind"] == "train"],
-        "validation loss": [(r["step"], r["metrics"]["loss"]) for r in records if r["kind"] == "validation"],
+        "train loss": [(item["step"], item["nll"]) for item in records if item["kind"] == "train"],
+        "validation loss": [
+            (item["step"], item["metrics"]["loss"]) for item in records if item["kind"] == "validation"
+        ],
     }
 
 
-def learning_rate(records: Sequence[dict[str, Any]]) -> Points:
-    """The learning rate over the steps."""
-    return [(r["step"], r["learning_rate"]) for r in records if r["kind"] == "train"]
+def learning_rate(records: Sequence[Record]) -> Points:
+    """The learning rate by step."""
+    return [(item["step"], item["learning_rate"]) for item in records if item["kind"] == "train"]
 
 
-def run_facts(translator: Translator, records: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What a reader wants to know first about a run."""
-    run, model = translator.run, translator.run.recipe.model
-    data = run.recipe.data
-    src, tgt = run.vocabularies
-    trained = [r for r in records if r["kind"] == "train"]
+def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
+    """Task, data, model, size and training time of a run."""
+    recipe = model.run.recipe
+    trained = [item for item in records if item["kind"] == "train"]
     facts = {
-        "task": run.recipe.about or run.recipe.task,
-        "data": ", ".join(map(str, data.train)),
-        "languages": " → ".join(filter(None, (data.src_lang, data.tgt_lang))),
-        "model": model.summary,
-        "parameters": f"{sum(weight.numel() for weight in translator.models[0].parameters()):,}",
-        "vocabulary": f"{len(src):,} pieces" if src is tgt else f"{len(src):,} and {len(tgt):,} pieces",
+        "task": recipe.about or recipe.task,
+        "data": ", ".join(map(str, recipe.data.train)),
+        "model": recipe.model.summary,
+        "parameters": f"{sum(weight.numel() for weight in model.model.parameters()):,}",
+        **model.task.facts(),
         "steps": f"{trained[-1]['step']:,}" if trained else "",
         "time": format_duration(trained[-1]["seconds"]) if trained else "",
-        "seed": str(run.recipe.runtime.seed),
+        "seed": str(recipe.runtime.seed),
     }
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def is_right_or_wrong(run: Run) -> bool:
-    """Whether an output other than the reference is wrong: so for dates, not for sentences."""
-    return run.recipe.training.monitor == "exact_match"
+def evaluation_report(
+    model: Model, evaluation: Evaluation, max_examples: int = MAX_EXAMPLES, max_explained: int = MAX_EXPLAINED
+) -> Report:
+    """The page of an evaluation; the first `max_explained` of its examples have their attention maps."""
+    records, task = read_metrics(model.run.folder), evaluation.task
+    pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))
+    samples = [task.sample(*pair) for pair in pairs]
+    correct = [is_correct(task.correct(*pair)) for pair in pairs]
+    same = [
+        sample.reference == sample.output if right is None else right
+        for sample, right in zip(samples, correct, strict=True)
+    ]
+    examples: list[Example] = []
+    remaining = max_explained
+    for index in choose_examples(same, max_examples):
+        maps = attention_or_none(model, *pairs[index]) if remaining else None
+        remaining -= maps is not None
+        examples.append(Example(*samples[index], correct[index], maps))
+    return Report(
+        title=model.run.recipe.name,
+        facts=run_facts(model, records),
+        curves=loss_curves(records),
+        learning_rate=learning_rate(records),
+        scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
+        examples=examples,
+    )
 
 
-def choose_examples(evaluation: Evaluation, count: int = EXAMPLES) -> list[int]:
-    """Which outputs to show: in their own order, at most half of them other than the reference."""
-    same = [out == ref for out, ref in zip(evaluation.outputs, evaluation.references, strict=True)]
-    right = [i for i, equal in enumerate(same) if equal]
-    wrong = [i for i, equal in enumerate(same) if not equal]
+def explanation_report(model: Model, explanation: Explanation) -> Report:
+    """The page of one example."""
+    sample = model.task.sample(explanation.example, explanation.prediction)
+    return Report(
+        title=f"{model.run.recipe.name}: {sample.source}",
+        facts=run_facts(model, read_metrics(model.run.folder)),
+        examples=[Example(sample.source, sample.reference, sample.output, None, explanation.maps)],
+    )
+
+
+def is_correct(values: dict[str, float]) -> bool | None:
+    """True if a prediction is right by every metric; None if no metric is right or wrong for one example."""
+    return all(value == 1 for value in values.values()) if values else None
+
+
+def choose_examples(correct: Sequence[bool], count: int) -> list[int]:
+    """The first examples, in order; if there are enough right ones, at most half of them are wrong."""
+    right = [index for index, value in enumerate(correct) if value]
+    wrong = [index for index, value in enumerate(correct) if not value]
     wrong = wrong[: max(count // 2, count - len(right))]
     return sorted([*wrong, *right[: count - len(wrong)]])
 
 
-def evaluation_report(
-    translator: Translator, evaluation: Evaluation, examples: int = EXAMPLES, explained: int = EXPLAINED, **changes: Any
-) -> Report:
-    """The page about an evaluation; the first `explained` of its `examples` come with all their attention."""
-    run, records = translator.run, read_metrics(translator.run.folder)
-    judged = is_right_or_wrong(run)
-    shown: list[Example] = []
-    left = explained
-    for index in choose_examples(evaluation, examples):
-        source, reference, output = (
-            texts[index] for texts in (evaluation.sources, evaluation.references, evaluation.outputs)
-        )
-        maps = drawable(translator.explain(source, **changes)) if left and source.strip() else None
-        left -= maps is not None
-        shown.append(Example(source, reference, output, output == reference if judged else None, maps))
-    return Report(
-        title=run.recipe.name,
-        facts=run_facts(translator, records),
-        curves=loss_curves(records),
-        learning_rate=learning_rate(records),
-        scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
-        examples=shown,
-    )
-
-
-def sentence_report(translator: Translator, source: str, output: str, maps: Sequence[Map]) -> Report:
-    """The page about one sentence."""
-    records = read_metrics(translator.run.folder)
-    return Report(
-        title=f"{translator.run.recipe.name}: {source}",
-        facts=run_facts(translator, records),
-        examples=[Example(source, "", output, None, maps)],
-    )
-
-
-def drawable(explained: tuple[Prediction, list[Map]]) -> list[Map] | None:
-    """The maps of a translation, unless they are too large to look at or of one part of it alone."""
-    prediction, maps = explained
-    small = all(max(len(found.rows), len(found.columns)) <= MOST_PIECES for found in maps)
-    return maps if small and prediction.parts == 1 else None
+def attention_or_none(model: Model, example: dict[str, Any], prediction: dict[str, Any]) -> list[AttentionMap] | None:
+    """The attention maps of an example; None if it has none or if they are too large to draw."""
+    try:
+        maps = model.task.attention(model.model, example, prediction)
+    except UserError:  # the example is too long
+        return None
+    small = all(max(len(item.rows), len(item.columns)) <= MAX_TOKENS for item in maps)
+    return maps if maps and small else None

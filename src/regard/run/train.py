@@ -1,30 +1,43 @@
-"""The straight line of training:
+"""Training a run, from the recipe to the last checkpoint.
 
-recipe -> world (seed first) -> run -> vocabularies -> stores -> task -> batches -> model -> place -> fit -> checkpoints
+recipe -> world -> run folder -> tokenizers -> stores -> batches -> model -> fit -> checkpoints
 """
 
 import os
-from contextlib import ExitStack
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
+from regard.data.steps import PrefetchedSteps
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
 from regard.recipe import Recipe
-from regard.run.folder import RECIPE, Progress, Run, Say
-from regard.runtime import close_world, open_world
-from regard.training.distributed import broadcast_from_rank0
-from regard.training.events import Log
-from regard.training.loop import Outcome
+from regard.run.run import Run
+from regard.runtime import World, close_world, open_world, seed_everything
+from regard.tasks.base import RECIPE, Example, Progress, Report, Task, ValidationData
+from regard.training.distributed import broadcast_from_rank0, place
+from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
+from regard.training.log import build_log
+from regard.training.loop import Outcome, fit
+from regard.training.progress import Progress as TrainingProgress
+from regard.training.schedule import build_schedule
+from regard.training.task import Validation
+from regard.training.weights import weights_of
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that was trained and how that ended."""
+    """A trained run and how training ended."""
 
-    run: Any
+    run: Run
     outcome: Outcome
+    examples: Sequence[Example] = ()
+    """The validation examples, if the task reads them."""
 
 
 def train(
@@ -32,64 +45,133 @@ def train(
     folder: Path,
     *,
     resume: bool = False,
-    say: Say = print,
+    report: Report = print,
     progress: Progress | None = None,
     log: Log | None = None,
 ) -> Trained:
-    """Train what the recipe says in `folder`; with `resume`, go on where a run in that folder stopped."""
-    world = open_world(recipe.runtime)
-    with ExitStack() as alone:
-        alone.callback(close_world)
-        problem = begin_and_prepare(recipe, folder, resume, say, progress, alone) if world.is_main else None
-        problem = broadcast_from_rank0(
-            problem, world
-        )  # the others wait until everything is prepared, and fail together
+    """Train a recipe in `folder`; with `resume`, continue the run in that folder from its newest checkpoint."""
+    world = open_world(recipe.runtime)  # sets the seed and the device, joins the process group
+    with ExitStack() as stack:
+        stack.callback(close_world)
+
+        # One process prepares the data. The others wait for it, and fail with it.
+        run, stores, problem = None, None, None
+        if world.is_main:
+            try:
+                run = stack.enter_context(open_folder(recipe, folder, resume))
+                run.prepare(report)
+                stores = run.open_stores(report, progress)
+            except UserError as error:
+                problem = error
+        problem = broadcast_from_rank0(problem, world)
         if problem is not None:
             raise problem
-        run = Run.open(folder)
-        return Trained(run, run.fit(run.suited(world), log))
+        run = run or Run.open(folder)
+        train_data, valid_data = stores or run.open_stores(lambda _: None)
+
+        task, world = run.task, run.task.adapt_world(world)
+        if recipe.runtime.compile == "on" and not world.compile:
+            raise UserError(
+                'runtime.compile = "on" has no effect: only packed batches on a GPU are compiled',
+                'write runtime.compile = "auto"',
+                code="unused-setting",
+                where="runtime.compile",
+            )
+        valid = task.validation_data(folder, valid_data, world)
+        model = task.fit_directly(train_data)
+        if model is not None:
+            return Trained(run, save_directly(run, model, valid, len(train_data), world, log), valid.examples)
+
+        batches = task.batches(train_data, world)
+        training = task.training_settings(batches)
+        seed_everything(recipe.runtime.seed, "weights")
+        model = place(run.initial_model(), world)
+        steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
+        log = log or build_log(training, folder, world)
+        schedule = build_schedule(training, recipe.model.d_model)
+        objective = Objective(task, valid)
+        outcome = fit(objective, model, steps, training, world, run.checkpoints, log, schedule)
+        return Trained(run, outcome, valid.examples)
 
 
-def begin_and_prepare(
-    recipe: Recipe, folder: Path, resume: bool, say: Say, progress: Progress | None, alone: ExitStack
-) -> UserError | None:
-    """Everything one process does before all of them train; what the user must know is returned, for all to raise.
+@dataclass(frozen=True)
+class Objective:
+    """A task with its validation data, as the training loop takes it."""
 
-    From here on the folder belongs to this process, until `alone` is closed.
-    """
-    try:
-        refuse_strangers(folder)
-        alone.enter_context(locked(folder))
+    task: Task[Any]
+    valid: ValidationData
+    recurrent_state: dict[str, Tensor] = field(default_factory=dict)
+    """The recurrent state that the task carries from batch to batch; empty if it carries none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "recurrent_state", getattr(self.task, "recurrent_state", {}))
+
+    def loss(self, model: nn.Module, batch: Any) -> Any:
+        return self.task.loss(model, batch)
+
+    def validate(self, model: nn.Module) -> Validation:
+        return self.task.validate(model, self.valid)
+
+
+@contextmanager
+def open_folder(recipe: Recipe, folder: Path, resume: bool) -> Iterator[Run]:
+    """Lock the folder and open its run, or make one; the lock is held until training ends."""
+    check_folder(folder)
+    with locked(folder):
         remove_leftovers(folder)
-        begin(recipe, folder, resume or restarted()).prepare(say, progress)
-    except UserError as problem:
-        return problem
-    return None
+        yield begin(recipe, folder, resume or was_restarted())
 
 
-def restarted() -> bool:
-    """Whether torchrun started this process again after a crash: then going on is what it was started for."""
+def was_restarted() -> bool:
+    """True if torchrun started this process again after a crash: then it resumes."""
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
-def refuse_strangers(folder: Path) -> None:
-    """A folder with something in it that is not a run is left alone."""
-    ours = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
-    if not (folder / RECIPE).exists() and not all(ours):
-        raise UserError(f"{folder} is not empty and not a run", "choose another folder with --folder FOLDER")
+def check_folder(folder: Path) -> None:
+    """Raise UserError if the folder holds files that are not a run."""
+    known = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
+    if not (folder / RECIPE).exists() and not all(known):
+        raise UserError(
+            f"{folder} is not empty and not a run",
+            "choose another folder with --folder FOLDER",
+            code="not-a-run",
+            where=folder,
+        )
 
 
 def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
-    """Make the run's folder, or open it to go on; a run that was trained is never overwritten."""
+    """Make the run's folder, or open it to resume; a run with weights is never overwritten."""
     if not (folder / RECIPE).exists():
         return Run.create(folder, recipe)
     run = Run.open(folder)
-    if not run.was_trained:  # a mistake in the data ended it before it began: what was prepared can be made again
-        return run.begun_anew(recipe)
+    if not run.was_trained:  # an earlier preparation failed: everything can be built again
+        return run.restart(recipe)
     if not resume:
-        known = run.checkpoints.all()
+        saved = run.checkpoints.all()
         raise UserError(
-            f"{folder} holds a run already" + (f", trained up to {known[-1].name}" if known else ""),
-            "add --resume to go on with it, or --folder FOLDER to start another",
+            f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else ""),
+            "add --resume to continue it, or --folder FOLDER to start another",
+            code="run-exists",
+            where=folder,
         )
-    return run.resumed_with(recipe)
+    return run.resume(recipe)
+
+
+def save_directly(
+    run: Run, model: nn.Module, valid: ValidationData, tokens: int, world: World, log: Log | None
+) -> Outcome:
+    """Validate and save a model that needs no gradient steps: one validation, one checkpoint."""
+    began, training = time.monotonic(), run.recipe.training
+    validation = run.task.validate(model, valid)
+    score, seconds = validation.metrics[training.monitor], time.monotonic() - began
+    if world.is_main:
+        state = TrainingProgress(
+            step=1, epoch=1.0, tokens=tokens, seconds=seconds, monitor=training.monitor,
+            best=score, best_step=1, score=score, validated_step=1, metrics=validation.metrics,
+        )  # fmt: skip
+        run.checkpoints.save(1, weights_of(model), {}, state.to_json())
+        log = log or build_log(training, run.folder, world)
+        log.log(TrainingStarted(0, 1))
+        log.log(ValidationRecord(1, validation.metrics, True, seconds, list(validation.samples)))
+        log.log(TrainingEnded())
+    return Outcome(1, "no more data", score, 1, validation.metrics)

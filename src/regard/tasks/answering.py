@@ -1,25 +1,24 @@
-"""Which words of a text answer a question about it, if any do.
+"""Extractive question answering: the span of a text that answers a question, or no answer.
 
     p(answer begins with token i) = softmax_i(S h_i + b)       Devlin et al. 2018, section 4.2; S and E are the two rows
-    p(answer ends with token j)   = softmax_j(E h_j + c)       of the head, and h what was read of
+    p(answer ends with token j)   = softmax_j(E h_j + c)       of the head, h the hidden states of
                                                                [CLS] question [SEP] part of the text [SEP]
 
     loss = -1/2 (log p(first token of the answer) + log p(last token))
 
-A long text is read in windows (answer_spans.py), each an input of its own. Where the answer is not, or not wholly, in a
-window, or where there is none, [CLS] is to begin and end it. So a question without an answer is one whose windows all
-say [CLS] (section 4.3), and the one that says so least decides:
+A long text is read in windows (spans.py); each is an input. If a window does not hold the whole answer, or if there is
+no answer, the target is [CLS]. A question without an answer is one whose windows all predict [CLS] (section 4.3):
 
-    none = min over windows (s_[CLS] + e_[CLS]) + threshold     against     max over stretches (s_i + e_j)
+    no answer = min over windows (s_[CLS] + e_[CLS]) + threshold     compared with     max over spans (s_i + e_j)
 
-B inputs, L tokens of a text; `*` is (B, T) padded or (N,) packed, with room for B inputs.
+B inputs, L tokens of a text; `*` is (B, T) padded or (N,) packed, for B inputs.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import exp
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -27,137 +26,224 @@ from torch import Tensor
 from regard.attention.attend import to_float32
 from regard.attention.layouts import Layout, Packed
 from regard.data.batch import IGNORE, Batch
+from regard.data.fields import QUESTIONS, Fields
 from regard.data.inputs import Input
+from regard.data.settings import AnsweringDataSettings
+from regard.errors import UserError
+from regard.exchange.bert import QUESTION_ANSWERING
 from regard.losses.crossentropy import Loss
-from regard.metrics.answers import answer_scores
+from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
-from regard.tasks.answer_spans import (
-    Stretch,
-    Window,
-    best_stretches,
-    covering,
-    stretch_scores,
-    window_firsts,
-)
-from regard.tasks.understanding import AHEAD, Example, Understanding, shortly
+from regard.tasks.base import Ask, Example, Prediction, truncate
+from regard.tasks.examination import ExpectedLoss
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.inputs import CHUNK_EXAMPLES, split_columns
+from regard.tasks.labelled import LabelledTask
+from regard.tasks.learning import LearningTask
+from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.text.bert import Encoding
 from regard.training.task import Sample
+from regard.viz.panel import Screen, printable
 
-NOWHERE = (0, 0)
-"""Where an answer begins and ends that a window does not have: [CLS]."""
-NONE = "(no answer)"
+NO_ANSWER_SPAN = (0, 0)
+"""Target of a window without the answer: [CLS]."""
+NO_ANSWER = "(no answer)"
+ANSWERABLE, UNANSWERABLE = "answerable", "unanswerable"
+"""The labels of a run: the second one is there if some training questions have no answer."""
+
+
+class AnsweringRecipe(LabelledRecipe):
+    """The recipe of a model that answers questions about a text."""
+
+    fields: ClassVar[Fields] = QUESTIONS
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "answering", "training.monitor": "f1",
+    }  # fmt: skip
+    monitors = ("loss", "exact", "f1")
+    data: AnsweringDataSettings
 
 
 @dataclass(frozen=True)
-class Answering(Understanding):
+class Answering(LabelledTask[AnsweringRecipe]):
     """{"question", "context"} -> {"answer", "start", "end", "score", "probability", "nbest"}.
 
-    The answer is context[start:end]: nothing, of no characters, where there is none. Probabilities are those among all
-    that could be said, where the authors' program has them among the twenty best.
+    The answer is context[start:end], empty if there is none. Probabilities are over all spans; the authors' program
+    normalises over the twenty best.
     """
 
-    max_length: int = 384
-    max_question: int = 64
-    """Tokens of a question; the rest is cut."""
-    stride: int = 128
-    """How many tokens of the text further the next window begins."""
-    max_answer: int = 30
-    """Tokens of the longest answer that is looked for."""
-    no_answer: bool = False
-    """Whether a question may have no answer."""
     threshold: float = 0.0
-    """How much better than none an answer must be to be given."""
+    """How much better than no answer a span must be."""
     nbest: int = 5
-    """How many answers are told, the given one first."""
+    """Number of answers in a prediction, best first."""
+    show_nbest: bool = False
+    """True if `regard predict` prints all of them."""
 
-    pooled: ClassVar[bool] = False
-    head_dropout: ClassVar[bool] = False
+    name = "answering"
+    bert_head = QUESTION_ANSWERING
+    title = "the words of a text that answer a question"
+    recipe_type = AnsweringRecipe
+    comparable = True
+    pooled = False
+    head_dropout = False
+    long_inputs = "read in windows"
+    label_checks = ("unseen",)
+    weights_without_gradient = ("head.bias",)
 
     @property
     def outputs(self) -> int:
         return 2
 
+    @property
+    def no_answer(self) -> bool:
+        """True if a question may have no answer."""
+        return UNANSWERABLE in self.labels
+
+    @classmethod
+    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
+        return sorted({ANSWERABLE if item["answers"] else UNANSWERABLE for item in examples if "answers" in item})
+
+    @classmethod
+    def label_values(cls, example: Example) -> Sequence[str | float]:
+        return [ANSWERABLE if example["answers"] else UNANSWERABLE]
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(float(batch["source_lengths"].double().log().mean()), "ln of the number of tokens")
+
+    def overfit_bound(self, batch: Batch) -> float:
+        return 0.25 * self.expected_loss(batch).value
+
+    def same_head(self, start: LearningTask[Any]) -> bool:
+        return start.name == self.name
+
     @cached_property
-    def cut(self) -> Callable[[str], Encoding]:
-        """A text in pieces; questions that come together are mostly about the same few."""
-        return lru_cache(AHEAD)(self.vocabulary.tokenize)
+    def tokenize(self) -> Callable[[str], Encoding]:
+        """Tokenize a text; consecutive questions are mostly about the same few texts."""
+        return lru_cache(CHUNK_EXAMPLES)(self.tokenizer.tokenize)
 
     def encode(self, example: Example) -> list[Input]:
-        asked, text = self.vocabulary.tokenize(example["question"]), self.cut(example["context"])
-        question = asked[: self.max_question]
+        data = self.recipe.data
+        whole, text = self.tokenizer.tokenize(example["question"]), self.tokenize(example["context"])
+        question = whole[: data.max_question]
         before, gold = len(question) + 2, gold_tokens(example, text)
-        room = self.max_length - before - 1
+        size = data.max_length - before - 1
         inputs: list[Input] = []
-        for first in window_firsts(len(text), room, self.stride):
-            part = text[first : first + room]
-            read = self.vocabulary.build_input(question, part)
-            labels = [IGNORE, IGNORE] if "answers" not in example else places(gold, first, len(part), before)
-            unread = 0 if inputs else len(asked) - len(question)
-            inputs.append(Input(read.ids, read.segments, labels, unread))
+        for first in window_starts(len(text), size, data.stride):
+            window = text[first : first + size]
+            encoded = self.tokenizer.build_input(question, window)
+            labels = [IGNORE, IGNORE] if "answers" not in example else window_labels(gold, first, len(window), before)
+            truncated = 0 if inputs else len(whole) - len(question)
+            inputs.append(Input(encoded.ids, encoded.segments, labels, truncated))
         return inputs
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        """Cross-entropy over the tokens of a window, of where the answer begins and where it ends, half of each."""
+        """Cross-entropy over the tokens of a window, of the first and of the last token of the answer, half of each."""
         layout, z = batch.source.layout, to_float32(logits)
-        labels = batch.labels.long()  # (E, 2); a stream has room for an input more, which is nobody's
-        asked = labels[:, 0] != IGNORE
-        found = first_tokens(layout, z)[: len(labels), None] + labels.clamp(min=0)
+        smoothing = self.recipe.training.label_smoothing
+        labels = batch.labels.long()  # (E, 2); a packed batch has an empty input at its end
+        labelled = labels[:, 0] != IGNORE
+        index = first_tokens(layout, z)[: len(labels), None] + labels.clamp(min=0)
         rows = z.flatten(0, -2)
-        log_total = log_totals(z, layout)[: len(labels)]
-        nll = ((log_total - rows.gather(0, found.clamp(max=len(rows) - 1))).mean(dim=-1) * asked).sum()
-        if not self.label_smoothing:
-            return Loss(nll, asked.sum(), nll.detach())
+        log_z = log_totals(z, layout)[: len(labels)]
+        nll = ((log_z - rows.gather(0, index.clamp(max=len(rows) - 1))).mean(dim=-1) * labelled).sum()
+        if not smoothing:
+            return Loss(nll, labelled.sum(), nll.detach())
         mean = (segment_sum(z, layout) / lengths(layout)[:, None].clamp(min=1))[: len(labels)]
-        uniform = ((log_total - mean).mean(dim=-1) * asked).sum()
-        return Loss(nll + self.label_smoothing * (uniform - nll), asked.sum(), nll.detach())
+        uniform = ((log_z - mean).mean(dim=-1) * labelled).sum()
+        return Loss(nll + smoothing * (uniform - nll), labelled.sum(), nll.detach())
 
-    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
-        context, before = example["context"], inputs[0].segments.index(1)
-        spans = self.cut(context).spans
-        firsts = window_firsts(len(spans), self.max_length - before - 1, self.stride)
-        windows = [Window(first, *row[before:-1].T) for first, row in zip(firsts, logits, strict=True)]
-        scores = stretch_scores(windows, len(spans), self.max_answer)
-        told = [(characters(spans, best), best.score) for best in best_stretches(scores, self.nbest)]
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
+        data, context, before = self.recipe.data, example["context"], inputs[0].segments.index(1)
+        spans = self.tokenize(context).spans
+        firsts = window_starts(len(spans), data.max_length - before - 1, data.stride)
+        windows = [ContextWindow(first, *row[before:-1].T) for first, row in zip(firsts, logits, strict=True)]
+        scores = span_scores(windows, len(spans), data.max_answer)
+        answers = [(character_span(spans, best), best.score) for best in best_spans(scores, self.nbest)]
         every = scores.flatten()
-        if self.no_answer or not told:
+        if self.no_answer or not answers:
             none = torch.stack([row[0].sum() for row in logits]).amin(0, keepdim=True) + self.threshold
-            told, every = [*told, (NOWHERE, float(none))], torch.cat([every, none])
-        total = float(every.logsumexp(0))
+            answers, every = [*answers, (NO_ANSWER_SPAN, float(none))], torch.cat([every, none])
+        log_z = float(every.logsumexp(0))
         nbest = [
-            {"answer": context[start:end], "start": start, "end": end, "score": z, "probability": exp(z - total)}
-            for (start, end), z in sorted(told, key=lambda item: -item[1])[: self.nbest]
+            {"answer": context[start:end], "start": start, "end": end, "score": z, "probability": exp(z - log_z)}
+            for (start, end), z in sorted(answers, key=lambda item: -item[1])[: self.nbest]
         ]
         return nbest[0] | {"nbest": nbest}
 
-    def scores(self, examples: Sequence[Example], said: Sequence[Example]) -> dict[str, Score]:
-        golds = [[answer["text"] for answer in example["answers"]] for example in examples]
-        return answer_scores([each["answer"] for each in said], golds)
+    def configure(self, **options: Any) -> Self:
+        nbest = options.pop("nbest", None)
+        task = super().configure(**options)
+        return task if nbest is None else replace(task, nbest=check_nbest(nbest), show_nbest=True)
 
-    def shown(self, example: Example, said: Example) -> Sample:
-        gold = " / ".join(dict.fromkeys(answer["text"] for answer in example["answers"])) or NONE
-        asked = f"{shortly(example['question'])} | {shortly(example['context'])}"
-        return Sample(asked, shortly(gold), f"{shortly(said['answer']) or NONE} ({said['probability']:.0%})")
+    def output(self, prediction: Prediction) -> Prediction:
+        return {key: value for key, value in prediction.items() if key != "nbest" or self.show_nbest}
+
+    def parse_line(self, line: str, where: str) -> Example:
+        """question TAB context"""
+        return split_columns(line, ("question", "context"), 2, where, self.fields.json_form)
+
+    def ask(self, ask: Ask) -> Iterator[str | Example]:
+        """A context, then questions about it."""
+        while (context := ask("context")) is not None:
+            while context.strip():
+                question = ask("question (blank: another context)")
+                if question is None:
+                    return
+                if not question.strip():
+                    break
+                yield {"question": question, "context": context}
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        return answer_scores([item["answer"] for item in predictions], [gold_texts(item) for item in examples])
+
+    def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
+        answer, gold = prediction["answer"], gold_texts(example)
+        return {"exact match": answer_exact(answer, gold), "F1": answer_f1(answer, gold)}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        gold = " / ".join(dict.fromkeys(gold_texts(example))) or NO_ANSWER
+        source = f"{truncate(example['question'])} | {truncate(example['context'])}"
+        answer = f"{truncate(prediction['answer']) or NO_ANSWER} ({prediction['probability']:.0%})"
+        return Sample(source, truncate(gold), answer)
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        probability = f"({prediction['probability']:.0%})"
+        if not prediction["answer"]:
+            return f"{screen.bold('no answer')} {probability}"
+        marked = screen.marked(example["context"], prediction["start"], prediction["end"])
+        return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
+
+
+def check_nbest(nbest: int) -> int:
+    """The number of outputs; a UserError if it is less than 1."""
+    if nbest < 1:
+        raise UserError(f"--nbest is {nbest}", "write 1 or more", code="invalid-option", where="nbest")
+    return nbest
+
+
+def gold_texts(example: Example) -> list[str]:
+    """The right answers of an example."""
+    return [answer["text"] for answer in example.get("answers", ())]
 
 
 def gold_tokens(example: Example, text: Encoding) -> tuple[int, int] | None:
-    """The first and the last token of the answer, of several the first one; None where there is none."""
+    """The first and the last token of the first right answer; None if there is none."""
     if not example.get("answers"):
         return None
     answer = example["answers"][0]
-    return covering(text.spans, answer["start"], answer["start"] + len(answer["text"]))
+    return token_span(text.spans, answer["start"], answer["start"] + len(answer["text"]))
 
 
-def places(gold: tuple[int, int] | None, first: int, size: int, before: int) -> tuple[int, int]:
-    """Where an answer begins and ends in the window on `size` tokens of the text from `first`, `before` before them."""
+def window_labels(gold: tuple[int, int] | None, first: int, size: int, before: int) -> tuple[int, int]:
+    """The answer's first and last position in the window of `size` text tokens from `first`, after `before` tokens."""
     if gold is None or gold[0] < first or gold[1] >= first + size:
-        return NOWHERE
+        return NO_ANSWER_SPAN
     return gold[0] - first + before, gold[1] - first + before
 
 
-def characters(spans: Sequence[tuple[int, int]], stretch: Stretch) -> tuple[int, int]:
-    """From which character of the text up to which."""
-    return spans[stretch.first][0], spans[stretch.last][1]
+def character_span(spans: Sequence[tuple[int, int]], span: Span) -> tuple[int, int]:
+    """The first character of a span of tokens, and the one after its last."""
+    return spans[span.first][0], spans[span.last][1]
 
 
 def log_totals(z: Tensor, layout: Layout) -> Tensor:
@@ -166,12 +252,12 @@ def log_totals(z: Tensor, layout: Layout) -> Tensor:
     z = z.masked_fill(~not_padding(layout)[..., None], -torch.inf)
     total = segment_sum(
         (z - expand_segments(top, layout)).exp(), layout
-    )  # the largest of an input is 1: its sum is no less
+    )  # the largest term of an input is 1, so the sum is >= 1
     return top + total.clamp(min=1).log()
 
 
 def first_tokens(layout: Layout, z: Tensor) -> Tensor:
-    """Where each input begins among all tokens of a batch, one after another: (B,)."""
+    """The index of the first token of each input among all tokens of a batch: (B,)."""
     if isinstance(layout, Packed):
         return layout.offsets[:-1]
     return torch.arange(len(z), device=z.device) * z.size(1)

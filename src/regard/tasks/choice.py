@@ -1,15 +1,15 @@
-"""Which of several choices is right: how a story goes on, what answers a question.
+"""Multiple choice: which of several texts continues a story or answers a question.
 
-    f_c = w C_c + b                   C_c is the reader's one vector for [CLS] text [SEP] choice c [SEP]
+    f_c = w C_c + b                   C_c is the pooled vector of [CLS] text [SEP] choice c [SEP]
     p_c = exp(f_c) / sum_d exp(f_d)   over the choices d of the same example     (Devlin et al. 2018, section 4.4)
 
-Each choice is read for itself, with the text before it, and asks for one number; only the softmax compares. So w and b
-know nothing of how many choices there are, and examples may have different numbers of them.
+The encoder reads each choice separately, together with the text before it. Only the softmax compares choices, so w and
+b do not depend on their number, and examples may have different numbers of choices.
 
-B inputs, E examples, C choices of the example that has most.
+B inputs, E examples, C the largest number of choices of an example.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -17,67 +17,134 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
+from regard.data.fields import CHOICES, Fields
 from regard.data.inputs import Input
+from regard.errors import UserError
+from regard.exchange.bert import MULTIPLE_CHOICE
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
-from regard.tasks.understanding import Example, Understanding, shortly
+from regard.tasks.base import Ask, Example, Prediction, truncate
+from regard.tasks.examination import ExpectedLoss
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledTask
 from regard.training.task import Sample
+from regard.viz.panel import Screen
 
-NONE = torch.finfo(torch.float32).min
-"""How well a choice fits that is not there: its probability is 0, and where there are none at all nothing is NaN."""
+PADDED_LOGIT = torch.finfo(torch.float32).min
+"""Logit of a padded choice: finite, so that a row of padding does not give NaN."""
 
 
-class Choice(Understanding):
+class ChoiceRecipe(LabelledRecipe):
+    """The recipe of a multiple-choice model."""
+
+    fields: ClassVar[Fields] = CHOICES
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "choice", "training.monitor": "accuracy",
+    }  # fmt: skip
+    monitors = ("loss", "accuracy")
+
+
+class Choice(LabelledTask[ChoiceRecipe]):
     """{"text", "choices"} -> {"label", "choice", "probabilities"}; labels count from 0."""
 
-    together: ClassVar[bool] = True
+    name = "choice"
+    bert_head = MULTIPLE_CHOICE
+    title = "the right one of several texts"
+    recipe_type = ChoiceRecipe
+    comparable = True
+    grouped_inputs = True
+    label_checks = ("one-class", "rare", "majority")  # a choice is judged by its text, not by its position
+    weights_without_gradient = ("head.bias",)
 
     @property
     def outputs(self) -> int:
         return 1
 
+    @classmethod
+    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
+        return []
+
+    @classmethod
+    def label_values(cls, example: Example) -> Sequence[str | float]:
+        return [f"choice {example['label']}"]
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        choices = (batch["input_index"] >= 0).sum(dim=1).double()
+        return ExpectedLoss(float(choices.log().mean()), "ln of the number of choices")
+
+    def overfit_bound(self, batch: Batch) -> float:
+        return 0.25 * self.expected_loss(batch).value
+
     def encode(self, example: Example) -> list[Input]:
-        text, label = self.vocabulary.tokenize(example["text"]), example.get("label")
-        found = []
+        text, label = self.tokenizer.tokenize(example["text"]), example.get("label")
+        inputs = []
         for number, choice in enumerate(example["choices"]):
-            read = self.vocabulary.build_input(text, self.vocabulary.tokenize(choice), self.max_length)
+            encoded = self.tokenizer.build_input(text, self.tokenizer.tokenize(choice), self.recipe.data.max_length)
             labels = [] if number else [IGNORE if label is None else label]
-            found.append(Input(read.ids, read.segments, labels, read.truncated_tokens))
-        return found
+            inputs.append(Input(encoded.ids, encoded.segments, labels, encoded.truncated_tokens))
+        return inputs
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        f = side_by_side(logits, batch["input_index"])
-        return choices_lost(f, batch["input_index"] >= 0, batch.labels[:, 0], self.label_smoothing)
+        f = gather_choices(logits, batch["input_index"])
+        return choice_loss(f, batch["input_index"] >= 0, batch.labels[:, 0], self.recipe.training.label_smoothing)
 
-    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
-        p = torch.softmax(torch.cat(list(logits)), dim=0)
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
+        p = torch.softmax(torch.cat(list(logits)), dim=0)  # (C,)
         label = int(p.argmax())
         return {"label": label, "choice": example["choices"][label], "probabilities": p.tolist()}
 
-    def scores(self, examples: Sequence[Example], said: Sequence[Example]) -> dict[str, Score]:
-        return {"accuracy": accuracy([each["label"] for each in said], [each["label"] for each in examples])}
+    def parse_line(self, line: str, where: str) -> Example:
+        """text TAB choice TAB choice ..."""
+        text, *choices = line.split("\t")
+        if len(choices) < 2:
+            raise UserError(
+                f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}",
+                f"write text TAB choice TAB choice, and more of them; or JSON: {self.fields.json_form}",
+                code="bad-line",
+                where=where,
+            )
+        return {"text": text, "choices": choices}
 
-    def shown(self, example: Example, said: Example) -> Sample:
-        right = shortly(example["choices"][example["label"]]) if "label" in example else ""
-        sure = said["probabilities"][said["label"]]
-        return Sample(shortly(example["text"]), right, f"{shortly(said['choice'])} ({sure:.0%})")
+    def ask(self, ask: Ask) -> Iterator[str | Example]:
+        """A text, then choices until a blank one."""
+        while (text := ask("text")) is not None:
+            choices: list[str] = []
+            while (choice := ask(f"choice {len(choices) + 1} (blank: no more)")) is not None and choice.strip():
+                choices.append(choice)
+            if choices or choice is not None:
+                yield {"text": text, "choices": choices}
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        return {"accuracy": accuracy([item["label"] for item in predictions], [item["label"] for item in examples])}
+
+    def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
+        return {"accuracy": float(example["label"] == prediction["label"])}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        target = truncate(example["choices"][example["label"]]) if "label" in example else ""
+        probability = prediction["probabilities"][prediction["label"]]
+        return Sample(truncate(example["text"]), target, f"{truncate(prediction['choice'])} ({probability:.0%})")
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        shares = zip(example["choices"], prediction["probabilities"], strict=True)
+        return screen.bars(list(shares), prediction["label"])
 
 
-def side_by_side(logits: Tensor, members: Tensor) -> Tensor:
-    """f: the number of each input (B, 1), and which inputs are whose (E, C) -> (E, C), NONE where there is no more."""
-    f = logits.float()[:, 0].index_select(0, members.clamp(min=0).flatten())
-    return f.view_as(members).masked_fill(members < 0, NONE)
+def gather_choices(logits: Tensor, input_index: Tensor) -> Tensor:
+    """f (E, C): logits of inputs (B, 1) by the inputs of each example (E, C), PADDED_LOGIT if the index is -1."""
+    f = logits.float()[:, 0].index_select(0, input_index.clamp(min=0).flatten())
+    return f.view_as(input_index).masked_fill(input_index < 0, PADDED_LOGIT)
 
 
-def choices_lost(f: Tensor, real: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
-    """Cross-entropy of f (E, C), where `real`, against the right choices (E,), summed; one IGNORE does not count.
+def choice_loss(f: Tensor, not_padding: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """Cross-entropy of f (E, C), where `not_padding`, against the right choices (E,), summed; IGNORE does not count.
 
-    What smoothing takes from the right choice is given to all choices of the example alike.
+    Label smoothing spreads probability over the choices of the example.
     """
-    asked = labels != IGNORE
-    log_p = F.log_softmax(f, dim=1).masked_fill(~real, 0)
+    labelled = labels != IGNORE
+    log_p = F.log_softmax(f, dim=1).masked_fill(~not_padding, 0)
     right = labels.long().clamp(min=0)[:, None]
-    nll = -(log_p.gather(1, right)[:, 0] * asked).sum()
-    uniform = -(log_p.sum(dim=1) / real.sum(dim=1).clamp(min=1) * asked).sum()
-    return Loss((1 - smoothing) * nll + smoothing * uniform, asked.sum(), nll.detach())
+    nll = -(log_p.gather(1, right)[:, 0] * labelled).sum()
+    uniform = -(log_p.sum(dim=1) / not_padding.sum(dim=1).clamp(min=1) * labelled).sum()
+    return Loss((1 - smoothing) * nll + smoothing * uniform, labelled.sum(), nll.detach())

@@ -1,65 +1,156 @@
-"""Of which class is a text, or a pair of texts; and the same with a number in the place of a class.
+"""Classification of a text or a pair of texts, and regression: the same with a number in place of a class.
 
-    p(class) = softmax(W C + b)       C is the reader's one vector for [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
+    p(class) = softmax(W C + b)       C is the pooled vector of [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
     number   = w C + b                                            (Devlin et al. 2018, sections 4.1 and 3.2)
 
 B inputs, O classes.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from regard.config import Unused
 from regard.data.batch import IGNORE, Batch
+from regard.data.fields import LABELLED_TEXT, SCORED_TEXT, Fields
 from regard.data.inputs import Input
+from regard.errors import UserError
+from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
 from regard.losses.crossentropy import Loss
-from regard.metrics.classification import accuracy, binary_scores, macro_scores, matthews, pearson, spearman
+from regard.metrics.classification import (
+    accuracy,
+    binary_scores,
+    counts_by_class,
+    macro_scores,
+    matthews,
+    pearson,
+    spearman,
+)
 from regard.metrics.score import Score
-from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
-from regard.text.bert import BertTokenizer
+from regard.tasks.base import Example, Prediction, Table, truncate
+from regard.tasks.examination import ExpectedLoss
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledTask
+from regard.tasks.text_inputs import classification_loss, label_ids, text_input
 from regard.training.task import Sample
+from regard.viz.panel import Screen
 
-LIKELIEST = 5
-"""Classes whose probabilities are told."""
-BESIDE_IGNORE = IGNORE + 1e-5
-"""What a number that happens to be IGNORE is learnt as."""
+MAX_PROBABILITIES = 5
+"""Number of most probable classes in a prediction."""
+MAX_CLASSES, MAX_CONFUSIONS = 30, 10
+"""Rows of the tables of an evaluation."""
+NEXT_TO_IGNORE = IGNORE + 1e-5
+"""The target of a number that happens to equal IGNORE."""
 
 
-class Classification(Understanding):
-    """{"text", "pair"} -> {"label", "probability"}."""
+class ClassificationRecipe(LabelledRecipe):
+    """The recipe of a classifier of texts or pairs of texts."""
+
+    fields: ClassVar[Fields] = LABELLED_TEXT
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "classification", "training.monitor": "accuracy",
+    }  # fmt: skip
+    monitors = ("loss", "f1", "matthews", "accuracy")
+
+
+class Classification(LabelledTask[ClassificationRecipe]):
+    """{"text", "pair"} -> {"label", "probability", "probabilities"}."""
+
+    name = "classification"
+    bert_head = SEQUENCE_CLASSIFICATION
+    title = "the class of a text, or of a pair of texts"
+    recipe_type = ClassificationRecipe
+    comparable = True
 
     @property
     def outputs(self) -> int:
         return len(self.labels)
 
+    @classmethod
+    def check_labels(cls, labels: Sequence[str]) -> None:
+        if len(labels) < 2:
+            raise UserError(
+                f"all training examples have the same class, {labels[0]!r}",
+                "check data.train, its label column and its where",
+                code="one-class",
+                where="data.train",
+            )
+
     def encode(self, example: Example) -> list[Input]:
-        label = example.get("label")
-        return [text_input(self.vocabulary, example, self.max_length, numbers(self.labels).get(label, IGNORE))]
+        label = label_ids(self.labels).get(example.get("label"), IGNORE)
+        return [text_input(self.tokenizer, example, self.recipe.data.max_length, label)]
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        return classes_lost(asked(logits, batch), batch.labels[:, 0], self.label_smoothing)
+        smoothing = self.recipe.training.label_smoothing
+        return classification_loss(logits[: len(batch.labels)], batch.labels[:, 0], smoothing)
 
-    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
-        p = torch.softmax(logits[0], dim=-1)
-        best = p.topk(min(LIKELIEST, len(p)))
-        likeliest = {self.labels[place]: value for place, value in zip(best.indices, best.values.tolist(), strict=True)}
-        label = next(iter(likeliest))
-        return {"label": label, "probability": likeliest[label], "probabilities": likeliest}
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
+        p = torch.softmax(logits[0], dim=-1)  # (O,)
+        best = p.topk(min(MAX_PROBABILITIES, len(p)))
+        top = {self.labels[index]: value for index, value in zip(best.indices, best.values.tolist(), strict=True)}
+        label = next(iter(top))
+        return {"label": label, "probability": top[label], "probabilities": top}
 
-    def scores(self, examples: Sequence[Example], said: Sequence[Example]) -> dict[str, Score]:
-        found, gold = [each["label"] for each in said], [each["label"] for each in examples]
-        two = len(self.labels) == 2  # then F1 is that of the second class, as "1" in GLUE
-        f1 = binary_scores(found, gold, self.labels[1]) if two else macro_scores(found, gold)
-        return {"accuracy": accuracy(found, gold), "f1": f1["f1"], "matthews": matthews(found, gold)}
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        predicted, gold = labels_of(predictions), labels_of(examples)
+        two = len(self.labels) == 2  # then F1 is that of the second class, as for "1" in GLUE
+        f1 = binary_scores(predicted, gold, self.labels[1]) if two else macro_scores(predicted, gold)
+        return {"accuracy": accuracy(predicted, gold), "f1": f1["f1"], "matthews": matthews(predicted, gold)}
 
-    def shown(self, example: Example, said: Example) -> Sample:
-        return Sample(_text(example), str(example.get("label", "")), f"{said['label']} ({said['probability']:.0%})")
+    def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
+        return {"accuracy": float(example["label"] == prediction["label"])}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        output = f"{prediction['label']} ({prediction['probability']:.0%})"
+        return Sample(joined_texts(example), str(example.get("label", "")), output)
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return screen.bars(list(prediction["probabilities"].items()))
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:
+        """Precision, recall and F1 of each class, and the most frequent confusions."""
+        predicted, gold = labels_of(predictions), labels_of(examples)
+        counts = {str(label): count for label, count in counts_by_class(predicted, gold).items()}
+        tables = []
+        if len(counts) <= MAX_CLASSES:
+            rows = [
+                [label, *(f"{100 * share:.2f}" for share in (item.precision, item.recall, item.f1)), f"{item.gold:,}"]
+                for label, item in sorted(counts.items())
+            ]
+            columns = ("class", "precision", "recall", "F1", "examples")
+            tables.append(Table(columns, rows, columns[1:]))
+        wrong = Counter(pair for pair in zip(gold, predicted, strict=True) if pair[0] != pair[1])
+        if wrong:
+            rows = [[label, output, f"{times:,}"] for (label, output), times in wrong.most_common(MAX_CONFUSIONS)]
+            tables.append(Table(("label", "prediction", "times"), rows, ("times",)))
+        return tables
 
 
-class Regression(Understanding):
+class RegressionRecipe(LabelledRecipe):
+    """The recipe of a model that predicts a number for a text or a pair of texts."""
+
+    fields: ClassVar[Fields] = SCORED_TEXT
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "regression", "training.monitor": "spearman",
+    }  # fmt: skip
+    monitors = ("loss", "pearson", "spearman")
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from super().no_effect()
+        yield "training.label_smoothing", "tasks with classes"
+
+
+class Regression(LabelledTask[RegressionRecipe]):
     """{"text", "pair"} -> {"score"}."""
+
+    name = "regression"
+    bert_head = SEQUENCE_REGRESSION
+    title = "a number for a text, or for a pair of texts"
+    recipe_type = RegressionRecipe
 
     @property
     def outputs(self) -> int:
@@ -67,45 +158,44 @@ class Regression(Understanding):
 
     def encode(self, example: Example) -> list[Input]:
         label = example.get("label")
-        number = IGNORE if label is None else BESIDE_IGNORE if label == IGNORE else label
-        return [text_input(self.vocabulary, example, self.max_length, number)]
+        number = IGNORE if label is None else NEXT_TO_IGNORE if label == IGNORE else label
+        return [text_input(self.tokenizer, example, self.recipe.data.max_length, number)]
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         """Squared errors."""
         labels = batch.labels[:, 0]
-        real = labels != IGNORE
-        squares = ((asked(logits, batch)[:, 0].float() - labels) ** 2 * real).sum()
-        return Loss(squares, real.sum(), squares.detach())
+        labelled = labels != IGNORE
+        squares = ((logits[: len(batch.labels), 0].float() - labels) ** 2 * labelled).sum()
+        return Loss(squares, labelled.sum(), squares.detach())
 
-    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        """The mean square of the labels: an untrained head outputs numbers around 0, of at most about 1."""
+        value = float((batch.labels**2).mean())
+        return ExpectedLoss(value, "the mean square of the labels", 1 + 2 * math.sqrt(value))
+
+    def overfit_bound(self, batch: Batch) -> float:
+        """A quarter of the variance, which is the loss of the best constant."""
+        return 0.25 * float(batch.labels.var(unbiased=False)) or math.inf
+
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
         return {"score": float(logits[0][0])}
 
-    def scores(self, examples: Sequence[Example], said: Sequence[Example]) -> dict[str, Score]:
-        found, gold = [each["score"] for each in said], [float(each["label"]) for each in examples]
-        return {"pearson": pearson(found, gold), "spearman": spearman(found, gold)}
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        predicted, gold = [item["score"] for item in predictions], [float(item["label"]) for item in examples]
+        return {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
 
-    def shown(self, example: Example, said: Example) -> Sample:
-        return Sample(_text(example), str(example.get("label", "")), f"{said['score']:.2f}")
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        return Sample(joined_texts(example), str(example.get("label", "")), f"{prediction['score']:.2f}")
 
-
-def text_input(vocabulary: BertTokenizer, example: Example, longest: int, label: float) -> Input:
-    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; of two texts the longer one is shortened first."""
-    pair = example.get("pair")
-    second = None if pair is None else vocabulary.tokenize(pair)
-    found = vocabulary.build_input(vocabulary.tokenize(example["text"]), second, longest)
-    return Input(found.ids, found.segments, [label], found.truncated_tokens)
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return screen.bold(f"{prediction['score']:.3f}")
 
 
-def asked(logits: Tensor, batch: Batch) -> Tensor:
-    """The rows of examples (E, O): a stream has room for an input more, which is nobody's."""
-    return logits[: len(batch.labels)]
+def labels_of(items: Sequence[Example]) -> list[str]:
+    """The labels of examples or predictions."""
+    return [item["label"] for item in items]
 
 
-@lru_cache
-def numbers(labels: tuple[str, ...]) -> dict[str | None, int]:
-    """The number of every label."""
-    return {label: number for number, label in enumerate(labels)}
-
-
-def _text(example: Example) -> str:
-    return " | ".join(shortly(example[part]) for part in ("text", "pair") if example.get(part))
+def joined_texts(example: Example) -> str:
+    """Both texts of an example, shortened."""
+    return " | ".join(truncate(example[key]) for key in ("text", "pair") if example.get(key))

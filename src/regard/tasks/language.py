@@ -1,186 +1,400 @@
-"""Language modelling: how likely is a text, and what comes next?
+"""Language modelling: the probability of a text, and its continuation.
 
-    training      stretch after stretch of every column, what the model remembers carried from one to the next
-    scoring       -log p(text), every token once, by token, by word and by character
+    training      segment after segment of contiguous streams; the recurrent state is carried from one to the next
+    scoring       -log p(text), every token once, per token, word and character
     generating    prompt -> ids -> search with the prompt as a forced prefix -> hypotheses -> text
 
-A text begins as any line does, after the end of the line before: the end symbol is the beginning too.
+A text begins like any line, after the end of the line before: the end symbol is also the beginning symbol.
 
-B columns, T tokens of a stretch, N tokens of a text, V vocabulary.
+B streams, T tokens of a segment, N tokens of a text, V vocabulary.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.config import SettingError, Unused, build, unless
 from regard.data.arrays import Array
 from regard.data.batch import Batch
-from regard.data.bptt import TokenizedText, contiguous_segments, sliding_windows
-from regard.data.texts import UNKNOWN, TextNormalizer
+from regard.data.bptt import BPTTBatches, TokenizedText, contiguous_segments, sliding_windows
+from regard.data.digests import Digests
+from regard.data.encoders import LineEncoder
+from regard.data.fields import LINES, Fields
+from regard.data.formats import read_examples
+from regard.data.settings import TextDataSettings
+from regard.data.sources import Source
+from regard.data.store import Store
+from regard.data.texts import UNKNOWN, TextNormalizer, frequent_words
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, change_search
 from regard.decoding.stepper import Symbols
 from regard.engines.choose import as_engine
 from regard.errors import UserError
+from regard.files import checksum, write_text
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics.language import language_scores
 from regard.metrics.score import Score
-from regard.models.ngram import NGram
-from regard.tasks.streaming import stretches
-from regard.tasks.translation import one_line
+from regard.models.language import LanguageModelSettings, build_language_model
+from regard.models.language_recurrent import RecurrentLanguageSettings
+from regard.models.ngram import NGram, NGramSettings
+from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
+from regard.tasks.examination import entropy
+from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line
+from regard.tasks.variants import LANGUAGE_VARIANTS
+from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.settings import TextSettings
 from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
+from regard.viz.panel import Screen, printable
 
+TOKENIZER, WORDS = "tokenizer.json", "words.txt"
 SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
-# Scoring a text: so many columns at most, of at least so many tokens. Each begins without a past, so that few tokens
-# in ten thousand are expected a little less well than in one column, which would take many times as long.
-MOST_COLUMNS, COLUMN_TOKENS = 16, 8192
-AT_ONCE = 4096  # tokens scored together
-PROMPTS = 256  # continued together
-BEGINNING, QUICK = 20_000, 40  # tokens in which lines to show are looked for, and tokens of a sample
+# Scoring a text: at most so many streams, of at least so many tokens each. A stream begins without context, so that a
+# few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
+MAX_STREAMS, STREAM_TOKENS = 16, 8192
+BATCH_TOKENS = 4096
+"""Tokens scored together."""
+CHUNK_PROMPTS = 256
+DIRECT_SETTINGS = ("monitor", "samples", "tensorboard", "keep")
+"""Training settings that an n-gram model uses."""
+SAMPLE_SEARCH_TOKENS, SAMPLE_TOKENS = 20_000, 40
+"""Tokens searched for lines to show as samples, and tokens of a sample."""
+
+
+class LanguageRecipe(Recipe):
+    """The recipe of a language model."""
+
+    fields: ClassVar[Fields] = LINES
+    defaults: ClassVar[Mapping[str, object]] = {
+        "task": "language",
+        "training.label_smoothing": 0.0,
+        "decoding.search": "sample",
+    }
+    monitors = ("loss", "bits_per_character", "word_perplexity", "perplexity")
+
+    data: TextDataSettings
+    text: TextSettings = TextSettings()
+    model: LanguageModelSettings = RecurrentLanguageSettings()
+    decoding: DecodingSettings = DecodingSettings(search="sample")
+
+    @model_validator(mode="after")
+    def check_groups(self) -> Self:
+        """Check settings of different groups against each other."""
+        data, model, training = self.data, self.model, self.training
+        if self.start_from and isinstance(model, NGramSettings):
+            raise SettingError("start_from", "an n-gram model is counted and cannot start from another run; remove it")
+        if self.decoding.search == "mask_predict":
+            raise SettingError("decoding.search", 'mask_predict is a search of translation models; write "sample"')
+        if model.length_limit is not None and model.length_limit < data.bptt:
+            raise SettingError(
+                "data.bptt",
+                f"{data.bptt} is more than model.max_positions = {model.length_limit}; write a larger "
+                "model.max_positions or a smaller data.bptt",
+            )
+        if data.bptt * training.accumulation > training.batch_tokens:
+            raise SettingError(
+                "training.batch_tokens",
+                f"{training.batch_tokens} is less than one stream of data.bptt = {data.bptt} tokens for each of "
+                f"training.accumulation = {training.accumulation} micro-batches; write a larger batch_tokens or a "
+                "smaller bptt",
+            )
+        return self
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from ((key, "translation") for key in ("text.joint", "text.dropout", "training.r_drop"))
+        yield "training.batch_examples", "labelled tasks"
+        gradient = [f"training.{name}" for name in type(self.training).model_fields if name not in DIRECT_SETTINGS]
+        yield from unless(not isinstance(self.model, NGramSettings), "models trained by gradient steps", *gradient)
 
 
 @dataclass(frozen=True)
-class Generation:
-    """A prompt and the lines that begin with it, best first."""
+class Language(Task[LanguageRecipe]):
+    """{"text"} -> {"continuations": [{"text", "log_prob", "finished", "looped"}]}."""
 
-    prompt: str
-    texts: list[str]
-    hypotheses: list[Hypothesis]
+    tokenizer: Tokenizer = field(repr=False)
+    normalizer: TextNormalizer = field(default_factory=TextNormalizer, repr=False)
+    """How every line is normalised before it is tokenised."""
+    decoding: DecodingSettings = field(default=None)  # type: ignore[assignment]
+    recurrent_state: dict[str, Tensor] = field(default_factory=dict, repr=False)
+    """The recurrent state after the last training segment, by `shard.name`."""
 
+    name = "language"
+    title = "the continuation of a text"
+    command = "generate"
+    variants = LANGUAGE_VARIANTS
+    recipe_type = LanguageRecipe
+    has_search = True
+    scored_by_examples = False
+    scored_by_store = True
 
-@dataclass(frozen=True)
-class LanguageModelling:
-    """The task. It holds the vocabulary, settings and what is carried in training, never a model."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decoding", self.decoding or self.recipe.decoding)
 
-    vocabulary: Tokenizer
-    reading: TextNormalizer = field(default_factory=TextNormalizer)
-    context: int = 70
-    """The tokens a model that carries nothing looks at together."""
-    longest: int | None = None
-    """The most tokens of a line the model has positions for."""
-    label_smoothing: float = 0.0
-    decoding: DecodingSettings = field(default_factory=DecodingSettings)
-    valid: TokenizedText | None = None
-    samples: int = 1
-    recurrent_state: dict[str, Tensor] = field(default_factory=dict)
-    """What each part's columns remember after the stretch last trained on, by `part.name`."""
+    # ---- preparation ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def artifacts(cls, recipe: LanguageRecipe) -> tuple[str, ...]:
+        return (TOKENIZER, WORDS) if recipe.data.unknown_below else (TOKENIZER,)
+
+    @classmethod
+    def load(cls, recipe: LanguageRecipe, folder: Path) -> Self:
+        return cls(recipe, load_tokenizer(folder / TOKENIZER), cls.load_normalizer(recipe, folder))
+
+    @classmethod
+    def load_normalizer(cls, recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
+        words = None
+        if recipe.data.unknown_below:
+            path = folder / WORDS
+            if not path.is_file():
+                raise UserError(
+                    f"{path} is missing",
+                    "restore it from a backup: it lists the words of the vocabulary",
+                    code="missing-file",
+                    where=path,
+                )
+            words = frozenset(path.read_text(encoding="utf-8").split("\n")[:-1])
+        return TextNormalizer(recipe.data.single_blanks, words)
+
+    @classmethod
+    def check_start(cls, recipe: LanguageRecipe, start: Recipe, folder: Path) -> None:
+        """Rare words are replaced in both runs, or in neither."""
+        there = getattr(start.data, "unknown_below", 0)
+        if bool(there) != bool(recipe.data.unknown_below):
+            raise UserError(
+                f"{folder}, the run to start from, was trained with data.unknown_below={there}",
+                f"write data.unknown_below={there}",
+                code="incompatible-start",
+                where="data.unknown_below",
+            )
+
+    @classmethod
+    def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: Report) -> Self:
+        data = recipe.data
+        if start is not None:
+            copy_tokenizer(start, folder, *cls.artifacts(recipe))
+        elif data.unknown_below and not (folder / WORDS).exists():
+            words = frequent_words(cls.training_lines(recipe), data.unknown_below)
+            report(f"{len(words):,} words occur {data.unknown_below} times or more")
+            write_text(folder / WORDS, "".join(f"{word}\n" for word in sorted(words)))
+        if not (folder / TOKENIZER).exists():
+            report(f"learning the vocabulary ({recipe.text.kind}, at most {recipe.text.vocab_size:,} tokens)")
+            lines = map(cls.load_normalizer(recipe, folder), cls.training_lines(recipe))
+            train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
+        return cls.load(recipe, folder)
+
+    @classmethod
+    def training_lines(cls, recipe: LanguageRecipe) -> Iterator[str]:
+        """The lines of the training text as they are in the files."""
+        examples = read_examples(recipe.data.train, recipe.data.folder, recipe.fields)
+        return (example["text"] for example in examples)
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
+        return ({"text": self.normalizer(example["text"])} for example in super().read(split, sources))
+
+    def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
+        words = "all" if self.normalizer.words is None else checksum(sorted(self.normalizer.words))
+        return [super().content(split, sources, digests), self.normalizer.single_blanks, words]
+
+    def encoder(self, filtered: bool) -> LineEncoder:
+        return LineEncoder(self.tokenizer)
+
+    def view(self, store: Store) -> TokenizedText:
+        return TokenizedText.of(store)
+
+    def describe_store(self, split: str, store: TokenizedText) -> str:
+        return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
+
+    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+        return ValidationData(store)
+
+    def batches(self, store: TokenizedText, world: World) -> BPTTBatches:
+        batch_tokens, seed = self.recipe.training.batch_tokens, self.recipe.runtime.seed
+        return BPTTBatches(store.ids, batch_tokens, self.recipe.data.bptt, seed, self.share(world))
+
+    # ---- examination ------------------------------------------------------------------------------------------------
+
+    contiguous = True
+    causal_sequence = "source"
+
+    @property
+    def max_length(self) -> int:
+        return self.recipe.data.bptt
+
+    def overfit_bound(self, batch: Batch) -> float:
+        """A quarter of the loss of a unigram model, and what it takes to recognise one of B streams."""
+        streams, length = batch.labels.shape
+        return 0.25 * entropy(batch.labels.flatten().tolist()) + math.log(streams) / length
+
+    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
+        logits: Tensor = model(batch["source"])[0].logits()
+        return logits.flatten(0, 1)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def new_model(self) -> nn.Module:
+        return build_language_model(self.recipe.model, len(self.tokenizer))
+
+    def fit_directly(self, store: TokenizedText) -> nn.Module | None:
+        """An n-gram model is counted in one pass."""
+        if not isinstance(self.recipe.model, NGramSettings):
+            return None
+        return NGram.count(store.ids, self.recipe.model.order, len(self.tokenizer))
+
+    def load_model(self, weights: dict[str, Tensor], where: str) -> nn.Module:
+        if not isinstance(self.recipe.model, NGramSettings):
+            return super().load_model(weights, where)
+        model = self.new_model()  # the tables of an n-gram model have any size
+        model.load_state_dict(weights)
+        return model
+
+    def adapt_world(self, world: World) -> World:
+        """A recurrent layer is one kernel for a whole segment: compilation gains nothing."""
+        return world if self.recipe.model.kind == "transformer" else replace(world, compile=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """Cross-entropy of the stretch, summed, given all that its columns have read before."""
-        projection, after = model(batch["source"], self._before(unwrap(model), batch))
-        loss = projected_cross_entropy(projection, batch.labels, self.label_smoothing)
-        for name, memory in after.items():
-            self.recurrent_state[f"{batch.shard}.{name}"].copy_(memory)
+        """Cross-entropy of a segment, summed, given the state after the segments before."""
+        smoothing = self.recipe.training.label_smoothing
+        projection, after = model(batch["source"], self._state_before(unwrap(model), batch))
+        loss = projected_cross_entropy(projection, batch.labels, smoothing)
+        for name, state in after.items():
+            self.recurrent_state[f"{batch.shard}.{name}"].copy_(state)
         return loss
 
-    def _before(self, model: Any, batch: Batch) -> dict[str, Tensor]:
-        """What the columns remember; where they begin, and where their number has changed, nothing.
+    def _state_before(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+        """The carried state; zeros at the beginning of the streams, and if their number has changed.
 
-        The tensors stay where they are and change in place: a recorded step finds them again. The model gets copies.
+        The tensors are changed in place, so that a CUDA graph finds them again. The model gets copies.
         """
-        blank = model.initial_state(len(batch["source"]))
-        for name, memory in blank.items():
+        initial = model.initial_state(len(batch["source"]))
+        for name, state in initial.items():
             key = f"{batch.shard}.{name}"
-            if key not in self.recurrent_state or self.recurrent_state[key].shape != memory.shape:
-                self.recurrent_state[key] = memory.clone()
+            if key not in self.recurrent_state or self.recurrent_state[key].shape != state.shape:
+                self.recurrent_state[key] = state.clone()
         return {
-            name: torch.where(batch["reset"], memory, self.recurrent_state[f"{batch.shard}.{name}"])
-            for name, memory in blank.items()
+            name: torch.where(batch["reset"], state, self.recurrent_state[f"{batch.shard}.{name}"])
+            for name, state in initial.items()
         }
 
-    def validate(self, model: nn.Module) -> Validation:
-        """The likelihood of the validation text by token, word and character, and a few of its lines gone on with."""
-        assert self.valid is not None, "a task that is trained has validation data"
-        nll = self.likelihood(model, self.valid.ids)
-        metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, self.valid)}
-        return Validation({"loss": nll / len(self.valid), **metrics}, self._samples(model))
+    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+        store: TokenizedText = data.store
+        nll = self.likelihood(model, store.ids)
+        metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, store)}
+        return Validation({"loss": nll / len(store), **metrics}, self._samples(model, store))
 
-    def score(self, model: nn.Module, text: TokenizedText) -> list[Score]:
+    def score_store(self, model: nn.Module, store: TokenizedText) -> list[Score]:
         """Perplexity per token and per word, and bits per character."""
-        return self._scores(self.likelihood(model, text.ids), text)
+        return self._scores(self.likelihood(model, store.ids), store)
 
     def _scores(self, nll: float, text: TokenizedText) -> list[Score]:
-        note = "" if self.reading.words is None else f"rare words read as {UNKNOWN}"
+        note = "" if self.normalizer.words is None else f"rare words read as {UNKNOWN}"
         return language_scores(nll, len(text), text.words, text.characters, note)
 
     @torch.no_grad()
     def likelihood(self, model: nn.Module, ids: Array) -> float:
-        """-log p of a whole text (N,), in nats, the state carried through or windows laid over each other."""
-        device = device_of(model)
+        """-log p of a whole text (N,), in nats, with carried state or with overlapping windows."""
+        device, context = device_of(model), self.recipe.data.bptt
         if isinstance(model, NGram):
             text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
             return -float(model.log_probs(text.to(device))[1:].sum())
-        columns = max(1, min(MOST_COLUMNS, len(ids) // COLUMN_TOKENS))
+        streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
         if model.is_stateful:
-            parts = contiguous_segments(ids, columns, max(1, AT_ONCE // columns))
+            segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
         else:
-            parts = sliding_windows(ids, self.context, max(1, AT_ONCE // self.context))
+            segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
         total, state = 0.0, None
-        for part in parts:
-            part = part.to(device)
-            projection, state = model(part["source"], state)
-            total += float(projected_cross_entropy(projection, part.labels).nll)
+        for segment in segments:
+            segment = segment.to(device)
+            projection, state = model(segment["source"], state)
+            total += float(projected_cross_entropy(projection, segment.labels).nll)
         return total
 
-    def generate(
-        self, model: Any, prompts: Iterable[str], decoding: DecodingSettings | None = None
-    ) -> Iterator[Generation]:
-        """Lines that begin with each prompt, `decoding.nbest` of them; nothing is a prompt too."""
-        number = 0
-        for some in stretches(prompts, PROMPTS):
-            ids = [self.vocabulary.encode(self.reading(prompt)) for prompt in some]
-            found = self._continue(as_engine(model, SYMBOLS), ids, decoding or self.decoding, number)
-            for prompt, hypotheses in zip(some, found, strict=True):
-                texts = [one_line(self.vocabulary.decode(hypothesis.tokens)) for hypothesis in hypotheses]
-                yield Generation(prompt, texts, hypotheses)
-            number += len(some)
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def configure(self, **options: Any) -> Self:
+        super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
+        if not options:
+            return self
+        if options.get("max_length") is not None:  # as many tokens as asked for, not only as many as the recipe allows
+            options = {"extra_length": options["max_length"]} | options
+        return replace(self, decoding=build(DecodingSettings, change_search(self.decoding, options), "decoding"))
+
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        if isinstance(value, str):
+            return {"text": value}
+        if not isinstance(value.get("text"), str):
+            raise UserError(f"{where} has no 'text'", f"write {self.fields.json_form}", code="missing-key", where=where)
+        check_text(value, where)
+        return dict(value)
+
+    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+        """Lines that begin with each prompt, `decoding.nbest` of them; a prompt may be empty."""
+        engine, number = as_engine(engine, SYMBOLS), 0
+        for prompts in chunk(examples, lambda example: len(example["text"]), CHUNK_PROMPTS):
+            ids = [self.tokenizer.encode(self.normalizer(prompt["text"])) for prompt in prompts]
+            for hypotheses in self._continue(engine, ids, self.decoding, number):
+                yield {"continuations": [self._continuation(item) for item in hypotheses]}
+            number += len(prompts)
+
+    def _continuation(self, item: Hypothesis) -> dict[str, Any]:
+        text = one_line(self.tokenizer.decode(item.tokens))
+        return {"text": text, "log_prob": item.log_prob, "finished": item.finished, "looped": item.looped}
 
     def _continue(
         self, engine: Engine, prompts: list[list[int]], decoding: DecodingSettings, first: int = 0
     ) -> list[list[Hypothesis]]:
-        max_new_tokens = decoding.max_new_tokens(torch.zeros(len(prompts), dtype=torch.long)).tolist()
-        if self.longest is not None:
+        positions = self.recipe.model.length_limit
+        limits = decoding.max_new_tokens(torch.zeros(len(prompts), dtype=torch.long)).tolist()
+        if positions is not None:
             for prompt in prompts:
-                if len(prompt) >= self.longest:
+                if len(prompt) >= positions:
                     raise UserError(
-                        f"a prompt of {len(prompt)} tokens leaves no room in a model of {self.longest} positions",
+                        f"a prompt of {len(prompt)} tokens is too long for a model of {positions} positions",
                         "give a shorter prompt",
+                        code="too-long",
+                        where="prompt",
                     )
-            max_new_tokens = [
-                min(limit, self.longest - len(ids)) for limit, ids in zip(max_new_tokens, prompts, strict=True)
-            ]
+            limits = [min(limit, positions - len(ids)) for limit, ids in zip(limits, prompts, strict=True)]
         sentence_ids = range(first, first + len(prompts))
-        return engine.decode(DecodingRequest([[EOS]] * len(prompts), max_new_tokens, decoding, prompts, sentence_ids))
+        return engine.decode(DecodingRequest([[EOS]] * len(prompts), limits, decoding, prompts, sentence_ids))
 
-    def _samples(self, model: nn.Module) -> list[Sample]:
-        """The beginnings of some validation lines, how they go on, and how the model goes on."""
-        assert self.valid is not None
-        beginning = self.valid.ids[:BEGINNING]
+    def _samples(self, model: nn.Module, store: TokenizedText) -> list[Sample]:
+        """The beginnings of some validation lines, their true continuations, and those of the model."""
+        beginning = store.ids[:SAMPLE_SEARCH_TOKENS]
         lines = np.split(beginning, np.flatnonzero(beginning == EOS) + 1)[:-1]
-        rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.samples]
+        rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.recipe.training.samples]
         if not rows:
             return []
-        room = QUICK if self.longest is None else min(QUICK, self.longest // 2)
-        prompts = [row[: min(room, len(row) // 4)] for row in rows]
-        settings = DecodingSettings(search="sample", extra_length=QUICK, seed=self.decoding.seed)
-        found = self._continue(as_engine(model, SYMBOLS), prompts, settings)
-        decode = self.vocabulary.decode
+        limit = min(SAMPLE_TOKENS, (self.recipe.model.length_limit or 2 * SAMPLE_TOKENS) // 2)
+        prompts = [row[: min(limit, len(row) // 4)] for row in rows]
+        settings = DecodingSettings(search="sample", extra_length=SAMPLE_TOKENS, seed=self.decoding.seed)
+        hypotheses = self._continue(as_engine(model, SYMBOLS), prompts, settings)
+        decode = self.tokenizer.decode
         return [
-            Sample(decode(prompt), decode(row[: len(prompt) + QUICK]), one_line(decode(hypotheses[0].tokens)))
-            for prompt, row, hypotheses in zip(prompts, rows, found, strict=True)
+            Sample(decode(prompt), decode(row[: len(prompt) + SAMPLE_TOKENS]), one_line(decode(best[0].tokens)))
+            for prompt, row, best in zip(prompts, rows, hypotheses, strict=True)
         ]
 
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        return Sample(example["text"], "", prediction["continuations"][0]["text"])
 
-def device_of(model: nn.Module) -> torch.device:
-    """Where a model computes; an n-gram has counts in place of parameters."""
-    tensor = next(model.parameters(), None)
-    return next(model.buffers()).device if tensor is None else tensor.device
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return "\n".join(printable(item["text"]) for item in prediction["continuations"])
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        test = "" if self.recipe.data.test else " --on valid"
+        return [f'regard generate {folder} ""', f"regard evaluate {folder}{test}"]

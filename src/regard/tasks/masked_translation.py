@@ -1,30 +1,30 @@
-"""Translation by filling in masked words: the loss of a conditional masked language model, and its likelihood.
+"""Translation by filling in masked tokens: the loss of a conditional masked language model, and its likelihood.
 
-Training (Ghazvininejad et al. 2019, sections 2.2 and 2.3): of a target of N words n are masked, n uniform in 1 ... N,
-and the model has to say what they were, and N itself:
+Training (Ghazvininejad et al. 2019, sections 2.2 and 2.3): of a target of N tokens n are masked, n uniform in 1 ... N.
+The model predicts the masked tokens, and N itself:
 
     L = 2 sum over masked i of CE(y_i | X, Y_obs)  +  CE(N | X)
 
-A loss is divided by the tokens of its targets, N words and an end symbol (training/task.py). On average (N + 1) / 2
-words are masked, so twice their sum, so divided, is the mean over masked words, and one learning rate suits this and
-models that are asked for every word.
+A loss is divided by the tokens of its targets, N tokens and an end symbol (training/task.py). On average (N + 1) / 2
+tokens are masked. So twice their sum, divided in this way, is the mean over masked tokens, and the same learning rate
+works for this model and for models that predict every token.
 
-The mask is the beginning symbol: it stands before targets and never in them, so no vocabulary needs a new one.
+The mask is the beginning symbol: it never occurs inside a target, so the vocabulary needs no new symbol.
 
-B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or (N,) packed, with room for B sentences.
+B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or (N,) packed, for B sentences.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.layouts import Attentions, Packed, Padded, Tokens
+from regard.attention.layouts import Packed, Padded, Tokens
 from regard.data.batch import Batch
 from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
@@ -32,36 +32,38 @@ from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.tasks.examination import ExpectedLoss
 from regard.tasks.translation import Translation
 from regard.text.symbols import BOS, EOS, PAD
 
 MASK = BOS
+Criterion = Callable[[OutputProjection], Loss]
 NO_LENGTH = -100
-"""Asks for no length."""
+"""Target of a sentence whose length does not count."""
 
 
-def draw_masked(words: Tensor, rows: Tensor, sentences: int) -> Tensor:
-    """Which places hold words, (*) bool, and the sentence of each place, (*) -> which words to mask.
+def sample_masked(words: Tensor, rows: Tensor, sentences: int) -> Tensor:
+    """Sample which tokens to mask: n of the N tokens of a sentence, n uniform in 1 ... N.
 
-    In a sentence of N words n of them, uniform in 1 ... N. Places are sorted by sentence, words first and in an order
-    drawn by lot; the first n of each sentence are taken.
+    `words` (*) marks positions that hold tokens, `rows` (*) the sentence of each position. Positions are sorted by
+    sentence, tokens first and in random order; the first n of each sentence are masked.
     """
     number = (torch.rand(sentences, device=words.device) * count_in(rows, words, sentences)).floor() + 1
-    lot = torch.rand(words.shape, dtype=torch.float64, device=words.device).masked_fill(~words, 1.0)  # words below 1
-    place = (2 * rows + lot).flatten().argsort().argsort().view(words.shape)
+    order = torch.rand(words.shape, dtype=torch.float64, device=words.device).masked_fill(~words, 1.0)  # tokens below 1
+    rank = (2 * rows + order).flatten().argsort().argsort().view(words.shape)
     sizes = count_in(rows, torch.ones_like(words), sentences)
-    before = sizes.cumsum(0) - sizes  # places of the sentences before
-    return words & (place - before[rows] < number[rows])
+    before = sizes.cumsum(0) - sizes  # positions of the sentences before
+    return words & (rank - before[rows] < number[rows])
 
 
-def count_in(rows: Tensor, chosen: Tensor, sentences: int) -> Tensor:
-    """How many of the places (*) of each sentence are `chosen`, (B,)."""
+def count_in(rows: Tensor, selected: Tensor, sentences: int) -> Tensor:
+    """The number of selected positions (*) of each sentence, (B,)."""
     zeros = torch.zeros(sentences, dtype=torch.long, device=rows.device)
-    return zeros.scatter_add(0, rows.flatten(), chosen.flatten().long())
+    return zeros.scatter_add(0, rows.flatten(), selected.flatten().long())
 
 
 def sentences_of(layout: Any) -> tuple[Tensor, int]:
-    """The sentence of each place, (*), and for how many there is room."""
+    """The sentence of each position, (*), and the number of sentences of the layout."""
     if isinstance(layout, Packed):
         return layout.rows, len(layout.offsets) - 1
     assert isinstance(layout, Padded)
@@ -76,51 +78,55 @@ def length_cross_entropy(projection: OutputProjection, counts: Tensor) -> Tensor
     return F.cross_entropy(exact, counts, ignore_index=NO_LENGTH, reduction="sum")
 
 
-@dataclass(frozen=True)
 class MaskedTranslation(Translation):
-    """The task of a model that writes all words at once."""
+    """The task of a model that writes all tokens at once."""
 
-    start: ClassVar[str | None] = None
+    start_symbol = None
+    causal_sequence = ""
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
+        tokens = int(batch["target_lengths"].sum())
+        lengths = math.log(self.recipe.model.length_limit or 1) * len(batch.labels) / tokens
+        return ExpectedLoss(math.log(len(self.tgt_tokenizer)) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """The objective, summed over a batch, with masks drawn anew at every call."""
-        smoothing, strength = self.objective.label_smoothing, self.objective.r_drop
-        masked, copies = draw_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
+        """The objective, summed over a batch, with masks sampled at every call."""
+        training = self.recipe.training
+        smoothing, strength = training.label_smoothing, training.r_drop
+        masked, copies = sample_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
         labels, tokens = batch.labels.masked_fill(~masked, PAD), (batch.labels != PAD).sum()
-        criterion: Callable[[OutputProjection], Loss] = partial(
-            projected_cross_entropy, labels=labels, smoothing=smoothing
-        )
+        criterion: Criterion = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
         if strength and model.training:
-            # One pass over the batch taken twice, masked alike: dropout falls differently on either half.
+            # One pass over the batch repeated twice with the same masks and different dropout.
             batch, masked, copies = batch.repeated(), torch.cat([masked, masked]), 2
             criterion = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
-        words, length = losses(model, batch, masked, criterion)
+        words, length = masked_loss(model, batch, masked, criterion)
         length = length / copies
         return Loss(2 * words.sum + length, tokens, 2 * words.nll + length.detach())
 
     @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Pairs, budget: int = 4096) -> tuple[float, int]:
-        """-log P(Y | X) of every target when it is written in a single pass, in nats, and the number of tokens:
+    def likelihood(self, model: nn.Module, store: Pairs, batch_tokens: int = 4096) -> tuple[float, int]:
+        """-log P(Y | X) of all targets written in a single pass, in nats, and the number of tokens:
 
-            P(Y | X) = P(N | X) product over i of P(y_i | X)      every word masked
+            P(Y | X) = P(N | X) product over i of P(y_i | X)      every token masked
 
-        A true probability of texts, to which the length contributes what the end symbol does elsewhere. Further passes
-        are a search and have none, so this judges the model without them.
+        This is a true probability of texts. Further passes are a search and have none.
         """
         device = next(model.parameters()).device
         total, count = 0.0, 0
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
-        for group in groups_by_length(lengths, budget):
+        for group in groups_by_length(lengths, batch_tokens):
             batch = store.pad(np.array(group)).to(device)
             everything = is_word(batch.labels)
             criterion = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
-            words, length = losses(model, batch, everything, criterion)
+            words, length = masked_loss(model, batch, everything, criterion)
             total, count = total + float(words.nll + length), count + int(batch["target_lengths"].sum())
         return total, count
 
     @property
-    def quick(self) -> DecodingSettings:
-        """A quick search for validation: fewer passes, and the likeliest length alone."""
+    def quick_search(self) -> DecodingSettings:
+        """Fewer passes and the most probable length only, for validation."""
         return DecodingSettings(
             search="mask_predict",
             iterations=min(4, self.decoding.iterations),
@@ -129,28 +135,26 @@ class MaskedTranslation(Translation):
             max_length=self.decoding.max_length,
         )
 
-    def attentions(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Attentions]:
-        """Source pieces behind the LENGTH token, target pieces, and all weights where every word can be seen."""
+    def attention_weights(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Any]:
+        """Source tokens after the LENGTH token, target tokens, and all weights with every token visible."""
         device = next(model.parameters()).device
-        ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
+        ids = self.src_tokenizer.encode(source)[: self.max_source - 1]
         src, tgt = (torch.tensor([[*row, EOS]], device=device) for row in (ids, target))
         lengths = [torch.tensor([row.size(1)], device=device) for row in (src, tgt)]
         weights = model.attentions(Padded.of(src, lengths[0]), Padded.of(tgt, lengths[1]))
-        pieces = ["⟨length⟩", *self.src_vocabulary.tokens([*ids, EOS])]
-        return pieces, self.tgt_vocabulary.tokens([*target, EOS]), weights
+        tokens = ["⟨length⟩", *self.src_tokenizer.tokens([*ids, EOS])]
+        return tokens, self.tgt_tokenizer.tokens([*target, EOS]), weights
 
 
 def is_word(labels: Tensor) -> Tensor:
-    """(*) bool: neither padding nor the end symbol."""
+    """(*) bool: True if a label is neither padding nor the end symbol."""
     return (labels != PAD) & (labels != EOS)
 
 
-def losses(
-    model: nn.Module, batch: Batch, masked: Tensor, criterion: Callable[[OutputProjection], Loss]
-) -> tuple[Loss, Tensor]:
-    """The loss of the words where these are `masked` (*), and the cross-entropy of the lengths.
+def masked_loss(model: nn.Module, batch: Batch, masked: Tensor, criterion: Criterion) -> tuple[Loss, Tensor]:
+    """The loss of the `masked` (*) tokens, and the cross-entropy of the lengths.
 
-    A batch without labels has no end symbols, and its lengths do not count either.
+    A batch without labels has no end symbols, and its lengths do not count.
     """
     layout = batch.target.layout
     rows, sentences = sentences_of(layout)

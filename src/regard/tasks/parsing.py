@@ -1,100 +1,186 @@
-"""Parsing as translation: the words of a sentence in, its tree without words out, token by token.
+"""Constituency parsing as translation: the words of a sentence in, its linearised tree without words out.
 
     John has a dog .     ->     (S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S
 
     p(tree | words) = prod_t p(token_t | token_<t, words)
 
-Vinyals et al. 2015, "Grammar as a Foreign Language", with a recurrent net; Vaswani et al. 2017, section 6.3, with a
-Transformer. Nothing tells the model that brackets close or how many words there are. It learns both nearly always, and
-where it does not, its tokens are repaired into a tree over exactly the words (trees.py, `built`).
+Vinyals et al. 2015, "Grammar as a Foreign Language", with a recurrent network; Vaswani et al. 2017, section 6.3, with a
+Transformer. Nothing forces the model to close brackets or to write as many leaves as there are words. It learns both;
+an output that is not a tree of the sentence is repaired (trees.py, `from_tokens`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
-from torch import nn
+from pydantic import model_validator
 
-from regard.decoding.engine import Engine
+from regard.config import SettingError
+from regard.data.fields import TREES, Fields
 from regard.decoding.settings import DecodingSettings
+from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
 from regard.metrics.score import Score
-from regard.tasks.translation import Prediction, Translation
-from regard.trees import ROOT, Tree, from_tokens, sentence_text, strip_tags, to_brackets, words
+from regard.models.masked import MaskedSettings
+from regard.tasks.base import Example, Prediction
+from regard.tasks.examination import write_lines
+from regard.tasks.inputs import check_text
+from regard.tasks.seq2seq import TranslationRecipe
+from regard.tasks.translation import SRC, TranslationTask
+from regard.text.settings import TextSettings
+from regard.training.task import Sample
+from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
+from regard.viz.panel import Screen, printable
+
+TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
+"""A bracket with its label is one token, even if it is rare."""
 
 
-@dataclass(frozen=True)
-class Parse:
-    """The tree of a sentence, whether the model's tokens had to be repaired for it, their score, and they themselves.
+class ParsingRecipe(TranslationRecipe):
+    """The recipe of a parser (Vinyals et al. 2015); the search is that of Vaswani et al. 2017, section 6.3, with a
+    smaller beam."""
 
-    A sentence of no words has a tree of no phrases.
-    """
+    fields: ClassVar[Fields] = TREES
+    defaults: ClassVar[Mapping[str, object]] = {
+        "task": "parsing",
+        "data.max_ratio": 0.0,  # a tree has several times as many tokens as its sentence
+        "text.joint": False,  # sentences and trees have no token in common
+        "model.tie": "output",
+        "training.monitor": "f1",
+        "decoding.beam": 10,
+        "decoding.alpha": 0.3,
+        "decoding.extra_length": 300,
+        "decoding.loop_guard": False,  # repeated tokens are normal in a tree
+    }
+    monitors = ("loss", "perplexity", "precision", "recall", "complete", "f1")
 
-    words: list[str]
-    tree: Tree
-    repaired: bool
-    score: float
-    tokens: list[str]
-    parts: int = 1
+    @classmethod
+    def infer_defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """All hypotheses are candidates: the first one that is a tree is the output."""
+        decoding = values.get("decoding", {})
+        if not isinstance(decoding, dict):
+            return values
+        nbest = decoding["beam"] if decoding.get("search", "beam") == "beam" else 1
+        return values | {"decoding": {"nbest": nbest} | decoding}
+
+    @model_validator(mode="after")
+    def check_treebanks(self) -> Self:
+        """Check that the model can write trees."""
+        if self.text.joint:
+            raise SettingError("text.joint", "sentences and trees have no token in common; write false")
+        if isinstance(self.model, MaskedSettings):
+            raise SettingError("model.kind", 'a tree is written token by token; write "transformer" or "recurrent"')
+        return self
+
+
+class Parsing(TranslationTask[ParsingRecipe]):
+    """{"words"} -> {"tree", "repaired", "score", "tokens", "parts"}; a tree is written with brackets on one line."""
+
+    name = "parsing"
+    command = "parse"
+    title = "the syntax tree of a sentence"
+    recipe_type = ParsingRecipe
+    scored_by_store = False
+
+    @classmethod
+    def text_settings(cls, recipe: ParsingRecipe, name: str) -> TextSettings:
+        return recipe.text if name == SRC else TREE_TOKENS
+
+    @classmethod
+    def write_sample(
+        cls, recipe: ParsingRecipe, samples: Mapping[str, Sequence[Example]], folder: Path
+    ) -> dict[str, object]:
+        settings: dict[str, Any] = {"workers": 1}
+        for split, examples in samples.items():
+            sources = write_lines(folder / f"{split}.ptb", (example["tree"] for example in examples))
+            settings[split] = [source | {"leaves": recipe.data.train[0].leaves} for source in sources]
+        return settings
 
     @property
-    def brackets(self) -> str:
-        """The tree on one line, as treebanks are written; of no words, nothing."""
-        return to_brackets(self.tree) if self.words else ""
+    def quick_search(self) -> DecodingSettings:
+        return super().quick_search.model_copy(update={"loop_guard": self.decoding.loop_guard})
+
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        if isinstance(value, str):
+            return {"words": value.split()}
+        given = value.get("words", value.get("text"))
+        if not isinstance(given, str | list) or not all(isinstance(word, str) for word in given):
+            raise UserError(
+                f"{where} has no 'words'", f"write {self.fields.json_form}", code="missing-key", where=where
+            )
+        check_text(value, where)
+        listed = given.split() if isinstance(given, str) else given
+        return {**{key: item for key, item in value.items() if key not in ("text", "tree")}, "words": listed}
+
+    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+        waiting: deque[Example] = deque()
+
+        def sources() -> Iterator[Example]:
+            for example in examples:
+                waiting.append(example)
+                yield {"src": sentence_text(example["words"])}
+
+        for translation in super().predict(engine, sources()):
+            yield parse_of(waiting.popleft()["words"], translation)
+
+    def to_line(self, example: Example) -> str:
+        return sentence_text(example["words"])
+
+    def forced(self, target: str) -> Prediction:
+        return {"tree": target, "repaired": False, "score": None, "tokens": target.split(), "parts": 1}
+
+    def output(self, prediction: Prediction) -> Prediction:
+        return {key: prediction[key] for key in ("tree", "repaired", "score")}
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        """`f1`, `precision`, `recall` and `complete`, and `repaired`, the share of repaired outputs, all in percent."""
+        gold = [tree_of(example["tree"]) for example in examples]
+        predicted = [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
+        scores = bracket_scores(predicted, gold)
+        repaired = 100.0 * sum(item["repaired"] for item in predictions) / len(predictions)
+        selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
+        signature = f"outputs that were not a tree, of {len(predictions):,}"
+        return selected | {"repaired": Score("repaired", repaired, signature)}
+
+    def validation_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        return {name: score.value for name, score in self.score(examples, predictions).items()}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        return Sample(sentence_text(example["words"]), example.get("tree", ""), prediction["tree"])
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return printable(prediction["tree"])
+
+    def attention(self, model: Any, example: Example, prediction: Prediction) -> list[Any]:
+        translation = {"translation": " ".join(prediction["tokens"])}
+        return super().attention(model, {"src": sentence_text(example["words"])}, translation)
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        evaluate = f"regard evaluate {folder}{'' if self.recipe.data.test else ' --on valid'}"
+        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        return [f"regard parse {folder} {example}", evaluate, *inspect]
 
 
-@dataclass(frozen=True)
-class Parsing(Translation):
-    """The task. It translates, and makes trees of what comes out."""
-
-    valid_trees: Sequence[Tree] = ()
-
-    @property
-    def quick(self) -> DecodingSettings:
-        """Greedy; a row of words is no loop here either."""
-        return super().quick.model_copy(update={"loop_guard": self.decoding.loop_guard})
-
-    def parse(
-        self,
-        model: nn.Module | Engine,
-        sentences: Iterable[Sequence[str]],
-        decoding: DecodingSettings | None = None,
-    ) -> Iterator[Parse]:
-        """Parse any number of sentences, each a list of words, in bounded memory and in their order."""
-        waiting: deque[list[str]] = deque()
-
-        def lines() -> Iterator[str]:
-            for sentence in sentences:
-                waiting.append(list(sentence))
-                yield sentence_text(sentence)
-
-        for prediction in self.predict(model, lines(), decoding):
-            yield as_parse(waiting.popleft(), prediction)
-
-    def valid_metrics(self, outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        """Brackets against the gold trees; the share of outputs that had to be repaired."""
-        if not self.valid_scores:
-            return {}
-        paired = zip(self.valid_trees, outputs, strict=True)
-        found = [as_parse(words(tree), Prediction("", [text], [])) for tree, text in paired]
-        return {name: score.value for name, score in tree_scores(found, self.valid_trees).items()}
+def tree_of(brackets: str) -> Tree:
+    """Read one tree."""
+    return next(parsed([brackets], "the tree"))
 
 
-def as_parse(sentence: list[str], prediction: Prediction) -> Parse:
-    """The likeliest text that is a tree as it stands; where there is none, the likeliest of all, repaired."""
+def parse_of(sentence: list[str], translation: Prediction) -> Prediction:
+    """The first hypothesis that is a tree of the sentence; if there is none, the best one, repaired."""
     if not sentence:
-        return Parse(sentence, Tree(ROOT), False, 0.0, [], parts=0)
-    texts = [text.split() for text in prediction.texts]
-    trees = [from_tokens(tokens, sentence) for tokens in texts]
+        return {"tree": "", "repaired": False, "score": 0.0, "tokens": [], "parts": 0}
+    whole = translation["parts"] > 1
+    hypotheses = translation["hypotheses"]
+    texts = [translation["translation"]] if whole else [item["text"] for item in hypotheses]
+    trees = [from_tokens(text.split(), sentence) for text in texts]
     best = next((number for number, tree in enumerate(trees) if not tree.repaired), 0)
-    used = prediction.hypotheses if prediction.parts > 1 else prediction.hypotheses[best : best + 1]
-    score = sum(hypothesis.score for hypothesis in used) / max(1, len(used))
-    return Parse(sentence, strip_tags(trees[best].tree), trees[best].repaired, score, texts[best], prediction.parts)
-
-
-def tree_scores(found: Sequence[Parse], gold: Sequence[Tree]) -> dict[str, Score]:
-    """`f1`, `precision`, `recall` and `complete`, and `repaired`: the share of trees that were, all in percent."""
-    scores = bracket_scores([parse.tree for parse in found], gold)
-    repaired = 100.0 * sum(parse.repaired for parse in found) / len(found)
-    chosen = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
-    return chosen | {"repaired": Score("repaired", repaired, f"outputs that were no tree of {len(found):,}")}
+    used = hypotheses if whole else hypotheses[best : best + 1]
+    return {
+        "tree": to_brackets(strip_tags(trees[best].tree)),
+        "repaired": trees[best].repaired,
+        "score": sum(item["score"] for item in used) / max(1, len(used)),
+        "tokens": texts[best].split(),
+        "parts": translation["parts"],
+    }

@@ -1,195 +1,374 @@
-"""Pretraining: which words are hidden, and does B come after A? (Devlin et al. 2018, section 3.1)
+"""BERT pretraining: masked language modelling and next-sentence prediction (Devlin et al. 2018, section 3.1).
 
     L = - 1/M sum_m log p(w_m)  -  1/B sum_b log p(next_b)          A.2: the two means are added
 
-    training      inputs and hidden words drawn anew in every epoch
-    scoring       hidden words drawn once for all; both answers, right or wrong
-    predicting    a text with [MASK] in it -> the likeliest pieces for each
+    training      inputs and masked tokens are sampled again in every epoch
+    scoring       masked tokens are sampled once
+    predicting    a text with [MASK] -> the most probable tokens for each [MASK]
 
-B inputs, M hidden words, V vocabulary; `*` is (B, T) padded or (N,) packed.
+B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from pydantic import model_validator
+from torch import nn
 
+from regard.config import SettingError, Unused
 from regard.data.batch import IGNORE, Batch
+from regard.data.encoders import SentenceEncoder
+from regard.data.fields import SENTENCES, Fields
+from regard.data.formats import read_examples
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.pretraining import InputBuilder, SampledPairs, TokenizedDocuments, choose_masked
-from regard.data.pretraining_batches import evaluation_batches
+from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
+from regard.data.store import Store
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.metrics.score import Score, perplexity
+from regard.metrics.score import Score
+from regard.models.bert import BertPretraining, BertSettings
 from regard.random import rng
+from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.answering import check_nbest
+from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
+from regard.tasks.examination import ExpectedLoss, entropy
+from regard.tasks.exporting import ExportedModel, export_bert
+from regard.tasks.finetuning import BERT_TRAINING
+from regard.tasks.inputs import chunk_examples, copy_tokenizer
+from regard.tasks.labelled import TOKENIZER
+from regard.tasks.pretraining_scores import Answers, judge, scores_of
+from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
 from regard.text.bert import BertInput, BertTokenizer
+from regard.text.factory import train_tokenizer
+from regard.text.settings import BertTextSettings
 from regard.training.task import Sample, Validation
+from regard.viz.panel import Screen
+from regard.viz.report import AttentionMap
 
-AT_ONCE = 8192
+BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
-AHEAD = 1024
-"""Texts looked at together for those of like length."""
-SAMPLE = (8, 40)
-"""Pieces of a sentence that is shown."""
+SAMPLE_TOKENS = (8, 40)
+"""Minimum and maximum tokens of a sentence shown as a sample."""
+OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
+"""The prefix of the weights that each output depends on."""
+
+
+class PretrainingRecipe(Recipe):
+    """The recipe of BERT pretraining; the defaults are those of Devlin et al. 2018, section A.2."""
+
+    fields: ClassVar[Fields] = SENTENCES
+    defaults: ClassVar[Mapping[str, object]] = BERT_TRAINING | {
+        "task": "pretraining",
+        "training.max_steps": 1_000_000,
+        "training.batch_tokens": 131_072,  # 256 inputs of 512 tokens
+        "training.learning_rate": 1e-4,
+        "training.warmup": 10_000,
+        "training.adam_epsilon": 1e-6,
+    }
+    monitors = ("next_sentence_accuracy", "masked_accuracy", "masked_perplexity", "loss")
+
+    data: DocumentDataSettings = DocumentDataSettings()
+    text: BertTextSettings = BertTextSettings()
+    model: BertSettings = BertSettings()
+
+    @model_validator(mode="after")
+    def check_groups(self) -> Self:
+        """Check settings of different groups against each other."""
+        data, model, training = self.data, self.model, self.training
+        if training.monitor == "next_sentence_accuracy" and not data.next_sentence:
+            raise SettingError("training.monitor", 'data.next_sentence is false; write "loss"')
+        if data.next_sentence and model.segments < 2:
+            raise SettingError("model.segments", "data.next_sentence = true needs 2 segments; write 2")
+        if model.max_positions < data.max_length:
+            raise SettingError(
+                "data.max_length",
+                f"{data.max_length} is more than model.max_positions = {model.max_positions}; write a larger "
+                "model.max_positions or a smaller data.max_length",
+            )
+        if training.batch_tokens < data.max_length:
+            raise SettingError(
+                "training.batch_tokens",
+                f"{training.batch_tokens} is less than one input of data.max_length = {data.max_length} tokens; write "
+                "a larger batch_tokens or a smaller max_length",
+            )
+        return self
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield "training.r_drop", "translation"
+        yield "training.batch_examples", "labelled tasks"
 
 
 @dataclass(frozen=True)
-class Answers:
-    """How both questions about some documents were answered: summed -log p, right ones, and how many were asked."""
+class Pretraining(Task[PretrainingRecipe]):
+    """{"text", "pair"?} -> {"masks": [[{"piece", "probability"}]], "next"?}: the most probable tokens at every [MASK].
 
-    nll: float = 0.0
-    right: int = 0
-    words: int = 0
-    next_nll: float = 0.0
-    next_right: int = 0
-    inputs: int = 0
+    With a second text, `next` is the probability that it follows the first.
+    """
 
-    def __add__(self, other: "Answers") -> "Answers":
-        return Answers(*(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)))
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """The task. It holds the vocabulary and settings, never a model: models are handed in."""
-
-    vocabulary: BertTokenizer
-    data: DocumentDataSettings = field(default_factory=DocumentDataSettings)
-    longest: int = 512
-    """The most tokens of an input the model has positions for."""
-    label_smoothing: float = 0.0
-    seed: int = 1
-    """What is hidden in validation and evaluation depends on it."""
-    valid: TokenizedDocuments | None = None
-    samples: int = 3
+    tokenizer: BertTokenizer = field(repr=False)
     nbest: int = 5
-    """Pieces told for each [MASK]."""
+    """Number of tokens for each [MASK]."""
+    random_weights: tuple[str, ...] = ()
+    """Names of weights that an import filled with random values."""
+
+    name = "pretraining"
+    title = "masked words (BERT pretraining)"
+    recipe_type = PretrainingRecipe
+    scored_by_examples = False
+    scored_by_store = True
+
+    # ---- preparation ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def artifacts(cls, recipe: PretrainingRecipe) -> tuple[str, ...]:
+        return (TOKENIZER,)
+
+    @classmethod
+    def load(cls, recipe: PretrainingRecipe, folder: Path) -> Self:
+        return cls(recipe, BertTokenizer.load(folder / TOKENIZER))
+
+    @classmethod
+    def prepare(cls, recipe: PretrainingRecipe, folder: Path, start: Path | None, report: Report) -> Self:
+        if start is not None:
+            copy_tokenizer(start, folder, TOKENIZER)
+        elif not (folder / TOKENIZER).exists():
+            report(f"learning the vocabulary (WordPiece, at most {recipe.text.vocab_size:,} tokens)")
+            sentences = read_examples(recipe.data.train, recipe.data.folder, recipe.fields)
+            lines = (sentence["text"] for sentence in sentences)
+            train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
+        return cls.load(recipe, folder)
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    def encoder(self, filtered: bool) -> SentenceEncoder:
+        return SentenceEncoder(self.tokenizer)
+
+    def view(self, store: Store) -> TokenizedDocuments:
+        documents = TokenizedDocuments.of(store)
+        if self.recipe.data.next_sentence and len(documents) < 2:
+            raise UserError(
+                "the data is one document; next-sentence prediction needs two or more",
+                "set how documents are separated, as in data.train.boundary=blank, or data.next_sentence=false",
+                code="one-document",
+                where="data.next_sentence",
+            )
+        return documents
+
+    def describe_store(self, split: str, store: TokenizedDocuments) -> str:
+        sentences = len(store.sentences) - 1
+        return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
+
+    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+        return ValidationData(store)
+
+    def batches(self, store: TokenizedDocuments, world: World) -> PretrainingBatches:
+        return PretrainingBatches(
+            store,
+            self.recipe.data,
+            self.tokenizer,
+            self.recipe.training.batch_tokens,
+            self.recipe.runtime.seed,
+            self.share(world),
+            packed=self.supports_packing(world),
+        )
+
+    # ---- examination ------------------------------------------------------------------------------------------------
+
+    contiguous = True
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(math.log(len(self.tokenizer)), "ln V")
+
+    def overfit_bound(self, batch: Batch) -> float:
+        """A quarter of the loss of a model that knows how often each token is masked, and no context."""
+        return 0.25 * entropy(batch.labels[batch.labels != self.tokenizer.pad].tolist())
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def new_model(self) -> BertPretraining:
+        """Weights without a loss are not trained: they would only decay, and processes would wait for a gradient."""
+        model = BertPretraining(self.recipe.model, len(self.tokenizer))
+        for module in (model.next, model.bert.pooler):
+            module.requires_grad_(self.recipe.data.next_sentence)
+        return model
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """The objective times M, the hidden words of the whole step, by which it will be divided."""
+        """The objective times M, the masked tokens of the whole step, by which it is divided later."""
+        smoothing = self.recipe.training.label_smoothing
         projection, follows = model(batch.source, batch["segments"], batch["masked_positions"])
-        words = projected_cross_entropy(projection, batch.labels, self.label_smoothing, ignore=self.vocabulary.pad)
+        words = projected_cross_entropy(projection, batch.labels, smoothing, ignore=self.tokenizer.pad)
         follows = follows.to(torch.promote_types(follows.dtype, torch.float32))
         follows_nll = F.cross_entropy(follows, batch["next_labels"], ignore_index=IGNORE, reduction="sum")
         return Loss(words.sum + batch["next_weight"] * follows_nll, words.count, words.nll)
 
-    def validate(self, model: nn.Module) -> Validation:
-        """Both answers about the validation documents, and some sentences with what was filled in."""
-        assert self.valid is not None, "a task that is trained has validation data"
-        found = self.answers(model, self.valid)
-        loss = found.nll / max(1, found.words) + found.next_nll / max(1, found.inputs)
-        metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(found)}
-        return Validation({"loss": loss, **metrics}, self._samples(model, self.valid))
+    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+        answers = self.answers(model, data.store)
+        loss = answers.nll / max(1, answers.words) + answers.next_nll / max(1, answers.inputs)
+        metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}
+        return Validation({"loss": loss, **metrics}, self._samples(model, data.store))
 
-    def score(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
-        """Accuracy and perplexity of hidden words, and how often it is known whether B comes next."""
-        data = self.data
-        how = f"{100 * data.masked:g} % hidden, inputs of {data.max_length} tokens, seed {self.seed}"
+    def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
+        """Accuracy and perplexity of masked tokens, and accuracy of next-sentence prediction."""
+        data = self.recipe.data
+        how = f"{100 * data.masked:g} % masked, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
         return scores_of(self.answers(model, store), how + (", whole words" if data.whole_words else ""))
 
     @torch.no_grad()
     def answers(self, model: nn.Module, store: TokenizedDocuments) -> Answers:
-        """Ask a model, which is in evaluation mode, everything about some documents."""
-        device, total = next(model.parameters()).device, Answers()
-        for batch in evaluation_batches(store, self.data, self.vocabulary, AT_ONCE, self.seed):
+        """Run a model, which is in evaluation mode, on some documents."""
+        device, total, recipe = next(model.parameters()).device, Answers(), self.recipe
+        for batch in evaluation_batches(store, recipe.data, self.tokenizer, BATCH_TOKENS, recipe.runtime.seed):
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
-            total += Answers(*judged(words.logits(), batch.labels), *judged(follows, batch["next_labels"]))
+            total += Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]))
         return total
 
-    @torch.no_grad()
-    def predict(self, model: nn.Module, examples: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """For each {"text": "Paris is the [MASK] of France."} the likeliest pieces at every [MASK].
+    # ---- use --------------------------------------------------------------------------------------------------------
 
-        With a second text, {"text": ..., "pair": ...}, also the probability that it comes next.
-        """
-        examples = iter(examples)
-        while some := list(islice(examples, AHEAD)):
-            inputs = [self._input(example) for example in some]
-            said: list[dict[str, Any]] = [{} for _ in some]
-            for group in groups_by_length([len(each.ids) for each in inputs], AT_ONCE):
-                for place, answer in zip(group, self._fill(model, [inputs[place] for place in group]), strict=True):
-                    said[place] = answer
-            for example, answer in zip(some, said, strict=True):
-                if example.get("pair") is None:
-                    del answer["next"]
-                yield {**example, **answer}
+    def configure(self, **options: Any) -> Self:
+        nbest = options.pop("nbest", None)
+        task = super().configure(**options)
+        return task if nbest is None else replace(task, nbest=check_nbest(nbest))
 
-    def _input(self, example: dict[str, Any]) -> BertInput:
-        tokenize, pair = self.vocabulary.tokenize, example.get("pair")
-        first, second = tokenize(example["text"]), None if pair is None else tokenize(pair)
-        found = self.vocabulary.build_input(first, second, self.longest)
-        masks = [*first.ids, *(second.ids if second else [])].count(self.vocabulary.mask)
-        if found.ids.count(self.vocabulary.mask) < masks:
+    def restrict(self, random_weights: Sequence[str]) -> Self:
+        return replace(self, random_weights=tuple(random_weights))
+
+    def is_random(self, prefix: str) -> bool:
+        """True if weights of this prefix were not in the imported model."""
+        return any(name.startswith(prefix) for name in self.random_weights)
+
+    def check_predict(self) -> None:
+        if self.is_random(OUTPUT_WEIGHTS["masks"]):
             raise UserError(
-                f"a [MASK] lies beyond the {self.longest} tokens the model reads: {example['text'][:60]!r}...",
-                "give a shorter text",
+                "the model was imported without its masked-language-model head",
+                "use regard embed for vectors, or start_from to train from its weights",
+                code="missing-weights",
             )
-        return found
 
-    def _fill(self, model: nn.Module, inputs: list[BertInput]) -> Iterator[dict[str, Any]]:
-        device, rows = next(model.parameters()).device, [[Input(each.ids, each.segments, [IGNORE])] for each in inputs]
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        return parse_text(value, where)
+
+    def parse_text(self, value: str | Mapping[str, Any], where: str) -> Example:
+        """The text or pair of texts to embed."""
+        return parse_text(value, where)
+
+    def encode_text(self, example: Example) -> Input:
+        return text_input(self.tokenizer, example, self.recipe.model.max_positions, IGNORE)
+
+    def text_encoder(self, model: nn.Module) -> nn.Module:
+        assert isinstance(model, BertPretraining)
+        return model.bert
+
+    @torch.no_grad()
+    def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
+        missing = {key for key, prefix in OUTPUT_WEIGHTS.items() if self.is_random(prefix)}
+        for chunk in chunk_examples(examples):
+            inputs = [self.encode(example) for example in chunk]
+            predictions: list[Prediction] = [{} for _ in chunk]
+            for group in groups_by_length([len(item.ids) for item in inputs], BATCH_TOKENS):
+                filled = self._fill(engine, [inputs[index] for index in group])
+                for index, prediction in zip(group, filled, strict=True):
+                    predictions[index] = prediction
+            for example, prediction in zip(chunk, predictions, strict=True):
+                dropped = missing | ({"next"} if example.get("pair") is None else set())
+                yield {key: value for key, value in prediction.items() if key not in dropped}
+
+    def encode(self, example: Example) -> BertInput:
+        """[CLS] text [SEP] pair [SEP]; a UserError if a [MASK] is beyond the positions of the model."""
+        tokenize, pair, positions = self.tokenizer.tokenize, example.get("pair"), self.recipe.model.max_positions
+        first, second = tokenize(example["text"]), None if pair is None else tokenize(pair)
+        encoded = self.tokenizer.build_input(first, second, positions)
+        masks = [*first.ids, *(second.ids if second else [])].count(self.tokenizer.mask)
+        if encoded.ids.count(self.tokenizer.mask) < masks:
+            raise UserError(
+                f"a [MASK] is beyond the {positions} tokens that the model reads: {example['text'][:60]!r}...",
+                "give a shorter text",
+                code="too-long",
+                where="text",
+            )
+        return encoded
+
+    def _fill(self, model: nn.Module, inputs: list[BertInput]) -> Iterator[Prediction]:
+        device, rows = next(model.parameters()).device, [[Input(item.ids, item.segments, [IGNORE])] for item in inputs]
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
-        owners, places = (batch["source"] == self.vocabulary.mask).nonzero(as_tuple=True)
-        words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + places)
-        best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.vocabulary)))
+        owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)
+        words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + positions)
+        best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.tokenizer)))
         masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
-            pieces = zip(self.vocabulary.tokens(ids), values, strict=True)
-            masks[owner].append([{"piece": piece, "probability": value} for piece, value in pieces])
+            tokens = zip(self.tokenizer.tokens(ids), values, strict=True)
+            masks[owner].append([{"token": token, "probability": value} for token, value in tokens])
         follow = follows.float().softmax(dim=-1)[:, 0].tolist()
-        return ({"masks": found, "next": value} for found, value in zip(masks, follow, strict=True))
+        return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
 
     @torch.no_grad()
     def _samples(self, model: nn.Module, store: TokenizedDocuments) -> list[Sample]:
-        """Some sentences with hidden words, as they stand, and as the model fills them in."""
+        """Some sentences with masked tokens, as they are, and as the model fills them in."""
+        data, seed = self.recipe.data, self.recipe.runtime.seed
         lengths = np.diff(store.sentences)
-        fit = np.flatnonzero((lengths >= SAMPLE[0]) & (lengths <= min(SAMPLE[1], self.data.max_length - 2)))
-        some = fit[: self.samples]
+        fit = np.flatnonzero((lengths >= SAMPLE_TOKENS[0]) & (lengths <= min(SAMPLE_TOKENS[1], data.max_length - 2)))
+        some = fit[: self.recipe.training.samples]
         nothing = np.zeros(len(some), np.int64)
         drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
-        row = InputBuilder(store, self.vocabulary, self.data.whole_words)(drawn)
-        places = choose_masked(row, self.data.masked, rng(self.seed))
-        hidden, filled = row.ids.copy(), row.ids.copy()
-        hidden[places] = self.vocabulary.mask
+        row = InputBuilder(store, self.tokenizer, data.whole_words)(drawn)
+        positions = choose_masked(row, data.masked, rng(seed))
+        masked, filled = row.ids.copy(), row.ids.copy()
+        masked[positions] = self.tokenizer.mask
         begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device
         for first, length in zip(begins, row.lengths, strict=True):
-            there = places[(places >= first) & (places < first + length)]
-            rows = [[Input(hidden[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
+            there = positions[(positions >= first) & (positions < first + length)]
+            rows = [[Input(masked[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
             batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
             words, _ = model(batch.source, batch["segments"], torch.as_tensor(there - first, device=device))
             filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
-        texts = ([self.written(ids[f + 1 : f + n - 1]) for ids in (hidden, row.ids, filled)]
+        texts = ([self.text_of(ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
                  for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip
         return [Sample(*text) for text in texts]
 
-    def written(self, ids: Iterable[int]) -> str:
-        """Pieces as one reads them, [MASK] too."""
-        return " ".join(self.vocabulary.tokens(ids)).replace(" ##", "")
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Tokens as text, [MASK] included."""
+        return " ".join(self.tokenizer.tokens(ids)).replace(" ##", "")
 
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        """The most probable token of each [MASK], and the probability of the second text."""
+        best = [f"{mask[0]['token']} ({mask[0]['probability']:.0%})" for mask in prediction.get("masks", ())]
+        follows = [f"next sentence ({prediction['next']:.0%})"] if "next" in prediction else []
+        return Sample(example["text"], "", ", ".join([*best, *follows]))
 
-def judged(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
-    """-log p of the labels, how many are the likeliest, and how many are asked for: logits (M, V), labels (M,)."""
-    asked = labels != IGNORE
-    nll = F.cross_entropy(logits.float(), labels, ignore_index=IGNORE, reduction="sum")
-    return float(nll), int(((logits.argmax(dim=-1) == labels) & asked).sum()), int(asked.sum())
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        bars = [
+            screen.bars([(item["token"], item["probability"]) for item in mask]) for mask in prediction.get("masks", ())
+        ]
+        bars += [f"next sentence: {prediction['next']:.0%}"] if "next" in prediction else []
+        nothing = "the text has no [MASK]" if "masks" in prediction else "imported without a masked-language-model head"
+        return "\n\n".join(bars) or nothing
 
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        encoded = self.encode(example)
+        read = Input(encoded.ids, encoded.segments, [IGNORE], encoded.truncated_tokens)
+        return encoder_attention(model.bert, self.tokenizer, read, per_token=False)
 
-def scores_of(found: Answers, how: str = "") -> list[Score]:
-    """Percentages and the perplexity of hidden words; nothing of what was not asked."""
-    how = f"; {how}" if how else ""
-    words, inputs = f"{found.words:,} words{how}", f"{found.inputs:,} pairs, half of them of two documents{how}"
-    scores = [
-        Score("masked accuracy", 100 * found.right / max(1, found.words), words),
-        Score("masked perplexity", perplexity(found.nll, max(1, found.words)), words),
-    ]
-    if found.inputs:
-        scores.append(Score("next sentence accuracy", 100 * found.next_right / found.inputs, inputs))
-    return scores
+    def export_huggingface(
+        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
+    ) -> ExportedModel | None:
+        return export_bert(folder, model, self.recipe.model, self.tokenizer, random_weights)
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        test = "" if self.recipe.data.test else " --on valid"
+        return [
+            f'regard predict {folder} "The [MASK] is here."',
+            f'regard embed {folder} "A text."',
+            f"regard evaluate {folder}{test}",
+            f"regard train RECIPE start_from={folder}          with a recipe of a labelled task",
+        ]

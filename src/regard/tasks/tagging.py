@@ -1,20 +1,20 @@
-"""Which tag has each word: is it of a name, and of whose; which part of speech is it.
+"""Tagging: a tag for each word, for example of named entities or parts of speech.
 
     Ada    met  Bab   ##bage  .
     B-PER  O    B-PER         O          p_i = softmax(W h_i + b)
 
-A word's first piece speaks for the word; nothing is asked of its other pieces (Devlin et al. 2018, section 5.3). Each
-tag is learnt and weighed by itself. Where tags are BIO, the likeliest legal sequence is said (`bio.py`); other tags are
-said word by word.
+The first token of a word stands for the word; its other tokens have no label (Devlin et al. 2018, section 5.3). Each
+tag is learnt independently. If the tags are BIO, the prediction is the most probable legal sequence (`bio.py`); other
+tags are predicted word by word.
 
-A sentence with more pieces than an input has room for is read in several, each with some of what stands before and
-after the words it is asked about. Every word is tagged in one of them, and all that is said is one sequence again.
+A sentence longer than an input is read in several windows, each with some context before and after the words that it
+labels. Every word is labelled in one window.
 
 T words of a sentence, O tags; `*` is (B, T) padded or (N,) packed.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar, NamedTuple
@@ -24,131 +24,168 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
+from regard.data.fields import TAGGED_WORDS, Fields
 from regard.data.inputs import Input
+from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy, macro_scores
 from regard.metrics.entities import OUTSIDE, entities, entity_scores
 from regard.metrics.score import Score
-from regard.tasks.bio import best_sequence, is_bio, legal, marks_entities
-from regard.tasks.classification import numbers
-from regard.tasks.understanding import Example, Understanding, classes_lost, shortly
+from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledTask
+from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.text.bert import Encoding
 from regard.training.task import Sample
+from regard.viz.panel import Screen
 
-CONTEXT = 0.25
-"""The share of an input that shows what stands before the words it is asked about; as much shows what follows."""
+CONTEXT_SHARE = 0.25
+"""Share of a window for the context before the labelled words; as much for the context after them."""
+
+
+class TaggingRecipe(LabelledRecipe):
+    """The recipe of a tagger."""
+
+    fields: ClassVar[Fields] = TAGGED_WORDS
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "tagging", "training.monitor": "f1",
+    }  # fmt: skip
+    monitors = ("loss", "accuracy", "f1")
 
 
 @dataclass(frozen=True)
-class Tagging(Understanding):
-    """{"words"} -> {"words", "tags"}, and where tags are of entities {"entities": [{"type", "start", "end", "text"}]}.
+class Tagging(LabelledTask[TaggingRecipe]):
+    """{"words"} -> {"words", "tags"}, and for entity tags {"entities": [{"type", "start", "end", "text"}]}.
 
-    Entities are words `start` up to, not including, `end`.
+    An entity is the words `start` to `end`, `end` not included.
     """
 
     constrained: bool = True
-    """Whether BIO tags are said in legal sequences only."""
+    """True if only legal BIO sequences are predicted."""
 
-    pooled: ClassVar[bool] = False
-    per_token: ClassVar[bool] = True
+    name = "tagging"
+    bert_head = TOKEN_CLASSIFICATION
+    title = "a tag for each word"
+    recipe_type = TaggingRecipe
+    pooled = False
+    per_token = True
+    long_inputs = "read in windows"
+    label_checks = ("one-class", "unseen", "rare")  # most words are outside of entities
 
     @property
     def outputs(self) -> int:
         return len(self.labels)
 
+    @classmethod
+    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
+        return sorted({tag for example in examples for tag in example.get("tags", ())})
+
+    @classmethod
+    def label_values(cls, example: Example) -> Sequence[str | float]:
+        return list(example["tags"])
+
     def encode(self, example: Example) -> list[Input]:
         tags = example.get("tags", [None] * len(example["words"]))
-        kinds = [float(numbers(self.labels).get(tag, IGNORE)) for tag in tags]
-        found = []
-        for part in self.parts(example):
-            read = self.vocabulary.build_input(part.pieces)
-            asked = [float(IGNORE)] * len(read.ids)
-            for place, word in zip(part.places, part.words, strict=True):
-                asked[place] = kinds[word]
-            found.append(Input(read.ids, read.segments, asked))
-        return found
+        labels = [float(label_ids(self.labels).get(tag, IGNORE)) for tag in tags]
+        inputs = []
+        for window in self.windows(example):
+            encoded = self.tokenizer.build_input(window.tokens)
+            token_labels = [float(IGNORE)] * len(encoded.ids)
+            for position, word in zip(window.positions, window.words, strict=True):
+                token_labels[position] = labels[word]
+            inputs.append(Input(encoded.ids, encoded.segments, token_labels))
+        return inputs
 
-    def parts(self, example: Example) -> "list[Part]":
-        """What is read of a sentence at once, an item for each input."""
-        return parts_of(self.vocabulary.tokenize_words(example["words"]), self.max_length - 2)
+    def windows(self, example: Example) -> "list[TagWindow]":
+        """The windows of a sentence, one for each input."""
+        return split_windows(self.tokenizer.tokenize_words(example["words"]), self.recipe.data.max_length - 2)
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        return classes_lost(logits.flatten(0, -2), batch.labels.flatten(), self.label_smoothing)
+        smoothing = self.recipe.training.label_smoothing
+        return classification_loss(logits.flatten(0, -2), batch.labels.flatten(), smoothing)
 
-    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Example:
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
         words = list(example["words"])
         outside = np.where(np.array(self.labels) == OUTSIDE, 0.0, -np.inf)
-        log_p = np.tile(outside, (len(words), 1))  # (T, O): a word without pieces, of control characters, is no name
-        seen: set[int] = set()
-        for part, scores in zip(self.parts(example), logits, strict=True):
-            log_p[part.words] = torch.log_softmax(scores[part.places].double(), dim=-1).numpy()
-            seen.update(part.words)
+        log_p = np.tile(outside, (len(words), 1))  # (T, O): a word without tokens (control characters) is outside
+        labelled: set[int] = set()
+        for window, scores in zip(self.windows(example), logits, strict=True):
+            log_p[window.words] = torch.log_softmax(scores[window.positions].double(), dim=-1).numpy()
+            labelled.update(window.words)
         if self.constrained and is_bio(self.labels):
-            best = best_sequence(log_p, legal(self.labels), self.labels.index(OUTSIDE))
+            best = best_sequence(log_p, transitions(self.labels), self.labels.index(OUTSIDE))
         else:
             best = log_p.argmax(axis=1).tolist()
-        tags = [self.labels[number] if word in seen else OUTSIDE for word, number in enumerate(best)]
-        said: Example = {"words": words, "tags": tags}
-        return said | {"entities": named(words, tags)} if marks_entities(self.labels) else said
+        tags = [self.labels[number] if word in labelled else OUTSIDE for word, number in enumerate(best)]
+        prediction: Prediction = {"words": words, "tags": tags}
+        return prediction | {"entities": entity_list(words, tags)} if marks_entities(self.labels) else prediction
 
-    def scores(self, examples: Sequence[Example], said: Sequence[Example]) -> dict[str, Score]:
-        """Of entities as a whole, where tags are of entities; else the means over the tags."""
-        found, gold = [each["tags"] for each in said], [each["tags"] for each in examples]
-        words, true = list(chain(*found)), list(chain(*gold))
-        whole = entity_scores(found, gold) if marks_entities({*words, *true}) else macro_scores(words, true)
-        return {**whole, "accuracy": replace(accuracy(words, true), signature=f"{len(true):,} words")}
+    def parse_line(self, line: str, where: str) -> Example:
+        """A sentence; words and punctuation are separated as BERT does."""
+        return {"words": words_of(line, self.tokenizer)}
 
-    def shown(self, example: Example, said: Example) -> Sample:
-        texts = [in_line(example["words"], tags) for tags in (example.get("tags", ()), said["tags"])]
-        return Sample(shortly(" ".join(example["words"])), *texts)
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        """Scores of whole entities for entity tags, else means over the tags."""
+        predicted, gold = [item["tags"] for item in predictions], [item["tags"] for item in examples]
+        words, true = list(chain(*predicted)), list(chain(*gold))
+        scores = entity_scores(predicted, gold) if marks_entities({*words, *true}) else macro_scores(words, true)
+        return {**scores, "accuracy": replace(accuracy(words, true), signature=f"{len(true):,} words")}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        texts = [tagged_line(example["words"], tags) for tags in (example.get("tags", ()), prediction["tags"])]
+        return Sample(truncate(" ".join(example["words"])), *texts)
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return screen.tags(zip(prediction["words"], prediction["tags"], strict=True))
 
 
-class Part(NamedTuple):
-    """Some pieces of a sentence; the words it is asked about, and where in [CLS] pieces [SEP] each of them begins."""
+class TagWindow(NamedTuple):
+    """Some tokens of a sentence, the words they label, and the position of each in [CLS] tokens [SEP]."""
 
-    pieces: Encoding
+    tokens: Encoding
     words: list[int]
-    places: list[int]
+    positions: list[int]
 
 
-def parts_of(pieces: Encoding, room: int) -> list[Part]:
-    """A sentence as one part, or in several: CONTEXT of the room for what is before and as much for what is after.
+def split_windows(tokens: Encoding, max_tokens: int) -> list[TagWindow]:
+    """One window, or several with CONTEXT_SHARE of their tokens as context before, and as much after.
 
-    Between are as many whole words as there is room for; of a word that alone has no room the beginning is read.
+    Between are as many whole words as fit. If a word does not fit, only its beginning is read.
     """
-    if len(pieces) <= room:
-        return [part_of(pieces, 0, len(pieces), 0)]
-    words, around = pieces.words, int(CONTEXT * room)
-    own, parts, start = room - 2 * around, [], 0
+    if len(tokens) <= max_tokens:
+        return [tag_window(tokens, 0, len(tokens), 0)]
+    words, context = tokens.words, int(CONTEXT_SHARE * max_tokens)
+    size, windows, start = max_tokens - 2 * context, [], 0
     while start < len(words):
-        full = min(start + own, len(words))
-        stop = bisect_left(words, words[full]) if full < len(words) else full  # where the word begins that is too much
-        parts.append(part_of(pieces, start, stop if stop > start else full, around))
+        full = min(start + size, len(words))
+        stop = bisect_left(words, words[full]) if full < len(words) else full  # the start of the first word too many
+        windows.append(tag_window(tokens, start, stop if stop > start else full, context))
         start = stop if stop > start else bisect_right(words, words[start])
-    return parts
+    return windows
 
 
-def part_of(pieces: Encoding, start: int, stop: int, around: int) -> Part:
-    """Asked about the words that begin at pieces `start` up to `stop`, and with so many pieces around them."""
-    first = max(0, start - around)
-    begins = [place for place in range(start, stop) if place == 0 or pieces.words[place] != pieces.words[place - 1]]
-    return Part(
-        pieces[first : stop + around],
-        [pieces.words[place] for place in begins],
-        [place - first + 1 for place in begins],
+def tag_window(tokens: Encoding, start: int, stop: int, context: int) -> TagWindow:
+    """The window that labels the words beginning at tokens `start` to `stop`, with `context` tokens around them."""
+    first = max(0, start - context)
+    begins = [index for index in range(start, stop) if index == 0 or tokens.words[index] != tokens.words[index - 1]]
+    return TagWindow(
+        tokens[first : stop + context],
+        [tokens.words[index] for index in begins],
+        [index - first + 1 for index in begins],
     )
 
 
-def named(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
-    """The entities of a sentence, with what they say."""
+def entity_list(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
+    """The entities of a sentence with their text."""
     return [
         {"type": kind, "start": start, "end": end, "text": " ".join(words[start:end])}
         for kind, start, end in entities(tags)
     ]
 
 
-def in_line(words: Sequence[str], tags: Sequence[str]) -> str:
-    """What tags say of words, for people: Ada Lovelace (PER), London (LOC); or the/DET dog/NOUN."""
+def tagged_line(words: Sequence[str], tags: Sequence[str]) -> str:
+    """Tags on one line: "Ada Lovelace (PER), London (LOC)", or "the/DET dog/NOUN"."""
     if marks_entities(tags):
-        return shortly(", ".join(f"{each['text']} ({each['type']})" for each in named(words, tags)))
-    return shortly(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))
+        return truncate(", ".join(f"{item['text']} ({item['type']})" for item in entity_list(words, tags)))
+    return truncate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))

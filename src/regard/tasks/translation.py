@@ -1,41 +1,43 @@
-"""Translation: a sentence in, a sentence out. The one path from text to text that everybody enters by `predict`.
+"""Translation: a sentence in, a sentence out."""
 
-    text -> ids -> batch -> state -> search -> hypotheses -> text
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
 
-B sentences, S source, T target, V vocabulary.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import zip_longest
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
 import torch
 from torch import nn
 
-from regard.attention.layouts import Attentions, Padded
-from regard.data.batch import Batch
+from regard.data.dropout import open_or_build_dropout
+from regard.data.encoders import PairEncoder
+from regard.data.filters import KEEP_ALL, Filters
+from regard.data.formats import read_examples
 from regard.data.pairs import Pairs
-from regard.data.planning import groups_by_length
-from regard.decoding.engine import DecodingRequest, Engine
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import Stepper, Symbols
-from regard.engines.choose import as_engine
+from regard.data.planning import Batches, Budget
+from regard.data.store import Store
+from regard.engines.choose import is_standard_transformer
+from regard.engines.device import ValidationEngine
 from regard.errors import UserError
-from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_cross_entropy, projected_r_drop
-from regard.losses.reinforce import reinforce
+from regard.kernels import kernels_available
 from regard.metrics.score import Score, exact_match, perplexity
+from regard.metrics.significance import Comparison, compare
 from regard.metrics.translation import bleu, chrf, ter
-from regard.tasks.streaming import cut, stretches
-from regard.text.symbols import BOS, EOS, PAD
-from regard.text.tokenizer import Tokenizer
+from regard.models.masked import MaskedSettings
+from regard.models.transformer import TransformerSettings
+from regard.models.translation import build_translation_model
+from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.base import STORES, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.exporting import ExportedModel, export_marian
+from regard.tasks.inputs import copy_tokenizer
+from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
+from regard.tasks.variants import TRANSLATION_VARIANTS
+from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.settings import TextSettings
 from regard.training.task import Sample, Validation
+from regard.viz.panel import Screen, printable
 
-SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
     "bleu": bleu,
     "chrf": chrf,
@@ -44,195 +46,194 @@ SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
 }
 
 
-class TranslationModel(Stepper[Any, Any], Protocol):
-    """What this task asks of a model, beside being a module whose forward takes source and target tokens."""
+class TranslationTask(Seq2SeqTask[R]):
+    """Base of translation and parsing: pairs of sentences, their tokenizers and scores."""
 
-    def attentions(self, src: Any, tgt: Any) -> Attentions: ...
+    # ---- preparation ------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def artifacts(cls, recipe: R) -> tuple[str, ...]:
+        return (JOINT,) if recipe.text.joint else (SRC, TGT)
 
-@dataclass(frozen=True)
-class Objective:
-    """What is minimised: cross-entropy with label smoothing, and how much two passes with dropout may differ."""
+    @classmethod
+    def load(cls, recipe: R, folder: Path) -> Self:
+        tokenizers = [load_tokenizer(folder / name) for name in cls.artifacts(recipe)]
+        return cls(recipe, tokenizers[0], tokenizers[-1])
 
-    label_smoothing: float = 0.1
-    r_drop: float = 0.0
+    @classmethod
+    def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
+        max_characters = 32 * recipe.data.max_length
 
+        def lines(name: str) -> Iterator[str]:
+            for pair in read_examples(recipe.data.train, recipe.data.folder, recipe.fields):
+                texts = [pair["src"]] * (name != TGT) + [pair["tgt"]] * (name != SRC)
+                yield from (text for text in texts if len(text) <= max_characters)
 
-@dataclass(frozen=True)
-class Prediction:
-    """A source line and its translations, best first; `parts` says into how many a long line was cut."""
+        for name in cls.artifacts(recipe):
+            text = cls.text_settings(recipe, name)
+            if start is not None:
+                copy_tokenizer(start, folder, name)
+            elif not (folder / name).exists():
+                report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
+                train_tokenizer(lines(name), text).save(folder / name)
+        return cls.load(recipe, folder)
 
-    source: str
-    texts: list[str]
-    hypotheses: list[Hypothesis]
-    parts: int = 1
+    @classmethod
+    def text_settings(cls, recipe: R, name: str) -> TextSettings:
+        """The settings of the tokenizer in file `name`."""
+        return recipe.text
 
-    @property
-    def text(self) -> str:
-        return self.texts[0]
+    # ---- data -------------------------------------------------------------------------------------------------------
 
+    def encoder(self, filtered: bool) -> PairEncoder:
+        filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters)
 
-@dataclass(frozen=True)
-class Translation:
-    """The task. It holds vocabularies and settings, never a model: models are handed in."""
+    def view(self, store: Store) -> Pairs:
+        pairs = Pairs(store)
+        self.check_positions(pairs)
+        return pairs
 
-    start: ClassVar[str | None] = "⟨s⟩"
-    """What stands before the words the decoder reads, in pictures; None where it reads the words themselves."""
-
-    src_vocabulary: Tokenizer
-    tgt_vocabulary: Tokenizer
-    objective: Objective = Objective()
-    decoding: DecodingSettings = field(default_factory=DecodingSettings)
-    max_source: int = 256
-    max_target: int | None = None
-    valid: Pairs | None = None
-    valid_pairs: Sequence[tuple[str, str]] = ()
-    valid_scores: Sequence[str] = ()
-    samples: int = 3
-    follow: Callable[[Any], Engine] | None = None
-    """Makes of a model in training an engine for validation; without it the model itself is searched."""
-
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """The objective, summed over the real target tokens of a batch."""
-        labels, smoothing, strength = batch.labels, self.objective.label_smoothing, self.objective.r_drop
-        loss = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
-        if strength and model.training:
-            # One pass over the batch taken twice: dropout falls differently on either half.
-            batch, loss = (
-                batch.repeated(),
-                partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing),
-            )
-        projection = model(batch.source, batch.target)
-        computed = loss(projection)
-        return computed if projection.samples is None else reinforce(computed, projection, labels)
-
-    def validate(self, model: nn.Module) -> Validation:
-        """Loss and perplexity of the validation set; scores and samples of what the model makes of it."""
-        assert self.valid is not None, "a task that is trained has validation data"
-        nll, count = self.likelihood(model, self.valid)
-        metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
-        pairs = self.valid_pairs if self.valid_scores else self.valid_pairs[: self.samples]
-        engine: Any = self.follow(model) if self.follow and pairs else model
-        outputs = [p.text for p in self.predict(engine, [src for src, _ in pairs], self.quick)]
-        references = [tgt for _, tgt in pairs]
-        metrics |= self.valid_metrics(outputs, references)
-        return Validation(
-            metrics, [Sample(*row) for row in zip((s for s, _ in pairs), references, outputs, strict=True)]
-        )
-
-    def valid_metrics(self, outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        """The scores that were asked for of what the model made of the validation set."""
-        return {name: SCORES[name](outputs, references).value for name in self.valid_scores}
-
-    @property
-    def quick(self) -> DecodingSettings:
-        """A quick search is enough to follow progress; the final evaluation uses the recipe's own."""
-        return DecodingSettings(
-            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
-        )
-
-    @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Pairs, budget: int = 4096) -> tuple[float, int]:
-        """Negative log-likelihood of every target of a corpus given its source, in nats, and the number of tokens."""
-        device = next(model.parameters()).device
-        total, count = 0.0, 0
-        lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
-        for group in groups_by_length(lengths, budget):
-            batch = store.pad(np.array(group)).to(device)
-            loss = replace(self, objective=Objective(label_smoothing=0.0)).loss(model, batch)
-            total, count = total + float(loss.nll), count + int(loss.count)
-        return total, count
-
-    def predict(
-        self,
-        model: nn.Module | Engine,
-        lines: Iterable[str],
-        decoding: DecodingSettings | None = None,
-        prefixes: Iterable[str] | None = None,
-    ) -> Iterator[Prediction]:
-        """Translate any number of lines in bounded memory: one prediction for each, in order, blank for blank.
-
-        A model is searched as `decoding` says; an engine is asked.
-        """
-        settings, engine = decoding or self.decoding, as_engine(model, SYMBOLS)
-        number, beginnings = 0, iter(prefixes or ())
-        for stretch in stretches(lines):
-            forced = [text for text, _ in zip_longest(_take(beginnings, len(stretch)), stretch, fillvalue="")]
-            yield from self._predict_stretch(engine, stretch, forced, settings, number)
-            number += len(stretch)
-
-    def _predict_stretch(
-        self, engine: Engine, lines: list[str], forced: list[str], settings: DecodingSettings, first: int
-    ) -> Iterator[Prediction]:
-        """Cut long lines, let the engine decode all parts, put everything back in its place."""
-        cuts = [cut(line, self.src_vocabulary, self.max_source - 1) if line.strip() else [] for line in lines]
-        parts = [(owner, ids) for owner, line_parts in enumerate(cuts) for _, ids in line_parts]
-        prefixes = [self._prefix(text) for text in forced]
-        started: set[int] = set()
-        forced_ids = []
-        for owner, _ in parts:  # only the first part of a line begins with the line's prefix
-            forced_ids.append([] if owner in started else prefixes[owner])
-            started.add(owner)
-        sources = [[*ids, EOS] for _, ids in parts]
-        max_new_tokens = settings.max_new_tokens(
-            torch.tensor([len(source) for source in sources], dtype=torch.long)
-        ).tolist()
-        if self.max_target is not None:  # the prefix takes its share of the positions
-            max_new_tokens = [
-                min(limit, self.max_target - len(ids)) for limit, ids in zip(max_new_tokens, forced_ids, strict=True)
-            ]
-        sentence_ids = [first + owner for owner, _ in parts]
-        request = DecodingRequest(sources, max_new_tokens, settings, forced_ids, sentence_ids)
-        remaining = iter(engine.decode(request))
-        for line, line_parts in zip(lines, cuts, strict=True):
-            yield self._join(line, [next(remaining) for _ in line_parts])
-
-    def _prefix(self, text: str) -> list[int]:
-        """The tokens a translation must begin with; they too must fit into the model."""
-        ids = self.tgt_vocabulary.encode(text) if text else []
-        if self.max_target is not None and len(ids) >= self.max_target:
+    def check_positions(self, store: Pairs) -> None:
+        """Raise UserError if a sentence has more tokens than the model has positions."""
+        bound, setting = self.recipe.model.length_limit, self.recipe.model.length_setting
+        longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
+        if bound is not None and longest > bound:
+            other = ' or with model.positions = "sinusoidal"' if hasattr(self.recipe.model, "positions") else ""
             raise UserError(
-                f"a prefix of {len(ids)} tokens leaves no room in a model of {self.max_target} positions",
-                "give a shorter prefix",
+                f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}",
+                f"shorten or remove it, or train with a larger model.{setting}{other}",
+                code="too-long",
+                where=f"model.{setting}",
             )
-        return ids
 
-    def _join(self, line: str, parts: list[list[Hypothesis]]) -> Prediction:
-        if not parts:
-            return Prediction(line, [""], [], parts=0)
-        if len(parts) == 1:
-            texts = [one_line(self.tgt_vocabulary.decode(hypothesis.tokens)) for hypothesis in parts[0]]
-            return Prediction(line, texts, parts[0])
-        best = [part[0] for part in parts]
-        text = " ".join(one_line(self.tgt_vocabulary.decode(hypothesis.tokens)) for hypothesis in best)
-        return Prediction(line, [text], best, parts=len(parts))
+    def describe_store(self, split: str, store: Pairs) -> str:
+        tokens = int(store.src_lengths.sum() + store.tgt_lengths.sum())
+        line = f"{split}: {len(store):,} pairs, {tokens:,} tokens"
+        return f"{store.report.table()}\n{line}" if split == "train" else line
 
-    def score(self, outputs: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> list[Score]:
-        """BLEU, chrF, TER and exact match of outputs against references."""
-        return [
-            bleu(outputs, references, tokenize=tokenize),
-            chrf(outputs, references),
-            ter(outputs, references),
-            exact_match(outputs, references),
-        ]
+    def training_view(self, folder: Path, store: Pairs, report: Report) -> Any:
+        """With BPE-dropout, the pairs are segmented differently in every epoch."""
+        text, data = self.recipe.text, self.recipe.data
+        if not text.dropout:
+            return store
+        report("sampling the segmentations of BPE-dropout")
+        return open_or_build_dropout(
+            folder / STORES / "dropout", store, self.src_tokenizer, self.tgt_tokenizer, text.dropout,
+            self.recipe.runtime.seed, data.max_length, data.workers,
+        )  # fmt: skip
 
-    def attentions(
-        self, model: TranslationModel, source: str, target: Sequence[int]
-    ) -> tuple[list[str], list[str], Attentions]:
-        """Source pieces, target pieces (each row is the position that wrote it) and all attention weights between."""
-        device = next(model.parameters()).device  # type: ignore[attr-defined]
-        ids = self.src_vocabulary.encode(source)[: self.max_source - 1]
-        src = torch.tensor([[*ids, EOS]])
-        tgt = torch.tensor([[BOS, *target]])
-        src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
-        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
-        return self.src_vocabulary.tokens([*ids, EOS]), self.tgt_vocabulary.tokens([*target, EOS]), weights
+    def batches(self, store: Any, world: World) -> Batches:
+        budget, seed = Budget(self.recipe.training.batch_tokens), self.recipe.runtime.seed
+        return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
+
+    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+        """On a GPU, validation decodes with CUDA graphs, which is many times faster."""
+        engine = None
+        if world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model):
+            engine = ValidationEngine(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
+        return ValidationData(store, self.examples("valid"), engine)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def new_model(self) -> nn.Module:
+        return build_translation_model(self.recipe.model, len(self.src_tokenizer), len(self.tgt_tokenizer))
+
+    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+        training = self.recipe.training
+        nll, count = self.likelihood(model, data.store)
+        metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
+        scored = training.monitor not in metrics
+        examples = data.examples if scored else data.examples[: training.samples]
+        engine = data.engine(model) if data.engine and examples else model
+        quick = replace(self, decoding=self.quick_search)
+        predictions = list(quick.predict(engine, examples))
+        if scored:
+            metrics |= self.validation_scores(examples, predictions)
+        return Validation(metrics, [self.sample(*row) for row in zip(examples, predictions, strict=True)])
+
+    def validation_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """The monitored score of the validation outputs."""
+        monitor = self.recipe.training.monitor
+        outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
+        return {monitor: SCORES[monitor](outputs, references).value}
+
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
+        return {
+            "bleu": bleu(outputs, references, tokenize=self.bleu_tokenizer),
+            "chrf": chrf(outputs, references),
+            "ter": ter(outputs, references),
+            "exact_match": exact_match(outputs, references),
+        }
+
+    def score_store(self, model: nn.Module, store: Pairs) -> list[Score]:
+        nll, count = self.likelihood(model, store)
+        return [Score("perplexity", perplexity(nll, count), f"per token of this run's vocabulary, {count} tokens")]
+
+    def compare(
+        self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
+    ) -> list[Comparison]:
+        first, second = ([item["translation"] for item in predictions] for predictions in (base, other))
+        references = [item["tgt"] for item in examples]
+        return list(compare(first, second, references, tokenize=self.bleu_tokenizer).values())
+
+    def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
+        """Right or wrong only if exact matches are what counts."""
+        if self.recipe.training.monitor != "exact_match":
+            return {}
+        return {"exact match": float(prediction["translation"] == example["tgt"])}
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        return Sample(example["src"], example.get("tgt", ""), prediction["translation"])
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return printable(prediction["translation"])
+
+    @property
+    def supports_ctranslate2(self) -> bool:
+        return is_standard_transformer(self.recipe.model)
+
+    def export_huggingface(
+        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
+    ) -> ExportedModel | None:
+        """A Transformer as Marian, or as Pegasus if it normalises before each sublayer."""
+        settings, decoding = self.recipe.model, self.recipe.decoding
+        if not isinstance(settings, TransformerSettings) or settings.kind != "transformer":
+            return None
+        beam = decoding.beam if decoding.search == "beam" else 1
+        return export_marian(folder, model, settings, (self.src_tokenizer, self.tgt_tokenizer), beam, decoding.alpha)
+
+    def facts(self) -> dict[str, str]:
+        data, (src, tgt) = self.recipe.data, (self.src_tokenizer, self.tgt_tokenizer)
+        same = src is tgt or src.to_json() == tgt.to_json()
+        languages = " → ".join(filter(None, (data.src_lang, data.tgt_lang)))
+        vocabulary = f"{len(src):,} tokens" if same else f"{len(src):,} and {len(tgt):,} tokens"
+        return ({"languages": languages} if languages else {}) | {"vocabulary": vocabulary}
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        data = self.recipe.data
+        chat = [f"regard chat {folder}"] if any(source.format == "dialogues" for source in data.train) else []
+        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        evaluate = f"regard evaluate {folder}{'' if data.test else ' --on valid'}"
+        return [*chat, f"echo {example} | regard translate {folder}", evaluate, *inspect]
 
 
-def one_line(text: str) -> str:
-    """A translation is one line whatever the model wrote: one line out for one line in."""
-    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+class Translation(TranslationTask[TranslationRecipe]):
+    """{"src", "prefix"?} -> {"translation", "score", "finished", "looped", "parts", "hypotheses"}."""
 
+    name = "translation"
+    comparable = True
+    title = "a text in another language"
+    recipe_type = TranslationRecipe
+    command = "translate"
+    variants = TRANSLATION_VARIANTS
 
-def _take(stream: Iterator[str], count: int) -> list[str]:
-    return [item for _, item in zip(range(count), stream, strict=False)]
+    @classmethod
+    def resolve(cls, recipe: Recipe) -> type[Task[Any]]:
+        """A model that fills in masked tokens has its own loss and search."""
+        from regard.tasks.masked_translation import MaskedTranslation
+
+        return MaskedTranslation if isinstance(recipe.model, MaskedSettings) else Translation

@@ -1,10 +1,11 @@
 """Settings of training: limits, batch size, optimizer, regularisation, validation, checkpoints and logs."""
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import model_validator
 
-from regard.config import Field, SettingError, Settings
+from regard.config import Field, SettingError, Settings, Unused, unless
 
 # Metrics for which a lower value is better; for every other metric a higher value is better.
 LOWER_IS_BETTER = frozenset(
@@ -22,6 +23,7 @@ class TrainingSettings(Settings):
     )
 
     batch_tokens: int = Field(4096, gt=0, description="batch size: tokens per optimizer step, over all processes")
+    batch_examples: int = Field(0, ge=0, description="examples per optimizer step, over all processes (labelled tasks)")
     accumulation: int = Field(
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
     )
@@ -33,6 +35,7 @@ class TrainingSettings(Settings):
         1.0, gt=0, description="peak learning rate; for schedule = paper: the factor of equation 3 (1 = as published)"
     )
     warmup: int = Field(4000, ge=0, description="warmup steps, in which the learning rate rises from zero")
+    warmup_share: float = Field(0.0, ge=0, lt=1, description="warmup steps as a share of all steps, if warmup = 0")
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam beta1: decay of the first moment")
     adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam beta2: decay of the second moment")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam epsilon")
@@ -53,7 +56,7 @@ class TrainingSettings(Settings):
     )
 
     log_every: int = Field(50, gt=0, description="steps between log lines")
-    validate_every: int = Field(1000, gt=0, description="steps between validations")
+    validate_every: int = Field(1000, ge=0, description="steps between validations; 0 = once per epoch")
     checkpoint_every: int = Field(0, ge=0, description="steps between checkpoints; 0 = at every validation")
     keep: int = Field(5, gt=0, description="number of newest checkpoints to keep, beside the best one")
     monitor: str = Field("loss", description="validation metric that selects the best checkpoint")
@@ -78,6 +81,23 @@ class TrainingSettings(Settings):
                 f"{self.schedule!r}; write a smaller warmup",
             )
         return self
+
+    def in_steps(self, steps_in_epoch: int) -> Self:
+        """The settings with epochs, warm-up share and validation interval converted to steps."""
+        steps = self.max_steps
+        if self.max_epochs:
+            steps = max(1, min(steps, round(self.max_epochs * steps_in_epoch)))
+        return self.model_copy(
+            update={
+                "max_steps": steps,
+                "max_epochs": 0.0,
+                "warmup": self.warmup or round(self.warmup_share * steps),
+                "validate_every": self.validate_every or steps_in_epoch,
+            }
+        )
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.warmup == 0, "warmup = 0", "warmup_share")
 
 
 def improves(monitor: str, score: float, best: float | None) -> bool:

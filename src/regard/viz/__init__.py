@@ -4,13 +4,13 @@ Nothing here knows a model: whatever `numpy.asarray` accepts can be drawn.
 """
 
 from regard.viz.chart import bars_svg, chart_svg
-from regard.viz.report import Example, Map, Report, attention_maps, render, write_report
+from regard.viz.report import AttentionMap, Example, Report, attention_maps, render, write_report
 from regard.viz.svg import Panel, heatmap_svg, panels_svg
 from regard.viz.terminal import curve, heatmap, sparkline
 
 __all__ = [
+    "AttentionMap",
     "Example",
-    "Map",
     "Panel",
     "Report",
     "attention_maps",

@@ -29,7 +29,7 @@ PROGRAM = (
 
 
 @dataclass(frozen=True)
-class Map:
+class AttentionMap:
     """Attention of every layer and head over one pair of sequences: weights (L, H, R, C), each row a distribution.
 
     `name` is "encoder", "decoder" or "cross", which the page explains, or any other title.
@@ -49,7 +49,7 @@ class Example:
     reference: str
     output: str
     correct: bool | None = None
-    attention: Sequence[Map] | None = None
+    attention: Sequence[AttentionMap] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def attention_maps(
     decoder: ArrayLike | None = None,
     cross: ArrayLike | None = None,
     start: str | None = "<s>",
-) -> list[Map]:
+) -> list[AttentionMap]:
     """The maps of an encoder-decoder: encoder (L, H, S, S), decoder (L, H, T, T), cross (L, H, T, S); any may be None.
 
     A row of `decoder` and `cross` is the piece being written. What the decoder can look at is its input: the output
@@ -88,7 +88,7 @@ def attention_maps(
         ("decoder", target, shifted, decoder),
         ("cross", target, source, cross),
     )
-    return [Map(name, rows, columns, weights) for name, rows, columns, weights in maps if weights is not None]
+    return [AttentionMap(name, rows, columns, weights) for name, rows, columns, weights in maps if weights is not None]
 
 
 def render(report: Report) -> str:
@@ -113,7 +113,7 @@ def page_data(report: Report) -> dict[str, Any]:
     }
 
 
-def pack_map(attention: Map) -> dict[str, Any]:
+def pack_map(attention: AttentionMap) -> dict[str, Any]:
     """A map as JSON values, its weights as one byte each (off by at most 1/510) in base64."""
     weights = np.asarray(attention.weights, dtype=np.float64)
     R, C = len(attention.rows), len(attention.columns)

@@ -1,4 +1,4 @@
-// The ladder: one table of all rungs, and their attention on the same sentences side by side.
+// The ladder: one table of all variants, and their attention on the same sentences side by side.
 
 const PARTS = { ladder: drawLadder, pictures: drawPictures, failures: drawFailures };
 const FITTED = { pictures: drawPictures };
@@ -15,7 +15,7 @@ function drawLadder(parent) {
   parent.className = "card";
   refill(parent, make("h2", {}, say("ladder")), make("p", { class: "about" }, say("ladder_about")),
     make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("ladder") },
-      make("table", { class: "ladder" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("rung")), head)),
+      make("table", { class: "ladder" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("variant")), head)),
         make("tbody", {}, rows))),
     make("dl", { class: "sentence-pair" }, DATA.columns.map((key) =>
       [make("dt", {}, say(`column_${key}`)), make("dd", { class: "soft" }, say(`about_${key}`))]).flat()));
@@ -24,7 +24,7 @@ function drawLadder(parent) {
 function cell(value) {
   if (!value) return make("td", { class: "soft" }, "–");
   const element = make("td", { class: value.best ? "best" : null }, value.mean,
-    value.spread ? make("span", { class: "spread" }, ` ± ${value.spread}`) : null);
+    value.deviation ? make("span", { class: "spread" }, ` ± ${value.deviation}`) : null);
   if (value.share !== null) element.style.setProperty("--share", `${Math.round(100 * value.share)}%`);
   return element;
 }
@@ -34,7 +34,7 @@ function drawPictures(parent) {
   if (parent.hidden) return;
   const sentence = DATA.sentences[gallery.sentence];
   const options = DATA.sentences.map((_, n) => [n, String(n + 1)]);
-  const rungs = make("div", { class: "rungs" });
+  const variants = make("div", { class: "variants" });
   parent.className = "card";
   refill(parent, make("h2", {}, say("pictures")), make("p", { class: "about" }, say("pictures_about")),
     make("div", { class: "controls" }, choice(say("sentence"), options, gallery.sentence, (number) => {
@@ -43,20 +43,20 @@ function drawPictures(parent) {
     })),
     make("dl", { class: "sentence-pair" },
       make("dt", {}, say("source")), make("dd", { dir: "auto" }, sentence.source),
-      make("dt", {}, say("reference")), make("dd", { dir: "auto" }, sentence.reference)), rungs);
-  rungs.replaceChildren(...sentence.pictures.map((picture) => make("figure", {})));
-  const room = rungs.firstChild.clientWidth;
-  sentence.pictures.forEach((picture, n) => rungs.children[n].append(...framed(picture, sentence.reference, room)));
+      make("dt", {}, say("reference")), make("dd", { dir: "auto" }, sentence.reference)), variants);
+  variants.replaceChildren(...sentence.pictures.map((picture) => make("figure", {})));
+  const width = variants.firstChild.clientWidth;
+  sentence.pictures.forEach((picture, n) => variants.children[n].append(...drawPicture(picture, sentence.reference, width)));
 }
 
-// A rung's name, what it wrote, and where it looked while it wrote.
-function framed(picture, reference, room) {
+// The name of a variant, its output and its attention.
+function drawPicture(picture, reference, width) {
   const right = picture.output === reference;
   const mark = make("span", { class: right ? "mark right" : "mark wrong", "aria-label": say(right ? "right" : "wrong") },
     right ? "✓ " : "✗ ");
-  const caption = [make("figcaption", {}, titled(picture), make("span", { class: "soft" }, planeName(picture.plane))),
-    make("p", { class: "written", dir: "auto" }, DATA.judged ? mark : null, picture.output || say("empty"))];
-  if (!picture.map) return [...caption, make("p", { class: "soft" }, say(picture.blind ? "no_attention" : "too_long"))];
+  const caption = [make("figcaption", {}, titled(picture), make("span", { class: "soft" }, headName(picture.head))),
+    make("p", { class: "written", dir: "auto" }, DATA.marked ? mark : null, picture.output || say("empty"))];
+  if (!picture.map) return [...caption, make("p", { class: "soft" }, say(picture.has_attention ? "too_long" : "no_attention"))];
   const values = Uint8Array.from(atob(picture.map.weights), (char) => char.charCodeAt(0));
   const sheet = { rows: picture.map.rows, columns: picture.map.columns, values: Float32Array.from(values, (v) => v / 255),
     lift: (value) => value };
@@ -65,18 +65,18 @@ function framed(picture, reference, room) {
     view.mark(row, column);
     reading.replaceChildren(...(row === null && column === null ? [] : readOut(sheet, row, column)));
   };
-  const view = matrixView(sheet, room, point);
+  const view = matrixView(sheet, width, point);
   view.element.addEventListener("pointerleave", (event) => {
     if (event.pointerType !== "touch") point(null, null);
   });
   return [...caption, make("div", { class: "scroll" }, view.element), reading];
 }
 
-function planeName(plane) {
-  if (!plane) return "";
-  const [layer, head] = plane;
-  if (!layer) return ` ${say("plane_all")}`;
-  return ` ${head ? say("plane_head", { layer, head }) : say("plane_mean", { layer })}`;
+function headName(selected) {
+  if (!selected) return "";
+  const [layer, head] = selected;
+  if (!layer) return ` ${say("head_all")}`;
+  return ` ${head ? say("head_one", { layer, head }) : say("head_mean", { layer })}`;
 }
 
 function drawFailures(parent) {
@@ -85,5 +85,5 @@ function drawFailures(parent) {
   parent.className = "card";
   refill(parent, make("h2", {}, say("failures")), make("p", { class: "about" }, say("failures_about")),
     make("dl", { class: "sentence-pair" }, DATA.failures.map((failure) =>
-      [make("dt", {}, failure.rung), make("dd", { dir: "auto" }, failure.reason)]).flat()));
+      [make("dt", {}, failure.variant), make("dd", { dir: "auto" }, failure.reason)]).flat()));
 }

@@ -1,0 +1,58 @@
+"""Attention maps for a terminal, as pictures and as plain values."""
+
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.screen import in_colour
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from regard.viz.report import AttentionMap
+
+
+def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | None = None) -> str:
+    """The heat map of one head of one layer, or of the mean of its heads, with a title."""
+    from regard.viz.terminal import heatmap
+
+    title, matrix = select_head(attention, layer, head)
+    return f"{title}\n\n{heatmap(matrix, attention.rows, attention.columns, colour=in_colour())}"
+
+
+def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, head: int | None = None) -> str:
+    """The same heat map as an SVG picture; `title` is written before its own title."""
+    from regard.viz.svg import heatmap_svg
+
+    name, matrix = select_head(attention, layer, head)
+    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(filter(None, (title, name))))
+
+
+def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, npt.NDArray[Any]]":
+    """A title, and the weights of one head of one layer (the last one), or the mean of its heads."""
+    import numpy as np
+
+    weights = np.asarray(attention.weights)
+    layers, heads = weights.shape[:2]
+    for name, number, count in (("layer", layer, layers), ("head", head, heads)):
+        if number is not None and not 1 <= number <= count:
+            raise UserError(
+                f"there is no {name} {number}", f"write a number from 1 to {count}", code="invalid-option", where=name
+            )
+    number = layer or layers
+    selected = weights[number - 1]
+    if layers == heads == 1 and len(weights[0, 0]) == 1:
+        return attention.name, selected[0]
+    title = f"{'cross ' if attention.name == 'cross' else ''}attention, layer {number} of {layers}, "
+    if head is None:
+        return f"{title}mean of {heads} heads", selected.mean(axis=0)
+    return f"{title}head {head} of {heads}", selected[head - 1]
+
+
+def map_values(attention: "AttentionMap") -> dict[str, Any]:
+    """A map as plain values: weights (layer, head, row, column) with four digits."""
+    import numpy as np
+
+    weights = np.asarray(attention.weights, dtype=np.float64).round(4).tolist()
+    return {
+        "name": attention.name, "rows": list(attention.rows), "columns": list(attention.columns), "weights": weights,
+    }  # fmt: skip

@@ -1,0 +1,101 @@
+"""Input and output of the verbs: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from regard.cli.screen import report
+from regard.errors import UserError
+
+STDIO = "-"
+"""The file name that means stdin or stdout."""
+
+Ask = Callable[[str], str | None]
+"""Asks a person for one line under a title; None if the input ends."""
+
+
+def read_lines(name: str) -> Iterator[str]:
+    """The lines of a file or of stdin, read one by one; a line that is not UTF-8 is a UserError."""
+    from regard.data.lines import decode_lines
+    from regard.files import open_binary
+
+    if name == STDIO:
+        yield from decode_lines(sys.stdin.buffer, "stdin")
+        return
+    with open_binary(Path(name)) as stream:
+        yield from decode_lines(stream, name)
+
+
+def line_name(name: str) -> str:
+    """What errors call a line of this input; its number follows."""
+    return f"{'stdin' if name == STDIO else name}, line"
+
+
+@contextmanager
+def open_output(name: str) -> Iterator[TextIO]:
+    """stdout, a device or pipe, or a file that appears when it is complete."""
+    from regard.files import io_errors, replacing
+
+    path = Path(name)
+    if name == STDIO:
+        yield sys.stdout
+    elif path.exists() and not path.is_file():
+        with io_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+    else:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+
+
+def check_output(output: str, *inputs: str | None) -> None:
+    """Raise UserError if the output file is one of the input files."""
+    path = Path(output)
+    for name in inputs:
+        if name not in (None, STDIO) and output != STDIO and path.exists() and path.samefile(str(name)):
+            raise UserError(
+                f"--output {output} is also the input", "write to another file", code="overwrites-input", where=output
+            )
+
+
+def is_interactive(*inputs: object) -> bool:
+    """True if no input is given and stdin is a terminal, so that a person can be asked."""
+    return not any(inputs) and sys.stdin.isatty()
+
+
+def check_one_input(**inputs: object) -> None:
+    """Raise UserError if more than one kind of input is given."""
+    names = [name for name, value in inputs.items() if value]
+    if len(names) > 1:
+        raise UserError(
+            f"{' and '.join(names)} are both given", "give one of them", code="conflicting-options", where=names[0]
+        )
+
+
+def make_prompt() -> Ask:
+    """Ask on the terminal: the title goes to stderr, the answer is a line of stdin."""
+    lines = read_lines(STDIO)
+
+    def ask(title: str) -> str | None:
+        print(f"{title}> ", end="", file=sys.stderr, flush=True)
+        return next(lines, None)
+
+    return ask
+
+
+def prompt_lines(invitation: str = "Type a line, then Enter; Ctrl-D ends.") -> Iterator[str]:
+    """The lines that a person types."""
+    report(invitation)
+    ask = make_prompt()
+    while (line := ask("")) is not None:
+        yield line
+    report()
+
+
+def input_lines(texts: Sequence[str], name: str, interactive: bool = False) -> Iterator[Iterator[str]]:
+    """The input in groups that are computed together: everything at once, or line by line if a person types."""
+    if interactive or is_interactive(texts, name != STDIO):
+        yield from (iter([line]) for line in prompt_lines())
+    else:
+        yield iter(texts) if texts else read_lines(name)

@@ -1,0 +1,57 @@
+"""Training with progress on the terminal, for `regard train` and `regard demo`."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.screen import ProgressLine, report
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
+    from regard.run.train import Trained
+
+INTERRUPTED = 130
+"""Exit status of an interrupted training."""
+
+
+def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Trained":
+    """Train a recipe and report every stage on stderr."""
+    from regard.run.train import train
+
+    report(f"{recipe.name}: {recipe.about or recipe.task}, in {folder}")
+    with ProgressLine("tokenised:") as line:
+
+        def report_stage(text: str) -> None:
+            line.clear()
+            report(text)
+
+        return train(recipe, folder, resume=resume, report=report_stage, progress=line)
+
+
+def outcome_values(trained: "Trained") -> dict[str, Any]:
+    """The end of a training as plain values."""
+    outcome, run = trained.outcome, trained.run
+    return {
+        "run": str(run.folder),
+        "step": outcome.step,
+        "reason": outcome.reason,
+        "monitor": run.recipe.training.monitor,
+        "best": outcome.best,
+        "best_step": outcome.best_step,
+        "metrics": outcome.metrics,
+    }
+
+
+def summary(trained: "Trained") -> str:
+    """The end of a training in a few lines."""
+    outcome, folder, training = trained.outcome, shlex.quote(str(trained.run.folder)), trained.run.recipe.training
+    if outcome.reason == "interrupted":
+        return f"saved at step {outcome.step}; continue with: regard train {folder}"
+    lines = [f"{trained.run.folder}: trained {outcome.step:,} steps (stopped by {outcome.reason})"]
+    if outcome.best is not None:
+        lines.append(f"best validation {training.monitor}: {outcome.best:.4g}, at step {outcome.best_step}")
+    if outcome.reason == "max_steps":
+        by_epochs = training.max_epochs and outcome.step < training.max_steps
+        more = f"max_epochs={2 * training.max_epochs:g}" if by_epochs else f"max_steps={2 * outcome.step}"
+        lines.append(f"train more: regard train {folder} training.{more}")
+    return "\n".join(lines)

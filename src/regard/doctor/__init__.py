@@ -1,0 +1,1 @@
+"""Checks of a recipe before training: data, model, memory, disk and time."""

@@ -1,0 +1,110 @@
+"""All checks of a recipe, in one path for every task:
+
+    recipe -> device -> files -> temporary run (tokenizers, stores) -> model -> memory, disk and time
+
+Every result is yielded as soon as it is known. The path ends early if later checks need what failed.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.doctor import data, model, resources
+from regard.doctor.check import REMAINING, Check, Progress, guarded
+from regard.doctor.sample import DryRun, prepare, survey
+from regard.errors import UserError
+from regard.recipe import Recipe
+from regard.run.run import Run, check_same_model
+from regard.runtime import World, close_world, open_world
+from regard.tasks.base import STORES, Task
+from regard.tasks.registry import load_recipe, task_of
+
+
+def examine(
+    source: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    folder: Path | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Check]:
+    """Check a recipe before training. Nothing is written but into a temporary folder.
+
+    `folder` is the folder of the run. `quick` reads only the beginning of the files and trains nothing.
+    """
+    name = "recipe"
+    try:
+        recipe = load_recipe(source, overrides)
+        yield Check(name, "pass", f"{recipe.name}: all settings are valid")
+        name = "device"
+        world = open_world(recipe.runtime)
+        yield resources.check_device(world)
+        if recipe.start_from:
+            name = "start"
+            yield check_start(recipe)
+        name = "files"
+        with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
+            run_folder = folder or Path("runs") / recipe.name
+            for check in _examine(recipe, world, run_folder, Path(temporary), quick, progress):
+                name = "preparation"
+                yield check
+    except UserError as error:
+        yield Check(name, "fail", error.problem, error.remedy)
+        yield REMAINING
+    finally:
+        close_world()
+
+
+def check_start(recipe: Recipe) -> Check:
+    """The run to start from was trained, and its model is that of the recipe."""
+    start = Run.open(recipe.start_from)
+    check_same_model(start, recipe)
+    task_of(recipe).check_start(recipe, start.recipe, start.folder)
+    best = start.checkpoints.resolve("best")
+    return Check("start", "pass", f"{start.folder} ({start.recipe.task}, {best.name}): {start.recipe.model.summary}")
+
+
+def _examine(
+    recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: Progress | None
+) -> Iterator[Check]:
+    task: type[Task[Any]] = task_of(recipe)
+    splits = task.read_splits(recipe, temporary)
+    surveyed = survey(task, splits, recipe.runtime.seed, quick, progress)
+    yield (files := data.check_files(recipe, surveyed))
+    if files.status == "fail":
+        yield REMAINING
+        return
+    yield data.show_examples(task, surveyed)
+    yield data.check_overlap(recipe, surveyed)
+    if surveyed.splits["train"].labels or surveyed.splits["train"].numbers:
+        yield data.check_labels(task, surveyed)
+    if (folder / STORES).is_dir():
+        yield data.check_stored(folder / STORES, quick)
+    dry = prepare(recipe, world, surveyed, temporary, progress)
+    if (filters := data.check_filters(dry)) is not None:
+        yield filters
+    if dry.task.tokenizers:
+        yield guarded("tokenizer", lambda: data.check_tokenizer(dry))
+    if dry.task.long_inputs:
+        yield guarded("lengths", lambda: data.check_lengths(dry))
+    yield from _examine_model(dry, folder, quick, progress)
+
+
+def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: Progress | None) -> Iterator[Check]:
+    direct = dry.task.fit_directly(dry.store)
+    if direct is not None:  # a model that is counted has no gradients
+        yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))
+        return
+    yield guarded("first-loss", lambda: model.check_first_loss(dry))
+    if dry.task.causal_sequence:
+        yield guarded("leaks", lambda: model.check_leaks(dry))
+    yield guarded("gradients", lambda: model.check_gradients(dry))
+    yield guarded("schedule", lambda: resources.check_schedule(dry))
+    yield guarded("memory", lambda: resources.check_memory(dry))
+    yield guarded("disk", lambda: resources.check_disk(dry, dry.task.new_model(), folder))
+    if quick:
+        yield from (Check(name, "skip", "left out by --quick") for name in ("overfit", "time"))
+        return
+    yield guarded("overfit", lambda: model.check_overfit(dry, progress))
+    yield guarded("time", lambda: resources.check_time(dry, progress))

@@ -1,0 +1,270 @@
+"""Checks of device, schedule, memory, disk and time, measured on batches of the recipe."""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from regard.data.arrays import Array
+from regard.data.batch import Batch
+from regard.data.parallel import count_workers
+from regard.data.steps import Step
+from regard.doctor.check import Check, Progress, grade, judge
+from regard.doctor.model import compute_loss
+from regard.doctor.sample import DryRun, elements
+from regard.kernels import kernels_available
+from regard.runtime import World, seed_everything
+from regard.tasks.base import STORES
+from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
+
+GIB, MIB = 1 << 30, 1 << 20
+FLOAT = 4  # bytes
+FULL = 0.9
+"""Share of the free memory or disk that may be used."""
+SLICE_ELEMENTS = 512
+"""Elements of a batch that is measured on a CPU, where a whole batch takes long."""
+TIMED_STEPS, TIMED_SECONDS = 20, 10.0
+WARN_DAYS, FAIL_DAYS = 7, 60
+MAX_EPOCHS = 300
+
+
+def check_device(world: World) -> Check:
+    """The device and its precision; a warning if a better one is not used."""
+    name = "device"
+    if world.device.type == "cuda":
+        finding = f"{torch.cuda.get_device_name(world.device)}, {world.precision}"
+        if world.precision == "fp32" and torch.cuda.is_bf16_supported():
+            return Check(name, "warn", finding, "runtime.precision=bf16 is much faster on this GPU")
+        if not kernels_available():
+            remedy = "install triton and a C compiler (gcc): batches are then packed, and layers compiled"
+            return Check(name, "warn", f"{finding}; kernels cannot be compiled", remedy)
+        return Check(name, "pass", finding)
+    cores, threads = count_workers(0), torch.get_num_threads()
+    finding = f"CPU, {world.precision}, {threads} thread{'s' * (threads != 1)} on {cores} core{'s' * (cores != 1)}"
+    if torch.cuda.is_available():
+        return Check(name, "warn", f"{finding}, but there is a GPU", "write runtime.device=auto")
+    if threads > cores:
+        return Check(name, "warn", f"{finding}: more threads than cores", f"write runtime.threads={cores}")
+    return Check(name, "pass", finding)
+
+
+def planned_steps(dry: DryRun) -> tuple[int, int, float | None]:
+    """Steps of the training, of its warm-up, and of an epoch of all data; None if not all data were read."""
+    epoch = dry.batches.steps_in_epoch(0) * dry.scale if dry.survey.complete else None
+    training = dry.recipe.training
+    if epoch is None:
+        return training.max_steps, training.warmup or round(training.warmup_share * training.max_steps), None
+    settings = training.in_steps(max(1, round(epoch)))
+    return settings.max_steps, settings.warmup, epoch
+
+
+def check_schedule(dry: DryRun) -> Check:
+    """The warm-up ends before training does, and the data are read at least once and not too often."""
+    name, (steps, warmup, epoch) = "schedule", planned_steps(dry)
+    finding = f"{steps:,} steps, warm-up {warmup:,}, "
+    finding += "epochs unknown (--quick)" if epoch is None else f"{steps / epoch:.1f} epochs of {epoch:,.0f} steps"
+    shorter = f"write training.warmup={max(1, steps // 10)}"
+    if warmup >= steps:
+        return Check(name, "fail", finding, f"the learning rate never reaches its peak: {shorter}, or train longer")
+    if warmup > steps / 2:
+        return Check(name, "warn", finding, f"most of the training is warm-up: {shorter}")
+    if epoch is not None and steps < epoch:
+        return Check(name, "warn", finding, "some of the training data are never read: raise training.max_steps")
+    if epoch is not None and steps > MAX_EPOCHS * epoch:
+        return Check(name, "warn", finding, "the model will memorise the training data: lower training.max_steps")
+    return Check(name, "pass", finding)
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+
+def check_memory(dry: DryRun) -> Check:
+    """Weights, gradients, optimizer state and activations of the largest batch fit into the free memory."""
+    name, training, free = "memory", dry.recipe.training, free_memory(dry.world)
+    bounds = ("batch_tokens", "batch_examples") if training.batch_examples else ("batch_tokens",)
+    batch = ", ".join(f"training.{bound} (now {getattr(training, bound):,})" for bound in bounds)
+    remedy = f"lower {batch}, or raise training.accumulation (now {training.accumulation}): the same step in smaller "
+    remedy += "micro-batches"
+    try:
+        fixed, activations = needed_memory(dry)
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return Check(name, "fail", f"the largest batch does not fit into the {size_text(free)} that are free", remedy)
+    finding = f"{size_text(fixed)} for the model and its optimizer, {size_text(activations)} for the largest batch; "
+    if fixed > FULL * free:
+        remedy = "choose a smaller model.size or text.vocab_size, or a machine with more memory"
+    return judge(name, grade(fixed + activations, FULL * free, free), f"{finding}{size_text(free)} free", remedy)
+
+
+def needed_memory(dry: DryRun) -> tuple[int, int]:
+    """Bytes of the model and its optimizer, and bytes that the largest micro-batch needs in addition."""
+    model, training = dry.new_model().train(), dry.recipe.training
+    copies = 4 + bool(training.ema)  # weights, gradients, two moments, the moving average
+    fixed = copies * FLOAT * sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    sizes = [size for _, size in dry.planned]
+    step = max(range(len(sizes)), key=sizes.__getitem__)
+    if dry.world.device.type == "cuda":
+        return fixed, peak_on_gpu(dry, model, max(dry.batches.batch(step).micro_batches, key=elements))
+    # With more accumulation the same step has smaller micro-batches of the same width. Each saved tensor has a constant
+    # size, or one that is linear in the number of elements of the batch.
+    rows = max(len(tensor) for tensor in dry.batches.batch(step).micro_batches[0].tensors.values() if tensor.dim() > 1)
+    parts = max(1, min(sizes[step] // SLICE_ELEMENTS, rows // 2))
+    slices = [_micro_batch(dry, step, number) for number in (parts, min(rows, 2 * parts))]
+    saved = [np.array(saved_sizes(dry, model, batch)) for batch in slices]
+    x, y = map(elements, slices)
+    if x > y and len(saved[0]) == len(saved[1]):
+        saved[0] = saved[0] + (saved[0] - saved[1]) / (x - y) * (sizes[step] - x)
+    return fixed, activation_bytes(saved[0])
+
+
+def activation_bytes(sizes: Array) -> int:
+    """Bytes of the saved tensors, and two more of the largest, the logits: they have gradients too."""
+    return int(sizes.sum() + 2 * sizes.max(initial=0))
+
+
+def _micro_batch(dry: DryRun, step: int, parts: int) -> Batch:
+    """The largest micro-batch of a step with `parts` times as much accumulation."""
+    training = dry.recipe.training
+    more = training.model_copy(update={"accumulation": parts * training.accumulation})
+    task = replace(dry.task, recipe=dry.recipe.model_copy(update={"training": more}))
+    return max(task.batches(dry.store, dry.world).batch(step).micro_batches, key=elements)
+
+
+def saved_sizes(dry: DryRun, model: nn.Module, batch: Batch) -> list[int]:
+    """Bytes of every tensor that a forward pass saves for the backward pass."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    saved: dict[int, int] = {}
+
+    def record(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(record, lambda tensor: tensor):
+        loss = compute_loss(dry, dry.task, model, batch)
+    sizes = list(saved.values())
+    del loss  # until here it holds the saved tensors, so that no memory is used twice and counted once
+    return sizes
+
+
+def peak_on_gpu(dry: DryRun, model: nn.Module, batch: Batch) -> int:
+    """The peak of a forward and backward pass without the gradients themselves.
+
+    With accumulation there is a second pass, which has the gradients of the first one in memory.
+    """
+    device = dry.world.device
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    batch = batch.to(device)
+    for _ in range(min(2, dry.recipe.training.accumulation)):
+        compute_loss(dry, dry.task, model, batch).sum.backward()
+    gradients = FLOAT * sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    return max(0, torch.cuda.max_memory_allocated(device) - before - gradients)
+
+
+def free_memory(world: World) -> int:
+    """Free bytes: of the GPU, or of the machine within the limits of its container."""
+    if world.device.type == "cuda":
+        return int(torch.cuda.mem_get_info(world.device)[0]) + torch.cuda.memory_reserved(world.device)
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    meminfo, group = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+    if meminfo.exists():
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        free = int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else free
+    limits = [group / name for name in ("memory.max", "memory.current")]
+    if all(path.exists() for path in limits):
+        maximum, used = (path.read_text().strip() for path in limits)
+        free = min(free, int(maximum) - int(used)) if maximum.isdigit() else free
+    return free
+
+
+# ---- disk and time --------------------------------------------------------------------------------------------------
+
+
+def check_disk(dry: DryRun, model: nn.Module, folder: Path) -> Check:
+    """The checkpoints (the newest, the best and the one being written) and the tokenised data fit on the disk."""
+    training, directly = dry.recipe.training, not any(weight.requires_grad for weight in model.parameters())
+    copies = 1 if directly else 3 + bool(training.ema)  # weights, two moments, the moving average
+    checkpoint = copies * sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    checkpoints = 1 if directly else training.keep + 2
+    stored = sum(path.stat().st_size for path in (dry.run.folder / STORES).rglob("*") if path.is_file())
+    stored = int(stored * dry.scale)
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
+    finding = f"{checkpoints} checkpoints of {size_text(checkpoint)} and {size_text(stored)} of tokenised data; "
+    finding += f"{size_text(free)} free at {existing}"
+    remedy = "free some space, lower training.keep, or choose another --folder FOLDER"
+    return judge("disk", grade(checkpoints * checkpoint + stored, FULL * free, free), finding, remedy)
+
+
+def check_time(dry: DryRun, progress: Progress | None = None) -> Check:
+    """The duration of the training without validations, estimated from a few steps."""
+    name, minutes, (steps, _, _) = "time", dry.recipe.training.max_minutes, planned_steps(dry)
+    seconds, tokens = time_steps(dry, progress)
+    total = steps * seconds
+    finding = f"{clock(total)} (h:mm) for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, without validations"
+    if 0 < 60 * minutes < total:
+        remedy = f"expect about {int(60 * minutes / seconds):,} steps, or raise training.max_minutes (now {minutes:g})"
+        return Check(name, "warn", f"{finding}; max_minutes ends it earlier", remedy)
+    faster = "train on a GPU, or choose a smaller model.size or fewer steps"
+    return judge(name, grade(total / 86_400, WARN_DAYS, FAIL_DAYS), finding, faster)
+
+
+def time_steps(dry: DryRun, progress: Progress | None = None) -> tuple[float, float]:
+    """Seconds and tokens of an average step. The first one does not count: it compiles kernels and allocates memory."""
+    model = dry.new_model().train()
+    optimizer = build_optimizer(model, dry.recipe.training)
+    set_rate(optimizer, 1e-9)
+    average = sum(tokens for tokens, _ in dry.planned) / len(dry.planned)
+    steps = (dry.batches.batch(number % len(dry.planned)) for number in count())
+    usual = (step for step in steps if step.tokens >= average / 2)  # the last step of an epoch is often small
+    seconds, tokens = [], []
+    for number, step in enumerate(islice(usual, 1 + TIMED_STEPS)):
+        seconds.append(train_step(dry, model, optimizer, step))
+        tokens.append(step.tokens)
+        if progress is not None:
+            progress("steps timed:", number + 1, 1 + TIMED_STEPS)
+        if sum(seconds) > TIMED_SECONDS:
+            break
+    first = 1 if len(seconds) > 1 else 0
+    return max(sum(seconds[first:]) / sum(tokens[first:]) * average, 1e-9), average
+
+
+def train_step(dry: DryRun, model: nn.Module, optimizer: torch.optim.Optimizer, step: Step) -> float:
+    """Train one step as the training loop does; return its seconds."""
+    seed_everything(dry.world.seed, "step", 0)
+    synchronize(dry.world)
+    began = time.perf_counter()
+    for batch in step.micro_batches:
+        loss = compute_loss(dry, dry.task, model, batch.to(dry.world.device))
+        (loss.sum / max(1, step.count)).backward()
+    clip_gradients(model.parameters(), dry.recipe.training.clip)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    synchronize(dry.world)
+    return time.perf_counter() - began
+
+
+def synchronize(world: World) -> None:
+    """Wait for the GPU."""
+    if world.device.type == "cuda":
+        torch.cuda.synchronize(world.device)
+
+
+def clock(seconds: float) -> str:
+    """Hours and minutes."""
+    minutes = round(seconds / 60)
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes, for people."""
+    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"

@@ -1,0 +1,158 @@
+"""Measurements of one variant of a ladder: scores, decoding speed, cost of training, and its attention.
+
+Every variant is measured by the same code on the same sentences.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.examples import Example
+from regard.files import JsonObject
+from regard.ladder.alignment import AttentionHead, attention_matrices, evaluate_alignment, gold_alignments, list_heads
+from regard.run.model import Model, Translator
+from regard.run.report import read_metrics
+from regard.run.run import Run
+from regard.tasks.registry import task_of
+from regard.text.symbols import EOS
+
+Searches = Sequence[tuple[str, JsonObject]]
+MAX_DRAWN_WORDS, MAX_DRAWN_TOKENS = 12, 25
+"""Words of a source sentence, and tokens of either side, whose attention is drawn."""
+WARM_UP_SENTENCES = 32
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How every variant is measured."""
+
+    engine: str = "readable"
+    batch_tokens: int = 4096
+    """Source tokens that are decoded together."""
+    timed: int = 500
+    """Sentences of the test set whose decoding is timed."""
+    aligned: int = 200
+    """Sentences whose attention is evaluated as an alignment."""
+    pictures: int = 4
+    """Sentences whose attention is drawn."""
+
+
+def measure(
+    folder: Path, test_split: str, measurement: Measurement, searches: Searches, has_alignment: bool
+) -> JsonObject:
+    """Scores and speed of every search, and for translation models alignment and pictures of attention."""
+    recipe = Run.open(folder).recipe
+    engine = measurement.engine if measurement.engine in task_of(recipe).engines else "torch"
+    model = (Translator if has_alignment else Model).load(folder, device=recipe.runtime.device, engine=engine)
+    attention: JsonObject = {"alignment": None, "pictures": []}
+    if isinstance(model, Translator):
+        attention = measure_attention(model, test_split, measurement, searches[-1][1])
+    return {
+        "device": device_name(model.world.device),
+        "parameters": sum(weight.numel() for weight in model.model.parameters()) or None,
+        "searches": [measure_search(model, test_split, measurement, *search) for search in searches],
+        **attention,
+    }
+
+
+def training_facts(folder: Path) -> JsonObject:
+    """Steps, tokens, seconds without validation, and tokens per second of a training; None for an n-gram model."""
+    records = [record for record in read_metrics(folder) if record["kind"] == "train"]
+    if not records:
+        return dict.fromkeys(("steps", "tokens", "seconds", "tokens_per_second"))
+    seconds, before = 0.0, 0
+    for record in records:
+        seconds += (record["tokens"] - before) / record["tokens_per_second"]
+        before = record["tokens"]
+    return {
+        "steps": records[-1]["step"],
+        "tokens": before,
+        "seconds": round(seconds, 2),
+        "tokens_per_second": before / seconds,
+    }
+
+
+def measure_search(
+    model: Model, test_split: str, measurement: Measurement, title: str, search: JsonObject
+) -> JsonObject:
+    """Scores on the test set with one search, and its speed; a model that is scored by likelihood needs no search."""
+    options = {**search, "batch_tokens": measurement.batch_tokens} if model.task.scored_by_examples else {}
+    evaluation = model.evaluate(test_split, **options)
+    return {
+        "title": title,
+        "scores": {score.name: score.value for score in evaluation.scores},
+        "signatures": {score.name: score.signature for score in evaluation.scores},
+        "sentences_per_second": decoding_speed(model, evaluation.examples[: measurement.timed], options),
+    }
+
+
+def decoding_speed(model: Model, examples: Sequence[Example], options: JsonObject) -> float | None:
+    """Sentences per second; None if there are none."""
+    if not examples:
+        return None
+    list(model.predict(examples[:WARM_UP_SENTENCES], **options))  # the first batch takes longer
+    started = time.perf_counter()
+    list(model.predict(examples, **options))
+    return len(examples) / (time.perf_counter() - started)
+
+
+def measure_attention(
+    translator: Translator, test_split: str, measurement: Measurement, search: JsonObject
+) -> JsonObject:
+    """How well attention aligns words, and pictures of it; the head is chosen on the validation set, not on the test.
+
+    A model without cross-attention has no alignment.
+    """
+    task, count = translator.task, measurement.aligned
+    valid, test = (gold_alignments(task.sources(split)) or pairs(translator, split) for split in ("valid", test_split))
+    best = alignment = None
+    if task.attention_weights(translator.model, "1", [EOS])[2].cross is not None:
+        best = evaluate_alignment(translator, valid, count).best.head
+        report = evaluate_alignment(translator, test, count)
+        alignment = {
+            **report.of(best).to_json(),
+            "lowest_aer": report.lowest.aer if report.lowest else None,
+            "heads": report.head_count,
+        }
+    drawn = select_sentences(pairs(translator, test_split), measurement.pictures)
+    return {"alignment": alignment, "pictures": [picture(translator, *pair, best, search) for pair in drawn]}
+
+
+def pairs(translator: Translator, split: str) -> Iterator[tuple[str, str]]:
+    """The source and target sentences of a split."""
+    return ((example["src"], example["tgt"]) for example in translator.task.examples(split))
+
+
+def select_sentences(sentences: Iterable[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+    """A few sentences, from short to long, the same for every variant."""
+    short = [pair for pair in islice(sentences, 500) if 0 < len(pair[0].split()) <= MAX_DRAWN_WORDS]
+    short.sort(key=lambda pair: len(pair[0]))
+    return [short[int(share * (len(short) - 1))] for share in np.linspace(0.35, 0.95, count)] if short else []
+
+
+def picture(
+    translator: Translator, source: str, reference: str, head: AttentionHead | None, search: JsonObject
+) -> JsonObject:
+    """The output for a sentence and its cross-attention; without weights if there are none, or too many tokens."""
+    prediction = next(translator.predict([source], **search))
+    values = {"source": source, "reference": reference, "output": prediction["translation"]}
+    tokens = prediction["hypotheses"][0]["tokens"] if prediction["hypotheses"] else []
+    columns, rows, weights = translator.task.attention_weights(translator.model, source, tokens)
+    if weights.cross is None or head is None or max(len(rows), len(columns)) > MAX_DRAWN_TOKENS:
+        return values
+    cross = weights.cross[0].double().cpu().numpy()
+    matrix = attention_matrices(cross)[list_heads(cross).index(head)]
+    return {**values, "rows": rows, "columns": columns, "weights": np.round(matrix, 3).tolist()}
+
+
+def device_name(device: torch.device) -> str:
+    """The device that the measurements were made on."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' * (threads > 1)}"

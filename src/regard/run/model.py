@@ -1,0 +1,301 @@
+"""A trained run in Python: predict, evaluate, explain and embed. The command line uses the same class.
+
+from regard import Model
+next(Model.load("runs/sst-2").predict(["A film to remember."]))["label"]
+
+from regard import Translator
+Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self, overload
+
+import torch
+from torch import nn
+
+from regard.config import build
+from regard.engines.choose import ENGINES
+from regard.errors import UserError
+from regard.metrics.score import Score
+from regard.metrics.significance import Comparison
+from regard.run.embedding import Embedding, Features, embed
+from regard.run.run import Run
+from regard.runtime import RuntimeSettings, open_world
+from regard.tasks.base import Example, Prediction, Progress, Task
+from regard.tasks.seq2seq import TranslationRecipe
+from regard.tasks.translation import TranslationTask
+from regard.training.checkpoint import read_progress
+from regard.training.weights import current_name
+from regard.viz.report import AttentionMap
+
+RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = "random_weights", "drawn"
+"""Key of a checkpoint's progress, now and in older runs: names of weights that an import filled with random values."""
+PROGRESS_EVERY = 100
+
+Input = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a run on a data set, with every example and prediction, so that another run can be compared."""
+
+    run: str
+    checkpoint: str
+    data: str
+    options: dict[str, Any]
+    scores: list[Score]
+    seconds: float
+    examples: list[Example] = field(repr=False)
+    predictions: list[Prediction] = field(repr=False)
+    task: Task[Any] = field(repr=False)
+    """The task, configured by `options`."""
+
+    def to_json(self, texts: bool = True) -> dict[str, Any]:
+        """Plain values; without `texts`, the number of examples in place of examples and predictions."""
+        values = {name: getattr(self, name) for name in ("run", "checkpoint", "data", "options", "seconds")}
+        values["scores"] = [asdict(score) for score in self.scores]
+        if not texts:
+            return {**values, "examples": len(self.examples)}
+        pairs = zip(self.examples, map(self.task.output, self.predictions), strict=True)
+        return {**values, "examples": [{**example, "prediction": prediction} for example, prediction in pairs]}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One example, its prediction, and the attention weights of every layer and head."""
+
+    example: Example
+    prediction: Prediction
+    maps: list[AttentionMap]
+
+
+class Model:
+    """One trained run, or several runs with the same tokenizers as an ensemble."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        checkpoint: str = "best",
+        device: str = "auto",
+        precision: str = "fp32",
+        engine: str = "torch",
+        quantization: str | None = None,
+    ) -> None:
+        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2, which uses the CPU by default."""
+        check_engine(len(runs), precision, engine, quantization)
+        device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
+        self.world = open_world(build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"))
+        self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
+        self.task: Task[Any] = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)
+        if engine not in self.task.engines:
+            raise UserError(
+                f"the task {self.task.name} does not support the engine {engine}",
+                "leave --engine out",
+                code="unsupported-option",
+                where="engine",
+            )
+        self._engine_name, self._quantization = engine, quantization or "int8"
+
+    @classmethod
+    def load(
+        cls,
+        *runs: str | Path,
+        checkpoint: str = "best",
+        device: str = "auto",
+        precision: str = "fp32",
+        engine: str = "torch",
+        quantization: str | None = None,
+    ) -> Self:
+        """Open one run folder, or several as an ensemble."""
+        return cls([Run.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
+
+    @cached_property
+    def models(self) -> list[nn.Module]:
+        """The model of every run. Not every engine needs them; attention weights always come from them."""
+        return [self._precise(run.model(self.checkpoint, self.world.device)) for run in self.runs]
+
+    @property
+    def model(self) -> Any:
+        """The model of the first run."""
+        return self.models[0]
+
+    def _precise(self, model: nn.Module) -> nn.Module:
+        """bf16 weights if asked for; the counts of an n-gram model stay exact."""
+        counted = next(model.parameters(), None) is None
+        return model if counted or self.world.precision == "fp32" else model.to(torch.bfloat16)
+
+    @cached_property
+    def engine(self) -> Any:
+        """What `predict` runs: the model, or an engine that decodes with it."""
+        if self._engine_name == "ctranslate2":
+            from regard.run.exporting import ctranslate2_engine
+
+            return ctranslate2_engine(self.run, self.checkpoint, self._quantization, self.world.device)
+        return self.task.engine(self.models, self.world.device, self._engine_name)
+
+    @cached_property
+    def random_weights(self) -> tuple[str, ...]:
+        """Names of weights that an import filled with random values."""
+        return random_weights(self.run, self.checkpoint)
+
+    # ---- predict ----------------------------------------------------------------------------------------------------
+
+    def predict(self, inputs: Iterable[Input], *, where: str = "example", **options: Any) -> Iterator[Prediction]:
+        """A prediction for each input, any number of them, in order and in bounded memory.
+
+        An input is a dictionary or plain text (see `Task.parse`). Options are those of the task: beam=8, nbest=5, ...
+        Errors name the input as "`where` N".
+        """
+        task = self.task.configure(**options)
+        task.check_predict()
+        examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
+        return task.predict(self.engine, examples)
+
+    def predict_pairs(
+        self, inputs: Iterable[Input], *, where: str = "example", **options: Any
+    ) -> Iterator[tuple[Example, Prediction]]:
+        """Predictions as in `predict`, each with its example."""
+        task = self.task.configure(**options)
+        task.check_predict()
+        examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
+        waiting: deque[Example] = deque()
+
+        def remembered() -> Iterator[Example]:
+            for example in examples:
+                waiting.append(example)
+                yield example
+
+        for prediction in task.predict(self.engine, remembered()):
+            yield waiting.popleft(), prediction
+
+    # ---- evaluate ---------------------------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        split: str = "test",
+        sources: Any = None,
+        *,
+        name: str = "",
+        examples: Sequence[Example] | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Scores on a split of the recipe, on other `sources`, or on `examples`; nothing is left out."""
+        started, task = time.perf_counter(), self.task.configure(**options)
+        if options and not task.scored_by_examples:
+            raise UserError(
+                f"{', '.join(options)}: the scores of task {task.name} are computed without a search",
+                "leave it out",
+                code="unsupported-option",
+                where=next(iter(options)),
+            )
+        scores: list[Score] = []
+        read: list[Example] = []
+        predictions: list[Prediction] = []
+        if task.scored_by_examples:
+            read = list(examples if examples is not None else task.examples(split, sources))
+            for prediction in task.predict(self.engine, read):
+                predictions.append(prediction)
+                if progress is not None and len(predictions) % PROGRESS_EVERY == 0:
+                    progress(len(predictions), len(read))
+            scores += task.score(read, predictions).values()
+        if task.scored_by_store and examples is None:
+            with TemporaryDirectory() as folder:  # the run folder may be read-only
+                store = task.store(Path(folder), split, None, sources)
+                scores += task.score_store(self.model, store)
+        return Evaluation(
+            run=str(self.run.folder),
+            checkpoint=self.checkpoint,
+            data=name or split,
+            options=options,
+            scores=scores,
+            seconds=round(time.perf_counter() - started, 2),
+            examples=read,
+            predictions=predictions,
+            task=task,
+        )
+
+    def compare(self, base: Evaluation, other: Evaluation) -> list[Comparison]:
+        """A paired bootstrap test of two evaluations on the same examples."""
+        return other.task.compare(other.examples, base.predictions, other.predictions)
+
+    # ---- explain and embed ------------------------------------------------------------------------------------------
+
+    def explain(self, value: Input, target: str | None = None, **options: Any) -> Explanation:
+        """A prediction and the attention weights behind it; with `target`, those of this output instead."""
+        task = self.task.configure(**options)
+        example = task.parse(value, "the text")
+        predicted = task.predict(self.engine, [example])
+        prediction = next(iter(predicted)) if target is None else task.forced(target)
+        return Explanation(example, prediction, task.attention(self.model, example, prediction))
+
+    def embed(
+        self, inputs: Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
+    ) -> Iterator[Embedding]:
+        """Vectors of texts or pairs of texts; options as in run/embedding.py: layers="-4:", pool="mean", ..."""
+        return embed(self, inputs, features or Features(**options), where)
+
+
+class Translator(Model):
+    """A model of task translation."""
+
+    task: TranslationTask[TranslationRecipe]
+
+    @classmethod
+    def load(cls, *runs: str | Path, **options: Any) -> Self:
+        """Open one run folder, or several as an ensemble."""
+        return cls([Run.open(run, "translation") for run in runs], **options)
+
+    @overload
+    def translate(self, sentences: str, **options: Any) -> str: ...
+
+    @overload
+    def translate(self, sentences: Sequence[str], **options: Any) -> list[str]: ...
+
+    def translate(self, sentences: str | Sequence[str], **options: Any) -> str | list[str]:
+        """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
+        if isinstance(sentences, str):
+            return str(next(self.predict([sentences], **options))["translation"])
+        return [str(prediction["translation"]) for prediction in self.predict(sentences, **options)]
+
+
+def random_weights(run: Run, checkpoint: str) -> tuple[str, ...]:
+    """Names of the weights of a checkpoint that an import filled with random values."""
+    progress = read_progress(run.checkpoints.resolve(checkpoint))
+    names = progress.get(RANDOM_WEIGHTS) or progress.get(OLD_RANDOM_WEIGHTS) or ()
+    return tuple(current_name(name) for name in names)
+
+
+def check_engine(runs: int, precision: str, engine: str, quantization: str | None) -> None:
+    """Raise UserError for options that contradict each other, before anything is loaded."""
+    if engine not in ENGINES:
+        raise UserError(
+            f"unknown engine {engine!r}", f"write one of {', '.join(ENGINES)}", code="invalid-option", where="engine"
+        )
+    if engine != "ctranslate2" and quantization is not None:
+        raise UserError(
+            f"quantization {quantization} has no effect with the engine {engine}",
+            "add --engine ctranslate2, or leave it out",
+            code="unsupported-option",
+            where="quantization",
+        )
+    if engine == "ctranslate2" and runs > 1:
+        raise UserError(
+            "the ctranslate2 engine does not support ensembles",
+            "use the engine torch, or give one run",
+            code="unsupported-option",
+            where="engine",
+        )
+    if engine == "ctranslate2" and precision == "bf16":
+        raise UserError(
+            "precision bf16 is for the engine torch",
+            "write --quantization bfloat16, or int8_bfloat16",
+            code="unsupported-option",
+            where="precision",
+        )

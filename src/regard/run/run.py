@@ -1,0 +1,297 @@
+"""A run is a folder: everything that is needed to continue, use, evaluate and inspect a model.
+
+recipe.toml                      every setting, defaults written out
+tokenizer.json, labels.json ...  what the task learnt before training (`Task.artifacts`)
+manifest.json                    settings and checksums that the weights depend on
+store/train, store/valid         tokenised data; built again if its inputs change
+checkpoints/                     the weights (see training/checkpoint.py)
+metrics.jsonl                    losses and scores over time
+evaluations/*.json, *.html       scores, predictions and reports
+exports/                         the model in the format of other programs (see run/exports.py)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import nn
+
+from regard.config import apply_overrides, read_toml
+from regard.data.sources import migrate_data
+from regard.data.store import fingerprint_of
+from regard.errors import UserError
+from regard.files import Manifest, digest, io_errors, read_json, write_text
+from regard.recipe import Recipe, to_toml
+from regard.tasks.base import RECIPE, STORES, Progress, Report, Task
+from regard.tasks.registry import build_recipe, start_tasks, task_of
+from regard.training.checkpoint import Checkpoints, read_weights
+from regard.training.log import METRICS
+
+MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
+MANIFEST_FORMAT = 1
+MAX_NAMED_RUNS = 8
+
+# Groups of settings that the weights and the data depend on: they may not change when a run is resumed.
+FIXED_GROUPS = ("task", "start_from", "text", "model", "data")
+FREE_SETTINGS = {"data": {"root", "workers", "test", "src_lang", "tgt_lang"}}
+MANIFEST_GROUPS = ("text", "model")
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """One folder: its recipe, its task and its checkpoints."""
+
+    folder: Path
+    recipe: Recipe
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe) -> "Run":
+        """Make the folder, or write another recipe into it. Paths are made absolute, so that it works from anywhere."""
+        recipe = absolutize(recipe)
+        with io_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / RECIPE, recipe.to_toml() + "\n")
+        return cls(folder, recipe)
+
+    @classmethod
+    def open(cls, folder: str | Path, *tasks: str) -> "Run":
+        """Open a folder that `create` made; a UserError if it is not a run, or of a task other than `tasks`."""
+        folder = Path(folder)
+        if not (folder / RECIPE).is_file():
+            problem = "is not a run: it has no recipe.toml" if folder.is_dir() else "no such folder"
+            near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
+            names = ", ".join(map(str, near[:MAX_NAMED_RUNS]))
+            raise UserError(
+                f"{folder}: {problem}",
+                f"runs near it: {names}" if near else "regard train RECIPE makes one",
+                code="not-a-run",
+                where=folder,
+            )
+        recipe = read_recipe(folder)
+        if tasks and recipe.task not in tasks:
+            raise UserError(
+                f"{folder} is a {recipe.task} run; this command needs {' or '.join(tasks)}",
+                "regard predict works with every run",
+                code="wrong-task",
+                where=folder,
+            )
+        return cls(folder, recipe)
+
+    # ---- task -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def task(self) -> Task[Any]:
+        """The task with the tokenizers and labels of this run."""
+        self.check_manifest()
+        return task_of(self.recipe).load(self.recipe, self.folder)
+
+    def prepare(self, report: Report) -> None:
+        """Learn tokenizers and labels and write them to the folder, unless they are there."""
+        start = self.start
+        if not self.recipe.data.train:
+            raise UserError(
+                f"{self.folder / RECIPE} names no train data: the model was not trained here",
+                f'to train it further, write start_from = "{self.folder}" and data in a recipe of your own',
+                code="no-data",
+                where="data.train",
+            )
+        task_class = task_of(self.recipe)
+        if start is not None:
+            check_same_model(start, self.recipe)
+            task_class.check_start(self.recipe, start.recipe, start.folder)
+        task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
+        self.write_manifest()
+        self.check_manifest()
+        self.__dict__["task"] = task  # what was read and learnt is kept
+
+    def open_stores(self, report: Report, progress: Progress | None = None) -> tuple[Any, Any]:
+        """Build or open the tokenised training and validation data."""
+        train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
+        train = self.task.training_view(self.folder, train, report)
+        for key, value in self.task.facts().items():
+            report(f"{key}: {value}")
+        return train, valid
+
+    def store(self, split: str, report: Report, progress: Progress | None = None) -> Any:
+        """Build or open the tokenised data of a split, and report it."""
+        path = self.folder / STORES / split
+        before = fingerprint_of(path)
+        store = self.task.store(self.folder, split, progress)
+        if before is not None and before != fingerprint_of(path) and self.checkpoints.all():
+            report(f"warning: the {split} data changed since the last checkpoint; training continues on the new data")
+        report(self.task.describe_store(split, store))
+        return store
+
+    # ---- start and resume -------------------------------------------------------------------------------------------
+
+    @property
+    def start(self) -> "Run | None":
+        """The run to start from; None if there is none, or if this run has weights of its own."""
+        return Run.open(self.recipe.start_from) if self.recipe.start_from and not self.checkpoints.all() else None
+
+    @property
+    def was_trained(self) -> bool:
+        """True if the folder holds something that cannot be built again."""
+        return bool(self.checkpoints.all()) or (self.folder / METRICS).exists()
+
+    def resume(self, recipe: Recipe) -> "Run":
+        """The same run with the settings of another recipe; a UserError if the weights do not fit them."""
+        if (group := self.changed_group(recipe)) is not None:
+            raise UserError(
+                f"{self.folder} was started with other settings in [{group}]",
+                f"resume with its own recipe (regard train {self.folder}), or start another run with --folder FOLDER",
+                code="changed-run",
+                where=group,
+            )
+        return Run.create(self.folder, recipe)
+
+    def restart(self, recipe: Recipe) -> "Run":
+        """The same folder for another recipe; only for a run without weights."""
+        if self.changed_group(recipe):
+            names = {*task_of(self.recipe).artifacts(self.recipe), MANIFEST, OLD_MANIFEST}
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
+        return Run.create(self.folder, recipe)
+
+    def changed_group(self, recipe: Recipe) -> str | None:
+        """The first group of settings that the weights depend on and that differs in `recipe`."""
+        ours, theirs = (item.model_dump(exclude=FREE_SETTINGS) for item in (self.recipe, absolutize(recipe)))
+        return next((group for group in FIXED_GROUPS if ours[group] != theirs[group]), None)
+
+    # ---- manifest ---------------------------------------------------------------------------------------------------
+
+    def write_manifest(self) -> None:
+        """Record the settings and files that the weights will depend on, once.
+
+        A tokenizer with two tokens exchanged, or norm = "pre" instead of "post", still fits the weights and gives
+        wrong results without an error. `check_manifest` finds such a change.
+        """
+        if (self.folder / MANIFEST).exists() or (self.folder / OLD_MANIFEST).exists():
+            return
+        names = [name for name in task_of(self.recipe).artifacts(self.recipe) if (self.folder / name).exists()]
+        settings = {group: getattr(self.recipe, group).model_dump() for group in MANIFEST_GROUPS}
+        manifest = Manifest.describe(self.folder, names, format=MANIFEST_FORMAT, facts={"settings": settings})
+        manifest.write(self.folder / MANIFEST)
+
+    def check_manifest(self) -> None:
+        """Raise UserError if a setting or file that the weights depend on has changed."""
+        path, settings, sums = self._manifest()
+        for key, value in settings.items():
+            group, _, name = key.partition(".")
+            now = getattr(getattr(self.recipe, group, None), name, None)
+            if now != value:
+                raise UserError(
+                    f"{self.folder / RECIPE} has {key} = {now!r}, but the run was started with {value!r} ({path})",
+                    f"write {key} = {value!r} again; another value needs another run",
+                    code="changed-run",
+                    where=key,
+                )
+        for name, expected in sums.items():
+            file = self.folder / name
+            if not file.is_file():
+                raise UserError(
+                    f"{file} is missing", "restore it from a backup: the weights depend on it",
+                    code="missing-file", where=file,
+                )  # fmt: skip
+            if digest(file) != expected:
+                raise UserError(
+                    f"{file} is damaged: its sha256 differs from {path}",
+                    "restore it from a backup: the weights depend on it",
+                    code="damaged-file",
+                    where=file,
+                )
+
+    def _manifest(self) -> tuple[Path, dict[str, Any], dict[str, str]]:
+        """The manifest's path, settings by full name, and sha256 by file; empty if there is none."""
+        path, old = self.folder / MANIFEST, self.folder / OLD_MANIFEST
+        groups: dict[str, dict[str, Any]] = {}
+        sums: dict[str, str] = {}
+        if path.exists():
+            manifest = Manifest.read(path)
+            groups = manifest.facts["settings"]
+            sums = {name: str(entry["sha256"]) for name, entry in manifest.files.items()}
+        elif old.exists():
+            path, content = old, read_json(old)
+            try:
+                groups, sums = dict(content["settings"].items()), dict(content["sha256"].items())
+                groups = {name: dict(values.items()) for name, values in groups.items()}
+            except (KeyError, TypeError, AttributeError) as error:
+                remedy = f"remove it if {self.folder} is otherwise unchanged"
+                raise UserError(f"{path} is damaged", remedy, code="damaged-file", where=path) from error
+        settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
+        return path, settings, sums
+
+    # ---- weights ----------------------------------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder / "checkpoints", keep=self.recipe.training.keep)
+
+    def initial_model(self) -> nn.Module:
+        """A model for the first step: random weights, or the best weights of the run to start from."""
+        model, start = self.task.new_model(), self.start
+        if start is not None:
+            path = start.checkpoints.resolve("best")
+            self.task.initialize(model, read_weights(path), start.task, str(path))
+        return model
+
+    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Any:
+        """The model with the weights of a checkpoint, in evaluation mode."""
+        path = self.checkpoints.resolve(checkpoint)
+        return self.task.load_model(read_weights(path), str(path)).to(device or torch.device("cpu")).eval()
+
+
+def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a run with some settings changed ("name=value"). Recipes of older runs have unused settings."""
+    path, old = folder / RECIPE, (folder / OLD_MANIFEST).exists()
+    values = read_toml(path)
+    if old and isinstance(values.get("data"), dict):
+        values["data"] = migrate_data(values["data"])
+    return build_recipe(apply_overrides(values, overrides), str(path), allow_unused=old)
+
+
+def absolutize(recipe: Recipe) -> Recipe:
+    """The recipe with absolute paths."""
+    data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
+    start = str(Path(recipe.start_from).expanduser().absolute()) if recipe.start_from else ""
+    return recipe.model_copy(update={"data": data, "start_from": start})
+
+
+def check_same_model(start: Run, recipe: Recipe) -> None:
+    """Raise UserError if the weights of `start` do not fit the model of `recipe`; every differing setting is named.
+
+    Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense.
+    """
+    allowed = start_tasks(task_of(recipe))
+    if start.recipe.task not in allowed:
+        raise UserError(
+            f"{start.folder}, the run to start from, has another task: {start.recipe.task}",
+            f"start from a run of task {' or '.join(allowed)}",
+            code="incompatible-start",
+            where="start_from",
+        )
+    theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
+    fixed = [name for name in theirs if name != "size" and not name.endswith("dropout")]
+    differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
+    if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind
+        differing = ["'model={" + ", ".join(to_toml({name: theirs[name]}) for name in fixed) + "}'"]
+    text = start.recipe.text.model_dump(exclude_none=True, exclude={"dropout"})
+    differing[:0] = [
+        f"text.{name}={_option(text[name])}" for name in text if getattr(recipe.text, name, None) != text[name]
+    ]
+    if differing:
+        raise UserError(
+            f"the model of {start.folder}, the run to start from, is different",
+            f"write {' '.join(differing)}",
+            code="incompatible-start",
+            where=", ".join(item.partition("=")[0].strip("'") for item in differing),
+        )
+
+
+def _option(value: object) -> str:
+    """A setting as it is written on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,261 @@
+"""The interface of a task: everything that train, predict, evaluate, inspect and doctor need to know about it.
+
+    example -> tokens -> batch -> model -> loss                  training: learning.py
+    example -> tokens -> batch -> model -> prediction -> score   use: this file
+
+An example is a dictionary, the same in a file, on the command line and in Python: {"text": ..., "label": ...}. A
+prediction is a dictionary too. A task is a value: a recipe, tokenizers and labels. It never holds a model; a model or
+an engine is an argument. A new task is one file: a subclass of `Task` with its recipe, and a line in the registry
+(`tasks/registry.py`).
+"""
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import nn
+
+from regard.data.examples import Example as Example
+from regard.data.settings import SPLITS as SPLITS
+from regard.data.store import Progress as Progress
+from regard.errors import UserError
+from regard.exchange.bert import BertHead
+from regard.metrics.score import Score
+from regard.metrics.significance import Comparison, compare_means
+from regard.recipe import Recipe
+from regard.tasks.examination import R
+from regard.tasks.exporting import ExportedModel
+from regard.tasks.inputs import check_text, split_columns
+from regard.tasks.learning import STORES as STORES
+from regard.tasks.learning import LearningTask
+from regard.tasks.learning import Report as Report
+from regard.tasks.learning import ValidationData as ValidationData
+from regard.tasks.variants import VariantSet
+from regard.training.task import Sample
+from regard.viz.panel import Screen
+from regard.viz.report import AttentionMap
+
+Prediction = dict[str, Any]
+"""The output of a model for one example."""
+Ask = Callable[[str], str | None]
+"""Asks a person for one line under a title; None at the end of the input."""
+
+RECIPE = "recipe.toml"
+
+
+@dataclass(frozen=True)
+class Task(LearningTask[R]):
+    """One kind of learning problem, configured by a recipe."""
+
+    scored_by_examples: ClassVar[bool] = True
+    """True if an evaluation predicts each example and compares it with its target."""
+    scored_by_store: ClassVar[bool] = False
+    """True if an evaluation measures the likelihood of tokenised data (`score_store`)."""
+    comparable: ClassVar[bool] = False
+    """True if the predictions of two runs can be compared (`compare`)."""
+    has_search: ClassVar[bool] = False
+    """True if outputs are decoded token by token, so that the options of the search apply."""
+    engines: ClassVar[tuple[str, ...]] = ("torch",)
+    """The engines that `predict` can use."""
+    command: ClassVar[str] = "predict"
+    """The command that runs a model of this task: regard COMMAND RUN."""
+    variants: ClassVar[VariantSet | None] = None
+    """The models that `regard ladder` compares; None if the task has no ladder."""
+    bert_head: ClassVar[BertHead | None] = None
+    """The class of Hugging Face transformers for a BERT with the output layer of this task."""
+
+    @classmethod
+    def resolve(cls, recipe: Recipe) -> type["Task[Any]"]:
+        """The task class for a recipe; a task whose model kinds need different losses chooses a subclass."""
+        return cls
+
+    def configure(self, **options: Any) -> Self:
+        """The task with options of prediction changed (for example beam=8); a UserError for an unknown option."""
+        for name in options:
+            raise UserError(
+                f"--{name.replace('_', '-')} has no effect: the task is {self.name}",
+                "leave it out",
+                code="unsupported-option",
+                where=name,
+            )
+        return self
+
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        """The example that a line of text or a dictionary means, checked, without its target; errors name `where`."""
+        values = self.parse_line(value, where) if isinstance(value, str) else value
+        fields = self.fields
+        for key in fields.required:
+            if values.get(key) is None:
+                raise UserError(f"{where} has no {key!r}", f"write {fields.json_form}", code="missing-key", where=where)
+        check_text(values, where)
+        return {key: item for key, item in values.items() if key != fields.target}
+
+    def parse_line(self, line: str, where: str) -> Example:
+        """The example that a line of plain text means: its inputs, with tabs between them."""
+        fields = self.fields
+        return split_columns(line, fields.inputs, len(fields.required), where, fields.json_form)
+
+    def to_line(self, example: Example) -> str:
+        """An example without its target as one line of input: its text, or JSON if it has more than one value."""
+        values = {key: value for key, value in example.items() if key not in (self.fields.target, "id")}
+        text = values.get(self.fields.required[0])
+        return text if len(values) == 1 and isinstance(text, str) else json.dumps(values, ensure_ascii=False)
+
+    def ask(self, ask: Ask) -> Iterator[str | Example]:
+        """Ask a person for one example after another, key by key; a line with tabs or JSON holds a whole example."""
+        first, *others = self.prompt_keys
+        while (line := ask(first)) is not None:
+            if not others or "\t" in line or line.lstrip().startswith("{"):
+                if line.strip():
+                    yield line
+                continue
+            values = {first: line}
+            for key in others:
+                if (line := ask(key)) is None:
+                    return
+                values[key] = line
+            yield values
+
+    @property
+    def prompt_keys(self) -> tuple[str, ...]:
+        """The keys that a person is asked for."""
+        return self.fields.required
+
+    def join(self, others: Sequence["Task[Any]"]) -> Self:
+        """The task of an ensemble of runs."""
+        if others:
+            raise UserError(
+                f"the task {self.name} does not support ensembles", "give one run", code="unsupported-option"
+            )
+        return self
+
+    def restrict(self, random_weights: Sequence[str]) -> Self:
+        """The task without the outputs that depend on weights which an import filled with random values."""
+        return self
+
+    def check_predict(self) -> None:
+        """Raise UserError if the run cannot predict anything."""
+
+    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> Any:
+        """What `predict` runs: the model itself, or an engine that decodes with one or several models."""
+        return models[0]
+
+    @abstractmethod
+    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+        """A prediction for each example, in order and in bounded memory; `engine` is a model or an engine."""
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        """Scores of predictions against the targets of the examples, by the names `training.monitor` uses."""
+        return {}
+
+    def score_store(self, model: nn.Module, store: Any) -> list[Score]:
+        """Scores of a model on tokenised data, for example its perplexity."""
+        return []
+
+    def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
+        """How right one prediction is, from 0 to 1, by metric; empty if no metric is a mean over examples."""
+        return {}
+
+    def check_comparable(self) -> None:
+        """Raise UserError if predictions of two runs cannot be compared."""
+        if not self.comparable:
+            raise UserError(
+                f"the metrics of task {self.name} are not means over examples and cannot be compared by bootstrap",
+                "evaluate both runs and compare their scores",
+                code="unsupported-option",
+                where="against",
+            )
+
+    def compare(
+        self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
+    ) -> list[Comparison]:
+        """Compare the predictions of two runs by a paired bootstrap test."""
+        self.check_comparable()
+        first, second = (
+            [self.correct(*pair) for pair in zip(examples, predictions, strict=True)] for predictions in (base, other)
+        )
+        return [
+            compare_means(name, [item[name] for item in first], [item[name] for item in second]) for name in first[0]
+        ]
+
+    @abstractmethod
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        """Input, target and output of one example as three short texts."""
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        """The prediction for a terminal."""
+        return screen.bold(self.sample(example, prediction).output)
+
+    def notes(self, examples: Sequence[Example]) -> list[str]:
+        """Remarks about the examples of an evaluation, for example labels that the model does not know."""
+        return []
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list["Table"]:
+        """Further tables of an evaluation, for example scores of each class."""
+        return []
+
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        """The attention weights of every layer and head for one example; empty if the model has none."""
+        return []
+
+    def forced(self, target: str) -> Prediction:
+        """A prediction with a given output, to inspect its attention."""
+        raise UserError(
+            f"the task {self.name} does not support --target", "leave it out", code="unsupported-option", where="target"
+        )
+
+    def output(self, prediction: Prediction) -> Prediction:
+        """The part of a prediction that `regard predict` prints."""
+        return prediction
+
+    def text_encoder(self, model: nn.Module) -> nn.Module | None:
+        """The part of a model that makes vectors of texts; None if it has none."""
+        return None
+
+    @property
+    def supports_ctranslate2(self) -> bool:
+        """True if CTranslate2 can run the model."""
+        return False
+
+    def export_huggingface(
+        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
+    ) -> ExportedModel | None:
+        """Write a model for Hugging Face transformers and read it back; None if there is no such model.
+
+        `random_weights` are weights that an import filled with random values; they are not written.
+        """
+        return None
+
+    def facts(self) -> dict[str, str]:
+        """What a reader of a report wants to know about the task: languages, vocabulary."""
+        sizes = dict.fromkeys(f"{len(tokenizer):,}" for tokenizer in self.tokenizers.values())
+        return {"vocabulary": f"{' and '.join(sizes)} tokens"} if sizes else {}
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        """Commands to try after training, with a quoted folder and a quoted example."""
+        return [f"regard predict {folder} {example}"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text: column titles and rows; columns named in `right` are aligned to the right."""
+
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+    right: tuple[str, ...] = ()
+
+
+def truncate(text: str, length: int = 200) -> str:
+    """The beginning of a text, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of a model; an n-gram model has buffers and no parameters."""
+    tensor = next(model.parameters(), None)
+    return next(model.buffers()).device if tensor is None else tensor.device

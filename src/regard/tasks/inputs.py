@@ -1,0 +1,130 @@
+"""Input of any size in bounded memory: JSON or plain lines into examples, examples in chunks, long texts in parts.
+
+Examples of similar length are computed together. How far ahead one looks for them is bounded by the number of examples
+and characters of a chunk.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.data.lines import check_surrogates
+from regard.errors import UserError
+from regard.text.tokenizer import Tokenizer
+
+T = TypeVar("T")
+
+CHUNK_EXAMPLES, CHUNK_CHARACTERS = 1024, 2_000_000
+MAX_JSON_DEPTH = 32
+
+# Where a long text is split, best first: after a sentence, after a clause, at a blank.
+BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+")
+
+
+def parse_json_line(line: str, where: str) -> dict[str, Any] | str:
+    """A line of input: the JSON object it holds if it begins with {, else the text itself."""
+    if not line.lstrip().startswith("{"):
+        return line
+    try:
+        values: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        remedy = 'a line that begins with { is read as JSON; for such a text write {"text": "{..."}'
+        raise UserError(f"{where} is not JSON: {error}", remedy, code="not-json", where=where) from error
+    if is_deep(values):
+        raise UserError(f"{where} is JSON nested too deeply", "write texts and lists", code="not-json", where=where)
+    return values
+
+
+def is_deep(value: object) -> bool:
+    """True if lists and objects are nested more than MAX_JSON_DEPTH times."""
+    level: list[object] = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list))
+        level = [part for parts in inner for part in parts]
+    return bool(level)
+
+
+def check_text(values: Mapping[str, Any], where: str) -> None:
+    """Raise UserError if an example holds something that is no Unicode text."""
+    check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
+
+
+def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> dict[str, Any]:
+    """The example of a line with tabs between its values, of which the first `required` must be there."""
+    cells = line.split("\t")
+    if not required <= len(cells) <= len(keys):
+        names = " TAB ".join(keys[:required]) + "".join(f" [TAB {key}]" for key in keys[required:])
+        raise UserError(
+            f"{where} has {len(cells)} column{'s' * (len(cells) != 1)}",
+            f"write {names}; or JSON: {form}",
+            code="bad-line",
+            where=where,
+        )
+    return dict(zip(keys, cells, strict=False))
+
+
+def chunk_examples(examples: Iterable[dict[str, Any]], max_examples: int = CHUNK_EXAMPLES) -> Iterator[list[Any]]:
+    """Consecutive examples in chunks of bounded size."""
+
+    def size(example: dict[str, Any]) -> int:
+        return sum(len(value if isinstance(value, str) else str(value)) for value in example.values())
+
+    return chunk(examples, size, max_examples)
+
+
+def chunk(
+    items: Iterable[T], size: Callable[[T], int], max_items: int, max_size: int = CHUNK_CHARACTERS
+) -> Iterator[list[T]]:
+    """Consecutive items, as many together as the bounds allow; an item beyond the bounds is alone."""
+    current: list[T] = []
+    total = 0
+    for item in items:
+        added = size(item)
+        if current and (len(current) == max_items or total + added > max_size):
+            yield current
+            current, total = [], 0
+        current.append(item)
+        total += added
+    if current:
+        yield current
+
+
+def split_text(text: str, tokenizer: Tokenizer, max_tokens: int) -> list[tuple[str, list[int]]]:
+    """Split a text into parts of at most `max_tokens` tokens, each with its tokens; almost every text is one part.
+
+    A longer text is halved at the boundary nearest to its middle, recursively.
+    """
+    if len(text) <= max_tokens * tokenizer.max_token_bytes:  # a longer text certainly has more tokens
+        ids = tokenizer.encode(text)
+        if len(ids) <= max_tokens or len(text) < 2:
+            return [(text, ids[:max_tokens])]
+    left, right = halve(text)
+    return split_text(left, tokenizer, max_tokens) + split_text(right, tokenizer, max_tokens)
+
+
+def halve(text: str) -> tuple[str, str]:
+    """Split near the middle: after a sentence that ends in the middle half, else after a clause, a word, anywhere."""
+    quarter, middle = len(text) // 4, len(text) // 2
+    for boundary in BOUNDARIES:
+        matches = [m for m in re.finditer(boundary, text[quarter : 3 * quarter]) if m.end() > 0]
+        if matches:
+            best = min(matches, key=lambda m: abs(quarter + m.start() - middle))
+            left, right = text[: quarter + best.start()], text[quarter + best.end() :]
+            if left and right:
+                return left, right
+    return text[:middle], text[middle:]
+
+
+def one_line(text: str) -> str:
+    """An output on one line, whatever the model wrote: one line out for one line in."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def copy_tokenizer(source: Path, target: Path, *names: str) -> None:
+    """Copy files of the run that training starts from."""
+    from regard.files import write_text
+
+    for name in names:
+        write_text(target / name, (source / name).read_text(encoding="utf-8"))

@@ -1,0 +1,399 @@
+"""Tasks on labelled text: a text encoder with one linear layer on top. Each task has its own file.
+
+    example -> inputs -> batch -> encoder -> head -> logits -> prediction
+
+The encoder is a BERT, a Transformer or a recurrent network. It starts with random weights, or with those of a run that
+was pretrained, imported, or trained on another labelled task (`start_from`). The head is copied only if it has the same
+labels.
+
+B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (N,) packed.
+"""
+
+import hashlib
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import IGNORE, Batch
+from regard.data.digests import Digests
+from regard.data.fields import texts_of
+from regard.data.formats import read_examples
+from regard.data.inputs import Input, InputEncoder, Inputs
+from regard.data.labelled import LabelledSplits, load_splits, open_splits
+from regard.data.planning import Batches, Budget, groups_by_length
+from regard.data.records import Location
+from regard.data.sources import Source
+from regard.data.store import Store
+from regard.errors import UserError
+from regard.files import read_json
+from regard.losses.crossentropy import Loss
+from regard.models.bert import BertSettings
+from regard.models.text_encoder import EncoderWithHead, build_encoder
+from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.base import SPLITS, STORES, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
+from regard.tasks.exporting import ExportedModel, export_bert_head
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.inputs import chunk_examples, copy_tokenizer, split_columns
+from regard.tasks.learning import LearningTask
+from regard.tasks.text_inputs import (
+    encoder_attention,
+    encoder_weights,
+    parse_text,
+    text_input,
+    write_labels,
+)
+from regard.text.bert import BertTokenizer
+from regard.text.factory import train_tokenizer
+from regard.training.settings import TrainingSettings
+from regard.training.task import Validation
+from regard.training.weights import load_weights
+from regard.viz.report import AttentionMap
+
+TOKENIZER, LABELS, EXAMPLES = "tokenizer.json", "labels.json", "examples"
+BATCH_TOKENS = 16_384
+"""Tokens, padding included, of one batch of predictions."""
+
+L = TypeVar("L", bound=LabelledRecipe)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The logits of some examples, one tensor (O,) or (T, O) for each of their inputs, and their summed loss."""
+
+    logits: list[list[Tensor]]
+    nll: float
+    count: int
+
+
+@dataclass(frozen=True)
+class LabelledTask(Task[L]):
+    """Base of the tasks on labelled text."""
+
+    tokenizer: BertTokenizer = field(repr=False)
+    labels: tuple[str, ...] = ()
+    """Label names in the order of the head's outputs; empty if the task has no named labels."""
+
+    recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
+    compatible_starts = ("pretraining", "classification", "regression", "tagging", "answering", "choice")
+    pooled: ClassVar[bool] = True
+    """True if the head reads one vector per input, False if it reads the vector of every token."""
+    per_token: ClassVar[bool] = False
+    """True if every token has a label."""
+    grouped_inputs: ClassVar[bool] = False
+    """True if a softmax compares the inputs of an example, so that they stay in one batch."""
+    head_dropout: ClassVar[bool] = True
+
+    # ---- what a task of this family defines -------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """O, the number of outputs of the head."""
+
+    @abstractmethod
+    def encode(self, example: Example) -> list[Input]:
+        """The inputs of an example with their labels; IGNORE if it has none."""
+
+    @abstractmethod
+    def criterion(self, logits: Tensor, batch: Batch) -> Loss:
+        """The loss of logits (B, O) or (*, O), summed over the labels."""
+
+    @abstractmethod
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
+        """The prediction for an example, from the logits of each of its inputs."""
+
+    # ---- preparation ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def artifacts(cls, recipe: L) -> tuple[str, ...]:
+        return (TOKENIZER, LABELS)
+
+    @classmethod
+    def load(cls, recipe: L, folder: Path) -> Self:
+        path = folder / LABELS
+        return cls(recipe, BertTokenizer.load(folder / TOKENIZER), tuple(read_json(path)) if path.exists() else ())
+
+    @classmethod
+    def prepare(cls, recipe: L, folder: Path, start: Path | None, report: Report) -> Self:
+        splits = open_splits(folder / STORES / EXAMPLES, recipe.data, recipe.fields)
+        report(str(splits.report))
+        path, text = folder / TOKENIZER, recipe.text
+        if start is not None:
+            copy_tokenizer(start, folder, TOKENIZER)
+        elif not path.exists():
+            report(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} tokens)")
+            lines = (text for example in splits.train for text in texts_of(example))
+            train_tokenizer(lines, text).save(path)
+        labels = cls.collect_labels(splits.train)
+        cls.check_labels(labels)
+        write_labels(folder / LABELS, labels, cls.collect_labels(splits.valid), report)
+        task = cls.load(recipe, folder)
+        task.__dict__["splits"] = splits  # the data files are read once
+        return task
+
+    @classmethod
+    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
+        """The label names that occur in examples, sorted."""
+        return sorted({label for example in examples if isinstance(label := example.get("label"), str)})
+
+    @classmethod
+    def check_labels(cls, labels: Sequence[str]) -> None:
+        """Raise UserError if nothing can be learnt from these labels."""
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def splits(self) -> LabelledSplits:
+        """The labelled examples of the recipe."""
+        return load_splits(self.recipe.data, self.fields)
+
+    def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
+        data = self.recipe.data
+        if sources is not None:
+            return list(read_examples(sources, Path(), self.fields))
+        if split == "test" and data.test:  # it can be scored without the training data
+            return list(read_examples(data.test, data.folder, self.fields))
+        if not any(getattr(data, name) for name in SPLITS):
+            self.sources(split)
+        examples: Sequence[Example] = getattr(self.splits, split)
+        if not examples:
+            hold_out = {"valid": ", or data.hold_out=0.1", "test": ", or data.hold_out_test=0.1"}.get(split, "")
+            raise UserError(
+                f"the recipe names no {split} data",
+                f"add data.{split}=...{hold_out}",
+                code="no-data",
+                where=f"data.{split}",
+            )
+        return examples
+
+    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
+        return iter(self.examples(split, sources))
+
+    def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
+        if sources is not None or split == "test":
+            return digest_of(self.examples(split, sources))
+        return [self.splits.identity, split]
+
+    def encoder(self, filtered: bool) -> InputEncoder:
+        settings = self.recipe.data.model_dump(exclude={"root", "workers", *SPLITS})
+        identity = json.dumps([self.name, settings, self.tokenizer.to_json(), self.labels])
+        # A copy of the task does not hold the examples, which would be sent to every process that tokenises.
+        return InputEncoder(replace(self).encode, self.grouped_inputs, identity)
+
+    def view(self, store: Store) -> Inputs:
+        return Inputs(store, self.per_token)
+
+    def describe_store(self, split: str, store: Inputs) -> str:
+        truncated = int((store.input_lengths >= self.recipe.data.max_length).sum())
+        more = f", {truncated:,} of them as long as data.max_length allows" if truncated else ""
+        return f"{split}: {len(store):,} inputs, {int(store.input_lengths.sum()):,} tokens{more}"
+
+    def training_inputs(self, examples: Iterable[Example]) -> Iterator[Sequence[Input]]:
+        """Encoded examples; inputs that are not compared with each other are examples of their own."""
+        for example in examples:
+            inputs = self.encode(example)
+            yield from [inputs] if self.grouped_inputs else ([item] for item in inputs)
+
+    def batches(self, store: Inputs, world: World) -> Batches:
+        budget = Budget(self.recipe.training.batch_tokens, self.recipe.training.batch_examples)
+        seed = self.recipe.runtime.seed
+        return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
+
+    # ---- examination ------------------------------------------------------------------------------------------------
+
+    long_inputs = "truncated"
+    small_batch_size = 32
+
+    @classmethod
+    def read_splits(cls, recipe: L, folder: Path) -> SplitExamples:
+        splits = open_splits(folder / EXAMPLES, recipe.data, recipe.fields)
+        dropped = {"duplicate": splits.report.duplicates}
+        if splits.report.kept_apart:
+            dropped["also in valid or test"] = splits.report.shared
+        return SplitExamples({split: [getattr(splits, split)] for split in SPLITS}, dropped)
+
+    @classmethod
+    def write_sample(cls, recipe: L, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
+        """The splits are made already: nothing is held out or left out again."""
+        whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "keep_apart": False}
+        return super().write_sample(recipe, samples, folder) | whole
+
+    @classmethod
+    def texts(cls, example: Example) -> dict[str, list[str]]:
+        return {"source": texts_of(example)}
+
+    @classmethod
+    def label_values(cls, example: Example) -> Sequence[str | float]:
+        return [example["label"]]
+
+    def input_length(self, example: Example) -> int:
+        lengths = [len(item.ids) + item.truncated for item in self.encode(example)]
+        return max(lengths) if self.pooled else sum(lengths)
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(math.log(self.outputs), f"ln {self.outputs}")
+
+    def overfit_bound(self, batch: Batch) -> float:
+        """A quarter of the loss of a model that knows how often each label is right, and does not read the text."""
+        labels = batch.labels[batch.labels != IGNORE].tolist()
+        return 0.25 * (entropy(labels) or self.expected_loss(batch).value)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def new_model(self) -> EncoderWithHead:
+        settings = self.recipe.model
+        encoder = build_encoder(settings, len(self.tokenizer))
+        dropout = getattr(settings, "dropout", 0.0) if self.head_dropout else 0.0
+        return EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
+
+    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: LearningTask[Any], where: str) -> None:
+        """Copy the encoder, and the head if it has the same labels."""
+        assert isinstance(model, EncoderWithHead)
+        load_weights(model.encoder, encoder_weights(weights), where)
+        if self.same_head(start) and weights["head.weight"].shape == model.head.weight.shape:
+            load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, where)
+
+    def same_head(self, start: LearningTask[Any]) -> bool:
+        """True if the head of another task means the same as the head of this one."""
+        return start.name == self.name and getattr(start, "labels", None) == self.labels
+
+    def training_settings(self, batches: Any) -> TrainingSettings:
+        """Epochs converted to steps."""
+        return self.recipe.training.in_steps(batches.steps_in_epoch(0))
+
+    def adapt_world(self, world: World) -> World:
+        """Compilation takes longer than most fine-tuning: only if it is asked for."""
+        compiled = world.compile and self.recipe.runtime.compile == "on"
+        return super().adapt_world(replace(world, compile=compiled))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        return self.criterion(model(batch.source, batch["segments"]), batch)
+
+    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+        inputs = data.cached(lambda: [self.encode(example) for example in data.examples])
+        outputs = self.run(model, inputs)
+        predictions = [self.decode(*row) for row in zip(data.examples, inputs, outputs.logits, strict=True)]
+        scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
+        shown = zip(data.examples[: self.recipe.training.samples], predictions, strict=False)
+        samples = [self.sample(*row) for row in shown]
+        return Validation({"loss": outputs.nll / max(1, outputs.count), **scores}, samples)
+
+    # ---- use --------------------------------------------------------------------------------------------------------
+
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        inputs = super().parse(value, where)
+        return inputs | self.fields.parse(inputs, Location(where))
+
+    @property
+    def prompt_keys(self) -> tuple[str, ...]:
+        """The input keys, and the second text if the model was trained with pairs."""
+        return (
+            (*self.fields.required, "pair")
+            if self.fields.required == ("text",) and self.reads_pairs
+            else self.fields.required
+        )
+
+    @property
+    def reads_pairs(self) -> bool:
+        """True if the first training example has a second text; if it cannot be read, if the recipe names one."""
+        data = self.recipe.data
+        try:
+            return "pair" in next(read_examples(data.train, data.folder, self.fields), ())
+        except UserError:
+            return any(source.pair is not None for source in data.train)
+
+    def parse_line(self, line: str, where: str) -> Example:
+        """The example that a line of plain text means: text, or text TAB second text."""
+        return split_columns(line, ("text", "pair"), 1, where, self.fields.json_form)
+
+    def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
+        """`truncated` counts tokens of the text beyond the maximum length."""
+        for chunk in chunk_examples(examples):
+            encoded = [self.encode(example) for example in chunk]
+            outputs = self.run(engine, encoded)
+            for example, inputs, logits in zip(chunk, encoded, outputs.logits, strict=True):
+                truncated = sum(item.truncated for item in inputs)
+                yield self.decode(example, inputs, logits) | ({"truncated": truncated} if truncated else {})
+
+    @torch.no_grad()
+    def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Outputs:
+        """Run a model, which is in evaluation mode, on inputs; inputs of similar length share a batch."""
+        device = next(model.parameters()).device
+        units = list(encoded) if self.grouped_inputs else [[item] for item in chain(*encoded)]
+        logits_of: list[list[Tensor]] = [[] for _ in units]
+        nll, count = 0.0, 0
+        lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
+        for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
+            inputs = Inputs.of([units[index] for index in group], self.per_token)
+            batch = inputs.pad(np.arange(len(group))).to(device)
+            logits = model(batch.source, batch["segments"]).float()
+            loss = self.criterion(logits, batch)
+            nll, count = nll + float(loss.nll), count + int(loss.count)
+            rows = iter(logits.cpu())
+            for index in group:
+                logits_of[index] = [row if self.pooled else row[: len(i.ids)] for i, row in zip(units[index], rows)]  # noqa: B905
+        if not self.grouped_inputs:
+            rest = iter(logits_of)
+            logits_of = [[next(rest)[0] for _ in example] for example in encoded]
+        return Outputs(logits_of, nll, count)
+
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        """The attention between the tokens of an input, or the weights of attention pooling."""
+        assert isinstance(model, EncoderWithHead)
+        inputs = self.encode(example)
+        if len(inputs) > 1 and not self.grouped_inputs:
+            raise UserError(
+                f"the text is read in {len(inputs)} windows", "inspect a shorter text", code="too-long", where="text"
+            )
+        chosen = inputs[prediction["label"]] if len(inputs) > 1 else inputs[0]  # of several choices the predicted one
+        return encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
+
+    def text_encoder(self, model: nn.Module) -> nn.Module:
+        assert isinstance(model, EncoderWithHead)
+        return model.encoder
+
+    def parse_text(self, value: str | Mapping[str, Any], where: str) -> Example:
+        """The text or pair of texts to embed."""
+        return parse_text(value, where)
+
+    def encode_text(self, example: Example) -> Input:
+        return text_input(self.tokenizer, example, self.recipe.data.max_length, IGNORE)
+
+    def notes(self, examples: Sequence[Example]) -> list[str]:
+        unknown = sorted(set(self.collect_labels(examples)) - set(self.labels)) if self.labels else []
+        names = ", ".join(unknown[:8])
+        return [f"labels that are not in the training data count as wrong: {names}"] if unknown else []
+
+    def export_huggingface(
+        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
+    ) -> ExportedModel | None:
+        """A BERT with the output layer of the task."""
+        settings = self.recipe.model
+        if not isinstance(settings, BertSettings) or self.bert_head is None:
+            return None
+        return export_bert_head(folder, model, self.bert_head, settings, self.labels, self.tokenizer)
+
+    def next_commands(self, folder: str, example: str) -> list[str]:
+        evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"
+        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        return [f"regard predict {folder} {example}", evaluate, *inspect]
+
+
+def digest_of(examples: Sequence[Example]) -> str:
+    """A hash of the content of examples, in their order."""
+    whole = hashlib.sha256()
+    for example in examples:
+        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
+    return whole.hexdigest()

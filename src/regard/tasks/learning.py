@@ -1,0 +1,243 @@
+"""The learning part of a task: settings, tokenizers, data, model, loss and validation.
+
+sources -> examples -> store -> batches -> model -> loss
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import Batch
+from regard.data.digests import Digests
+from regard.data.examples import Example
+from regard.data.fields import Fields
+from regard.data.formats import identify, read_examples
+from regard.data.lines import file_ending
+from regard.data.settings import SPLITS, build_source
+from regard.data.sources import Source
+from regard.data.steps import BatchSource, Share
+from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
+from regard.decoding.engine import Engine
+from regard.errors import UserError
+from regard.kernels import kernels_available
+from regard.losses.crossentropy import Loss
+from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.examination import Examination, R
+from regard.training.settings import TrainingSettings
+from regard.training.task import Validation
+from regard.training.weights import load_weights
+
+Report = Callable[[str], None]
+"""Prints one line about the progress of the work."""
+
+T = TypeVar("T")
+
+STORES = "store"
+
+
+@dataclass(frozen=True)
+class ValidationData:
+    """The validation split of a run, as `Task.validate` uses it."""
+
+    store: Any
+    examples: Sequence[Example] = ()
+    engine: Callable[[nn.Module], Engine] | None = None
+    """Makes an engine of the model in training; if it is not given, the model itself is decoded."""
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def cached(self, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called at the first validation only."""
+        if "value" not in self.cache:
+            self.cache["value"] = compute()
+        value: T = self.cache["value"]
+        return value
+
+
+@dataclass(frozen=True)
+class LearningTask(Examination[R], ABC, Generic[R]):
+    """The part of a task that training uses: preparation, data, model, loss and validation."""
+
+    recipe: R
+
+    name: ClassVar[str]
+    """The value of `task` in a recipe."""
+    recipe_type: ClassVar[type[Recipe]]
+    title: ClassVar[str] = ""
+    """A few words for lists of tasks."""
+    compatible_starts: ClassVar[tuple[str, ...]] = ()
+    """Other tasks whose runs `start_from` accepts."""
+
+    # ---- preparation ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
+        """Learn tokenizers and labels from the training data and write them to `folder`, unless they are there.
+
+        `start` is the folder of the run that training starts from, if any: its tokenizers are copied.
+        """
+        return cls.load(recipe, folder)
+
+    @classmethod
+    def load(cls, recipe: R, folder: Path) -> Self:
+        """Read the tokenizers and labels of a prepared run."""
+        return cls(recipe)
+
+    @classmethod
+    def artifacts(cls, recipe: R) -> tuple[str, ...]:
+        """File names that `prepare` writes and that the weights depend on."""
+        return ()
+
+    @classmethod
+    def check_start(cls, recipe: R, start: Recipe, folder: Path) -> None:
+        """Raise UserError if a run of recipe `start` in `folder` cannot be started from."""
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of an example."""
+        return self.recipe.fields
+
+    def sources(self, split: str) -> list[Source]:
+        """The sources of a split; a UserError if the recipe names none."""
+        sources: list[Source] = getattr(self.recipe.data, split)
+        if not sources:
+            raise UserError(
+                f"the recipe names no {split} data",
+                f"add data.{split}=..., or evaluate on other data (--on valid, --file FILE)",
+                code="no-data",
+                where=f"data.{split}",
+            )
+        return sources
+
+    def file_sources(self, files: Mapping[str, str]) -> list[Source]:
+        """Sources for files that the recipe does not name, by setting, for example {"file": "other.tsv"}.
+
+        A file is read as the recipe reads its own files of the same ending.
+        """
+        named = [source for split in reversed(SPLITS) for source in getattr(self.recipe.data, split)]
+        ending = file_ending(files["file"]) if "file" in files else None
+        same = next((item for item in named if item.file and file_ending(item.file) == ending), None)
+        excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file"}
+        settings = {} if same is None else same.model_dump(exclude=excluded, exclude_unset=True)
+        return [build_source({**settings, **files}, self.fields, ", ".join(f"--{name}" for name in files))]
+
+    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
+        """Read the examples of a split, or of other `sources`, one at a time."""
+        root = self.recipe.data.folder if sources is None else Path()
+        return read_examples(self.sources(split) if sources is None else sources, root, self.fields)
+
+    def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
+        """The examples of a split, or of other `sources`, with their targets."""
+        return list(self.read(split, sources))
+
+    @abstractmethod
+    def encoder(self, filtered: bool) -> Encoder:
+        """What tokenises examples; `filtered` if the filters of training data apply."""
+
+    def view(self, store: Store) -> Any:
+        """A store as the batches of this task read it."""
+        return store
+
+    def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
+        """What the examples of a store depend on: the content of files and how they are read."""
+        root = self.recipe.data.folder if sources is None else Path()
+        return identify(self.sources(split) if sources is None else sources, root, self.fields, digests)
+
+    def store(
+        self, folder: Path, split: str, progress: Progress | None = None, sources: Sequence[Source] | None = None
+    ) -> Any:
+        """Open the tokenised data of a split in `folder`; build it if it is missing, damaged or out of date.
+
+        `sources` replaces those of the recipe, for an evaluation on other data.
+        """
+        path = folder / STORES / split
+        digests = Digests(path / DIGESTS)
+        content = json.dumps(self.content(split, sources, digests))
+        encoder = self.encoder(filtered=split == "train" and sources is None)
+        names = ", ".join(map(str, self.sources(split) if sources is None else sources)) or f"data.{split}"
+        workers = self.recipe.data.workers
+        store = open_or_build(
+            path, content, lambda: self.read(split, sources), encoder, workers, progress, digests, names
+        )
+        return self.view(store)
+
+    def describe_store(self, split: str, store: Any) -> str:
+        """One line about a store for the log: number of examples and tokens."""
+        return f"{split}: {len(store):,} examples"
+
+    @abstractmethod
+    def batches(self, store: Any, world: World) -> BatchSource:
+        """The batches of training: a function of (seed, step)."""
+
+    def share(self, world: World) -> Share:
+        """The micro-batches of a step that this process computes."""
+        return Share(world.rank, world.size, self.recipe.training.accumulation)
+
+    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+        """What `validate` uses."""
+        return ValidationData(store, self.examples("valid"))
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def new_model(self) -> nn.Module:
+        """A model with random weights."""
+
+    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "LearningTask[Any]", where: str) -> None:
+        """Copy the weights of the run that training starts from into a new model."""
+        load_weights(model, weights, where)
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The training objective of one batch, summed over its targets; the model is called through `forward` only."""
+
+    @abstractmethod
+    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+        """Metrics of the validation data, the loss among them, and a few samples."""
+
+    def training_view(self, folder: Path, store: Any, report: Report) -> Any:
+        """The training data as batches read it, if that differs from the store (BPE-dropout)."""
+        return store
+
+    def fit_directly(self, store: Any) -> nn.Module | None:
+        """A model that is computed from the data without gradient steps; None for all other models."""
+        return None
+
+    def load_model(self, weights: dict[str, Tensor], where: str) -> nn.Module:
+        """A model with the given weights, built without random initialisation.
+
+        Buffers that are constants and not weights (the slopes of ALiBi) are made on the CPU explicitly and kept.
+        """
+        with torch.device("meta"):
+            model = self.new_model()
+        constants = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
+        model = model.to_empty(device="cpu")
+        for name, buffer in model.named_buffers():
+            if name in constants:
+                buffer.copy_(constants[name])
+        load_weights(model, weights, where)
+        return model
+
+    def training_settings(self, batches: BatchSource) -> TrainingSettings:
+        """The training settings, with every value that depends on the data filled in."""
+        training = self.recipe.training
+        if training.validate_every and not training.warmup_share:
+            return training
+        filled = training.in_steps(batches.steps_in_epoch(0))
+        return filled.model_copy(update={"max_steps": training.max_steps, "max_epochs": training.max_epochs})
+
+    def supports_packing(self, world: World) -> bool:
+        """True if batches are packed: on a GPU, for models that take packed batches. Otherwise they are padded."""
+        return world.device.type == "cuda" and kernels_available() and self.recipe.model.supports_packing
+
+    def adapt_world(self, world: World) -> World:
+        """The world as this task uses it: padded batches have many shapes, so no CUDA graph and no compilation."""
+        return world if self.supports_packing(world) else replace(world, compile=False, capture=False)

@@ -1,0 +1,143 @@
+"""The registry of tasks, and recipes from files.
+
+A task of your own is one Python file with a subclass of `Task`, registered by `register`. The environment variable
+REGARD_PLUGINS names such files (separated as in PATH); every command loads them first.
+"""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.config import Table, apply_overrides, build, nearest, read_toml
+from regard.errors import UserError
+from regard.recipe import Recipe
+from regard.tasks.answering import Answering
+from regard.tasks.base import RECIPE, Task
+from regard.tasks.choice import Choice
+from regard.tasks.classification import Classification, Regression
+from regard.tasks.language import Language
+from regard.tasks.parsing import Parsing
+from regard.tasks.pretraining import Pretraining
+from regard.tasks.tagging import Tagging
+from regard.tasks.translation import Translation
+
+PLUGINS = "REGARD_PLUGINS"
+DEFAULT_TASK = "translation"
+
+T = TypeVar("T", bound=type[Task[Any]])
+
+TASKS: dict[str, type[Task[Any]]] = {
+    task.name: task
+    for task in (
+        Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Answering, Choice,
+    )
+}  # fmt: skip
+"""Every task by its name: the only table of tasks."""
+
+
+def register(task: T) -> T:
+    """Add a task to the registry; use it as a class decorator."""
+    TASKS[task.name] = task
+    return task
+
+
+def all_tasks() -> dict[str, type[Task[Any]]]:
+    """The registry, with the tasks of all plugins."""
+    for name in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
+        load_plugin(Path(name))
+    return TASKS
+
+
+def load_plugin(path: Path) -> None:
+    """Import a Python file that registers tasks, once."""
+    name = f"regard_plugin_{path.stem}"
+    if name in sys.modules:
+        return
+    if not path.is_file():
+        raise UserError(f"{path}: no such plugin", f"correct {PLUGINS}", code="missing-file", where=path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def task_of(recipe: Recipe) -> type[Task[Any]]:
+    """The task class of a recipe."""
+    return all_tasks()[recipe.task].resolve(recipe)
+
+
+def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Recipe:
+    """Validate `values` as the recipe of their task; without a task they are of translation.
+
+    `allow_unused` accepts settings without effect, as in the recipes of older runs.
+    """
+    tasks, name = all_tasks(), values.get("task", DEFAULT_TASK)
+    if name not in tasks:
+        close = nearest(str(name), list(tasks))
+        raise UserError(
+            f"{source}: task = {name!r} is not one of {', '.join(tasks)}",
+            f"did you mean {close}?" if close else "write one of them",
+            code="unknown-task",
+            where="task",
+        )
+    settings = tasks[name].recipe_type
+    return build(settings, merge_start_settings(tasks[name], values), source, settings.defaults, allow_unused)
+
+
+def merge_start_settings(task: type[Task[Any]], values: Table) -> Table:
+    """Use [text] and [model] of the run to start from as defaults: its weights fit no other model.
+
+    A run that is missing or not compatible is reported later, when it is opened.
+    """
+    path = Path(str(values.get("start_from", ""))).expanduser() / RECIPE
+    if not values.get("start_from") or not path.is_file():
+        return values
+    start, merged = read_toml(path), dict(values)
+    if start.get("task", DEFAULT_TASK) not in start_tasks(task):
+        return values
+    for group in ("text", "model"):
+        theirs, ours = start.get(group, {}), values.get(group, {})
+        if isinstance(ours, dict) and ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
+            merged[group] = theirs | ours
+    return merged
+
+
+def start_tasks(task: type[Task[Any]]) -> tuple[str, ...]:
+    """The tasks whose runs a run of `task` may start from."""
+    return task.compatible_starts or (task.name,)
+
+
+def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe from a file, or by its name from those that come with regard."""
+    path = find_recipe(source)
+    return build_recipe(apply_overrides(read_toml(path), overrides), str(path))
+
+
+def find_recipe(source: str | Path) -> Path:
+    """The path of a recipe file; a bare name is one of the shipped recipes."""
+    path = Path(source)
+    if (path.exists() and not path.is_dir()) or path.suffix == ".toml":
+        return path
+    names = {recipe.stem: recipe for recipe in shipped_recipes()}
+    if str(source) in names:
+        return names[str(source)]
+    close = nearest(str(source), list(names))
+    raise UserError(
+        f"{source}: neither a recipe file nor a recipe that comes with regard ({', '.join(names)})",
+        f"did you mean {close}?" if close else "regard recipes lists them",
+        code="unknown-recipe",
+        where=source,
+    )
+
+
+def shipped_recipes() -> list[Path]:
+    """The recipes beside the source tree, or inside the installed package."""
+    package = Path(__file__).parents[1]
+    for folder in (package.parents[1] / "recipes", package / "recipes"):
+        if any(folder.glob("*.toml")):
+            return sorted(folder.glob("*.toml"))
+    return []

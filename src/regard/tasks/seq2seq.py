@@ -1,0 +1,348 @@
+"""Sequence-to-sequence tasks: settings, cross-entropy, and decoding with a search.
+
+    text -> ids -> batch -> decoder state -> search -> hypotheses -> text
+
+B sentences, S source, T target, V vocabulary.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.attention.layouts import Packed, Padded
+from regard.config import SettingError, Unused, build
+from regard.data.batch import Batch
+from regard.data.fields import PAIRS, Fields
+from regard.data.pairs import Pairs
+from regard.data.planning import groups_by_length
+from regard.data.settings import PairDataSettings
+from regard.decoding.engine import DecodingRequest, Engine
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings, change_search
+from regard.decoding.stepper import Symbols
+from regard.engines.choose import ENGINES, as_engine, fastest_engine, readable_engine
+from regard.errors import UserError
+from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.losses.reinforce import reinforce
+from regard.metrics.translation import bleu_metric
+from regard.models.masked import MaskedSettings
+from regard.models.transformer import TransformerSettings
+from regard.models.translation import TranslationModelSettings
+from regard.recipe import Recipe
+from regard.tasks.base import Example, Prediction, Task
+from regard.tasks.inputs import check_text, chunk, one_line, split_text
+from regard.text.settings import TextSettings
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Tokenizer
+from regard.viz.report import AttentionMap, attention_maps
+
+SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+CHUNK_LINES = 4096
+"""Sentences among which those of similar length are decoded together."""
+
+
+class TranslationRecipe(Recipe):
+    """The recipe of a translation model."""
+
+    fields: ClassVar[Fields] = PAIRS
+    monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
+
+    data: PairDataSettings
+    text: TextSettings = TextSettings()
+    model: TranslationModelSettings = TransformerSettings()
+    decoding: DecodingSettings = DecodingSettings()
+
+    @classmethod
+    def infer_defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """A masked model has one search."""
+        model, decoding = values.get("model", {}), values.get("decoding", {})
+        if isinstance(model, dict) and model.get("kind") == "masked" and isinstance(decoding, dict):
+            return values | {"decoding": {"search": "mask_predict"} | decoding}
+        return values
+
+    @model_validator(mode="after")
+    def check_groups(self) -> Self:
+        """Check settings of different groups against each other."""
+        imported = self.text.kind == "imported"
+        for split in ("train", "valid"):
+            if not getattr(self.data, split) and not imported:
+                raise SettingError(f"data.{split}", "must name at least one")
+        if self.model.shared_vocabulary and not self.text.joint and not imported:
+            raise SettingError("model.tie", '"all" needs text.joint = true; otherwise write "output"')
+        masked = isinstance(self.model, MaskedSettings)
+        if masked != (self.decoding.search == "mask_predict"):
+            raise SettingError(
+                "decoding.search",
+                f'"{self.decoding.search}" does not work with model.kind = "{self.model.kind}"; '
+                + ('write "mask_predict"' if masked else "mask_predict works with kind = masked only"),
+            )
+        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
+            name = self.model.length_setting
+            raise SettingError(
+                "data.max_length",
+                f"{self.data.max_length} is more than model.{name} allows, {self.model.length_limit} tokens; write a "
+                f"larger model.{name} or a smaller data.max_length",
+            )
+        if self.data.max_length > self.training.batch_tokens:
+            raise SettingError(
+                "training.batch_tokens",
+                f"{self.training.batch_tokens} is less than one sentence of data.max_length = {self.data.max_length} "
+                "tokens; write a larger batch_tokens or a smaller max_length",
+            )
+        return self
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield "training.batch_examples", "labelled tasks"
+
+
+R = TypeVar("R", bound=TranslationRecipe)
+
+
+@dataclass(frozen=True)
+class Seq2SeqTask(Task[R]):
+    """Base of the tasks whose model writes a target sequence for a source sequence."""
+
+    src_tokenizer: Tokenizer = field(repr=False)
+    tgt_tokenizer: Tokenizer = field(repr=False)
+    decoding: DecodingSettings = field(default=None)  # type: ignore[assignment]
+    """How to search; the settings of the recipe if it is not given."""
+    max_source: int = 0
+    """The maximum number of source tokens; that of the recipe if it is not given."""
+    max_target: int | None = None
+    """The number of target positions of the model; None if it has no limit."""
+    bleu_tokenizer: str = "13a"
+
+    long_inputs = "split"
+    causal_sequence = "target"
+    has_search = True
+    engines = tuple(ENGINES)
+    scored_by_store = True
+    start_symbol: ClassVar[str | None] = "⟨s⟩"
+    """The symbol before the decoder's words in pictures; None if the decoder reads the words themselves."""
+
+    def __post_init__(self) -> None:
+        recipe = self.recipe
+        object.__setattr__(self, "decoding", self.decoding or recipe.decoding)
+        object.__setattr__(self, "max_source", self.max_source or recipe.data.max_length)
+        if self.max_target is None:
+            object.__setattr__(self, "max_target", recipe.model.length_limit)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        training = self.recipe.training
+        return self.cross_entropy(model, batch, training.label_smoothing, training.r_drop)
+
+    def cross_entropy(self, model: nn.Module, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0) -> Loss:
+        """Cross-entropy with label smoothing and R-Drop, summed over the target tokens of a batch."""
+        labels = batch.labels
+        loss = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
+        if r_drop and model.training:  # one pass over the batch repeated twice, with different dropout in each half
+            batch = batch.repeated()
+            loss = partial(projected_r_drop, labels=labels, strength=r_drop, smoothing=smoothing)
+        projection = model(batch.source, batch.target)
+        computed = loss(projection)
+        return computed if projection.samples is None else reinforce(computed, projection, labels)
+
+    @property
+    def quick_search(self) -> DecodingSettings:
+        """Greedy search for validation; the final evaluation uses the search of the recipe."""
+        return DecodingSettings(
+            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
+        )
+
+    @torch.no_grad()
+    def likelihood(self, model: nn.Module, store: Pairs, batch_tokens: int = 4096) -> tuple[float, int]:
+        """Negative log-likelihood of all targets given their sources, in nats, and the number of target tokens."""
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
+        for group in groups_by_length(lengths, batch_tokens):
+            batch = store.pad(np.array(group)).to(device)
+            loss = self.cross_entropy(model, batch)
+            total, count = total + float(loss.nll), count + int(loss.count)
+        return total, count
+
+    # ---- examination ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def texts(cls, example: Example) -> dict[str, list[str]]:
+        return {"source": [example["src"]], "target": [example["tgt"]]}
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {"source": self.src_tokenizer, "target": self.tgt_tokenizer}
+
+    def input_length(self, example: Example) -> int:
+        return len(self.src_tokenizer.encode(example["src"])) + 1
+
+    def filter_counts(self, store: Pairs) -> dict[str, int]:
+        counts = asdict(store.report)
+        return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
+
+    def overfit_bound(self, batch: Batch) -> float:
+        """Half the loss of a decoder that ignores the source: it has to guess which of B targets it writes."""
+        sentences = max(2, len(batch.labels))
+        return 0.5 * sentences * math.log(sentences) / int(batch["target_lengths"].sum())
+
+    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
+        layout: Any = Packed if packed else Padded
+        source, target = (layout.of(batch[name], batch[f"{name}_lengths"]) for name in ("source", "target"))
+        logits: Tensor = model(source, target).logits()
+        inside = torch.arange(batch["target"].size(1), device=logits.device) < batch["target_lengths"][:, None]
+        return logits if packed else logits[inside]
+
+    def configure(self, **options: Any) -> Self:
+        tokenizer = options.pop("tokenize", None)
+        task = self
+        if tokenizer is not None:
+            bleu_metric(tokenizer)  # an unknown tokenizer is an error now, not after decoding
+            task = replace(task, bleu_tokenizer=tokenizer)
+        super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
+        if options:
+            settings = build(type(self.decoding), change_search(self.decoding, options), "decoding")
+            task = replace(task, decoding=settings)
+        return task
+
+    def join(self, others: Sequence[Task[Any]]) -> Self:
+        """The task of an ensemble: the tokenizers must be the same; the shortest limits of length hold."""
+        tasks = [self, *others]
+        for other in others:
+            if not isinstance(other, Seq2SeqTask) or other.tokenizer_json() != self.tokenizer_json():
+                raise UserError(
+                    "the runs have different tokenizers and cannot be an ensemble",
+                    "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
+                    code="different-tokenizers",
+                )
+        limits = [task.max_target for task in tasks if task.max_target is not None]  # type: ignore[attr-defined]
+        sources = [task.max_source for task in tasks]  # type: ignore[attr-defined]
+        return replace(self, max_source=min(sources), max_target=min(limits, default=None))
+
+    def tokenizer_json(self) -> list[str]:
+        return [self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json()]
+
+    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> Engine:
+        return (readable_engine if name == "readable" else fastest_engine)(models, SYMBOLS, device)
+
+    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+        if isinstance(value, str):
+            return {"src": value}
+        source = value.get("src", value.get("text"))
+        if not isinstance(source, str):
+            raise UserError(f"{where} has no 'src'", f"write {self.fields.json_form}", code="missing-key", where=where)
+        check_text(value, where)
+        return {**{key: item for key, item in value.items() if key not in ("text", "tgt")}, "src": source}
+
+    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+        """Translate {"src", "prefix"?}; a blank source gives a blank translation, a long one is split into parts."""
+        engine, number = as_engine(engine, SYMBOLS), 0
+        for lines in chunk(examples, lambda example: len(example["src"]), CHUNK_LINES):
+            yield from self._predict_chunk(engine, lines, number)
+            number += len(lines)
+
+    def _predict_chunk(self, engine: Engine, examples: Sequence[Example], first: int) -> Iterator[Prediction]:
+        """Split long lines, decode all parts, join them again."""
+        lines = [example["src"] for example in examples]
+        splits = [split_text(line, self.src_tokenizer, self.max_source - 1) if line.strip() else [] for line in lines]
+        parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
+        prefixes = [self._prefix(example.get("prefix", "")) for example in examples]
+        forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
+        sources = [[*ids, EOS] for _, _, ids in parts]
+        lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
+        limits = self.decoding.max_new_tokens(lengths).tolist()
+        if self.max_target is not None:  # the prefix uses some of the positions
+            limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced, strict=True)]
+        sentence_ids = [first + index for index, _, _ in parts]
+        remaining = iter(engine.decode(DecodingRequest(sources, limits, self.decoding, forced, sentence_ids)))
+        for split in splits:
+            yield self._join([next(remaining) for _ in split])
+
+    def _prefix(self, text: str) -> list[int]:
+        """The tokens that a translation must begin with."""
+        ids = self.tgt_tokenizer.encode(text) if text else []
+        if self.max_target is not None and len(ids) >= self.max_target:
+            raise UserError(
+                f"a prefix of {len(ids)} tokens is too long for a model of {self.max_target} positions",
+                "give a shorter prefix",
+                code="too-long",
+                where="prefix",
+            )
+        return ids
+
+    def _join(self, parts: list[list[Hypothesis]]) -> Prediction:
+        """The prediction for a line from the hypotheses of its parts."""
+        used = parts[0] if len(parts) == 1 else [part[0] for part in parts]
+        hypotheses = [
+            {
+                "text": one_line(self.tgt_tokenizer.decode(item.tokens)),
+                "score": item.score,
+                "finished": item.finished,
+                "looped": item.looped,
+                "tokens": list(item.tokens),
+            }
+            for item in used
+        ]
+        best = hypotheses[: max(1, len(parts))]
+        return {
+            "translation": " ".join(str(item["text"]) for item in best),
+            "score": sum(item.score for item in used[: len(best)]) / len(best) if best else None,
+            "finished": all(item["finished"] for item in best),
+            "looped": any(item["looped"] for item in best),
+            "parts": len(parts),
+            "hypotheses": hypotheses,
+        }
+
+    def to_line(self, example: Example) -> str:
+        return str(example["src"])
+
+    def forced(self, target: str) -> Prediction:
+        return {"translation": target, "score": None}
+
+    def output(self, prediction: Prediction) -> Prediction:
+        values = {key: value for key, value in prediction.items() if key != "hypotheses"}
+        if self.decoding.nbest > 1:
+            whole = prediction["hypotheses"] if prediction.get("parts") == 1 else []
+            values["hypotheses"] = [{k: v for k, v in item.items() if k != "tokens"} for item in whole]
+        return values
+
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        """The attention of encoder, decoder and cross-attention between a source and its translation."""
+        if not example["src"].strip():
+            return []
+        self._check_drawable(example["src"], self.src_tokenizer)
+        if "hypotheses" in prediction:
+            target = prediction["hypotheses"][0]["tokens"] if prediction["hypotheses"] else []
+        else:
+            self._check_drawable(prediction["translation"], self.tgt_tokenizer)
+            target = self.tgt_tokenizer.encode(prediction["translation"])
+        rows, columns, weights = self.attention_weights(model, example["src"], target)
+        encoder, decoder, cross = (
+            None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
+        )
+        return attention_maps(rows, columns, encoder, decoder, cross, start=self.start_symbol)
+
+    def _check_drawable(self, text: str, tokenizer: Tokenizer) -> None:
+        tokens = len(tokenizer.encode(text)) + 1
+        if tokens > self.max_source:
+            raise UserError(
+                f"the text has {tokens} tokens, and the run was trained with data.max_length={self.max_source}",
+                "inspect one sentence, or a part of it",
+                code="too-long",
+                where="text",
+            )
+
+    def attention_weights(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Any]:
+        """Source tokens, target tokens (a row is the position that wrote the token) and all attention weights."""
+        device = next(model.parameters()).device
+        ids = self.src_tokenizer.encode(source)[: self.max_source - 1]
+        src = torch.tensor([[*ids, EOS]])
+        tgt = torch.tensor([[BOS, *target]])
+        src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
+        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
+        return self.src_tokenizer.tokens([*ids, EOS]), self.tgt_tokenizer.tokens([*target, EOS]), weights

@@ -1,0 +1,167 @@
+"""The models that `regard ladder` compares: what each is, and who proposed it.
+
+A variant is a change to one recipe, that of a Transformer (of an LSTM for language models). Data, vocabulary, number of
+training tokens and schedule stay the same, so that two variants differ in their model only. WIDTH, LAYERS, DROPOUT and
+TIE in a setting are replaced by the values of the model of that recipe.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.errors import UserError
+from regard.files import JsonObject
+
+GREEDY: JsonObject = {"search": "greedy"}
+SAME = 'd_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT, tie = "TIE"'
+MASKED = ("model.kind=masked", 'decoding={ search = "mask_predict" }')
+CONVOLUTIONAL = f'kind = "convolutional", encoder_layers = LAYERS, decoder_layers = LAYERS, {SAME}'
+LUONG = f'kind = "recurrent", decoder = "luong", layers = 1, encoder = "both", {SAME}'
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One model of the ladder."""
+
+    name: str
+    title: str
+    title_zh: str
+    paper: str
+    settings: tuple[str, ...] = ()
+    """Changes to the recipe, as on the command line."""
+    searches: tuple[tuple[str, JsonObject], ...] = (("", GREEDY),)
+    """The searches that it is evaluated with: an addition to the title, and changed settings."""
+    teacher: str = ""
+    """The variant whose translations of the training data replace the references (sequence-level distillation)."""
+
+
+@dataclass(frozen=True)
+class VariantSet:
+    """The variants of one task."""
+
+    kind: str
+    """The model kind of the recipe that they change."""
+    variants: tuple[Variant, ...]
+    defaults: tuple[str, ...]
+    """The names of the variants that are trained if none are named."""
+    placeholders: Mapping[str, str]
+    """Words in settings, and the model setting whose value replaces them."""
+    has_alignment: bool = False
+    """True if cross-attention is evaluated as a word alignment and drawn."""
+
+    def select(self, names: Sequence[str] = ()) -> list[Variant]:
+        """The variants of these names, or the default ones; a teacher comes before its students."""
+        by_name = {variant.name: variant for variant in self.variants}
+        unknown = [name for name in names if name not in by_name]
+        if unknown:
+            raise UserError(
+                f"the ladder has no variant {', '.join(unknown)}",
+                f"write some of {','.join(by_name)}",
+                code="unknown-variant",
+                where=", ".join(unknown),
+            )
+        selected = names or self.defaults
+        needed = {*selected, *(by_name[name].teacher for name in selected)}
+        return [variant for variant in self.variants if variant.name in needed]
+
+    def settings(self, variant: Variant, model: object) -> list[str]:
+        """The settings of a variant, with the values of `model` in place of the placeholders."""
+        settings = list(variant.settings)
+        for word, name in self.placeholders.items():
+            settings = [setting.replace(word, str(getattr(model, name))) for setting in settings]
+        return settings
+
+
+def mask_predict(*iterations: int) -> tuple[tuple[str, JsonObject], ...]:
+    """One search for each number of mask-predict iterations."""
+    return tuple((f"T\u00a0=\u00a0{number}", {"search": "mask_predict", "iterations": number}) for number in iterations)
+
+
+_TRANSLATION: tuple[Variant, ...] = (
+    Variant(
+        "plain", "Encoder-decoder without attention", "无注意力的编码器-解码器", "Sutskever et al. 2014",
+        (f'model={{ kind = "recurrent", decoder = "plain", layers = LAYERS, {SAME} }}',),
+    ),
+    Variant(
+        "bahdanau", "Additive attention", "加性注意力", "Bahdanau et al. 2014",
+        (f'model={{ kind = "recurrent", decoder = "bahdanau", {SAME} }}',),
+    ),
+    Variant(
+        "luong", "Multiplicative attention, input feeding", "乘性注意力，输入馈送", "Luong et al. 2015",
+        (f'model={{ {LUONG}, attention = "global" }}',),
+    ),
+    Variant(
+        "local-m", "Local attention, monotonic", "局部注意力（单调）", "Luong et al. 2015, section 3.2",
+        (f'model={{ {LUONG}, attention = "local-m", window = 5 }}',),
+    ),
+    Variant(
+        "local-p", "Local attention, predicted position", "局部注意力（预测位置）", "Luong et al. 2015, section 3.2",
+        (f'model={{ {LUONG}, attention = "local-p", window = 5 }}',),
+    ),
+    Variant(
+        "hard", "Hard attention, Gumbel-softmax", "硬注意力（Gumbel-softmax）", "Xu et al. 2015; Jang et al. 2017",
+        (f'model={{ {LUONG}, attention = "hard-gumbel" }}',),
+    ),
+    Variant(
+        "reinforce", "Hard attention, REINFORCE", "硬注意力（REINFORCE）", "Xu et al. 2015; Williams 1992",
+        (f'model={{ {LUONG}, attention = "hard-reinforce" }}',),
+    ),
+    Variant(
+        "convolutional", "Convolutions, attention in every layer", "卷积，逐层注意力", "Gehring et al. 2017",
+        (f"model={{ {CONVOLUTIONAL} }}",),
+    ),
+    Variant("transformer", "Transformer", "Transformer", "Vaswani et al. 2017"),
+    Variant(
+        "restricted", "Transformer, self-attention within 4 neighbours", "Transformer，自注意力限于 4 个近邻",
+        "Vaswani et al. 2017, section 4", ("model.window=4",),
+    ),
+    Variant(
+        "masked", "Mask-predict, all words at once", "Mask-predict，同时写出所有词", "Ghazvininejad et al. 2019",
+        MASKED, searches=mask_predict(1, 4, 10),
+    ),
+    Variant(
+        "masked-distilled", "Mask-predict, taught by the Transformer", "Mask-predict，由 Transformer 蒸馏",
+        "Ghazvininejad et al. 2019; Kim and Rush 2016",
+        MASKED, searches=mask_predict(1, 4, 10), teacher="transformer",
+    ),
+    Variant("single-head", "Transformer, one head", "Transformer，单头", "Vaswani et al. 2017, table 3",
+         ("model.num_heads=1",)),
+    Variant("learned", "Transformer, learned positions", "Transformer，可学习位置", "Gehring et al. 2017",
+         ("model.positions=learned",)),
+    Variant("rotary", "Transformer, rotary positions", "Transformer，旋转位置编码", "Su et al. 2021",
+         ("model.positions=rotary",)),
+    Variant("relative", "Transformer, relative positions", "Transformer，相对位置", "Shaw et al. 2018",
+         ("model.positions=relative",)),
+    Variant("alibi", "Transformer, linear biases", "Transformer，线性偏置（ALiBi）", "Press et al. 2022",
+         ("model.positions=alibi",)),
+    Variant("additive-heads", "Transformer, additive scores", "Transformer，加性打分", "Bahdanau et al. 2014",
+         ("model.score=additive",)),
+)  # fmt: skip
+
+TEXT_TRANSFORMER = 'kind = "transformer", d_model = WIDTH, num_heads = 4, head_dim = 32, layers = LAYERS'
+
+_LANGUAGE: tuple[Variant, ...] = (
+    Variant("ngram", "5-grams, Kneser-Ney smoothing", "5 元语法，Kneser-Ney 平滑", "Chen and Goodman 1998",
+         ('model={ kind = "ngram", order = 5 }',)),
+    Variant("markov", "Feed-forward network over the last words", "前馈网络（最近若干词）", "Bengio et al. 2003",
+         ('model={ kind = "markov", d_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT }',)),
+    Variant("rnn", "Recurrent network", "循环网络", "Mikolov et al. 2010", ("model.kind=rnn",)),
+    Variant("gru", "Gated recurrent unit", "门控循环单元", "Cho et al. 2014", ("model.kind=gru",)),
+    Variant("lstm", "Long short-term memory", "长短期记忆网络", "Hochreiter and Schmidhuber 1997"),
+    Variant("transformer", "Causal Transformer", "因果 Transformer", "Vaswani et al. 2017; Radford et al. 2018",
+         (f"model={{ {TEXT_TRANSFORMER}, dropout = DROPOUT }}",)),
+)  # fmt: skip
+
+TRANSLATION_VARIANTS = VariantSet(
+    "transformer",
+    _TRANSLATION,
+    # The variants after masked-distilled are changes to the Transformer: they are trained only if they are named.
+    tuple(variant.name for variant in _TRANSLATION[: 1 + [v.name for v in _TRANSLATION].index("masked-distilled")]),
+    {"WIDTH": "d_model", "LAYERS": "encoder_layers", "DROPOUT": "dropout", "TIE": "tie"},
+    has_alignment=True,
+)
+LANGUAGE_VARIANTS = VariantSet(
+    "lstm",
+    _LANGUAGE,
+    tuple(variant.name for variant in _LANGUAGE),
+    {"WIDTH": "d_model", "LAYERS": "layers", "DROPOUT": "output_dropout"},
+)

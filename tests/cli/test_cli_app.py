@@ -1,0 +1,140 @@
+"""The command `regard`: help, version, exit status, and the streams of the process."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.command import regard
+
+import regard as package
+from regard.cli import main
+from regard.cli.app import VERBS
+
+LARGE_LIBRARIES = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
+WITHOUT_JSON = {"predict", "embed"}
+"""Verbs that always print JSON, or have --format."""
+
+
+def loaded_after(code: str) -> set[str]:
+    """The large libraries that a new Python process has loaded after running `code`."""
+    code = f"import sys\n{code}\nprint(*[name for name in {LARGE_LIBRARIES!r} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_loads_no_large_library() -> None:
+    assert loaded_after("from regard.cli import main\nmain(['--help'])\nmain(['translate', '--help'])") == set()
+
+
+def test_version_is_that_of_the_project() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    assert f'version = "{package.__version__}"' in project.read_text(encoding="utf-8")
+    assert regard("--version").out == f"regard {package.__version__}\n"
+
+
+def test_help_lists_every_verb() -> None:
+    listed = regard("--help").out
+    assert all(f"\n  {verb} " in listed for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_has_examples(verb: str) -> None:
+    result = regard(verb, "--help")
+    assert result.status == 0
+    assert "Examples:\n" in result.out
+    assert f"    regard {verb}" in result.out
+    assert "--json" in result.out or verb in WITHOUT_JSON
+    assert not re.search(r"[{}<>]\S*\b(str|RUN|RECIPE|TEXT)\b", result.out), "types of Python are not shown"
+    assert "[[" not in result.out
+
+
+def test_options_have_the_same_letter_in_every_verb() -> None:
+    letters: dict[str, set[str]] = {}
+    for verb in VERBS:
+        for letter, name in re.findall(r"^  (-\w), (--[\w-]+)", regard(verb, "--help").out, re.MULTILINE):
+            letters.setdefault(letter, set()).add(name)
+    assert all(len(names) == 1 for names in letters.values()), letters
+    assert letters["-i"] == {"--input"} and letters["-o"] == {"--output"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tranlsate"], ["translate"], ["recipes", "--sttings"], ["average", "run", "--last", "one"]]
+)
+def test_an_unknown_command_ends_with_status_2(arguments: list[str]) -> None:
+    result = regard(*arguments)
+    assert result.status == 2
+    assert "Usage: regard" in result.err
+    assert "Traceback" not in result.err
+
+
+def raising(error: BaseException) -> Any:
+    def raise_it(*_: object, **__: object) -> None:
+        raise error
+
+    return raise_it
+
+
+def test_ctrl_c_ends_with_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.run.Run.open", raising(KeyboardInterrupt()))
+    result = regard("translate", "any")
+    assert result.status == 130
+    assert "Traceback" not in result.err
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.run.Run.open", raising(ZeroDivisionError("bug")))
+    with pytest.raises(ZeroDivisionError, match="bug"):
+        regard("translate", "any")
+
+
+@pytest.mark.parametrize("verb", ["translate", "recipes"])
+def test_a_closed_pipe_is_not_reported(verb: str, trained: Path) -> None:
+    command = [sys.executable, "-m", "regard", *([verb, str(trained)] if verb == "translate" else [verb])]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdout.close()
+        process.stdin.write(b"one two three\n" * 10)
+        process.stdin.close()
+        errors = process.stderr.read().decode()
+    assert process.returncode == 1
+    assert errors == ""
+
+
+def test_only_the_first_process_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert regard("recipes").out == ""
+    silent = regard("recipes", "dtaes")
+    assert (silent.status, silent.out, silent.err) == (1, "", "")
+
+
+def test_errors_are_red_on_a_terminal_only() -> None:
+    assert "\x1b[1;31merror [unknown-recipe]:" in regard("recipes", "dtaes", terminal=True).err
+    assert "\x1b" not in regard("recipes", "dtaes").err
+
+
+def test_text_of_users_is_printed_literally() -> None:
+    errors = regard("recipes", "[red]x[/red]\x1b[2J", terminal=True).err
+    assert "[red]x[/red]␛[2J" in errors
+
+
+def test_a_process_without_streams_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["recipes"]) == 0
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        stream.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", [["recipes"], ["recipes", "--json"]])
+def test_a_full_disk_behind_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(command) == 1
+    errors = capsys.readouterr().err
+    assert "error [disk-full]: " in errors and "Traceback" not in errors

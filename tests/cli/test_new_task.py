@@ -1,0 +1,121 @@
+"""A new task is one file (tests/largest_letter.py): every command works with it, and nothing in src knows it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.command import fails, regard
+
+from regard.tasks.registry import TASKS
+
+PLUGIN = Path(__file__).parents[1] / "largest_letter.py"
+RECIPE = """
+name = "letters"
+task = "largest-letter"
+data = {{ root = "{root}", train.file = "train.tsv", valid.file = "valid.tsv", test.file = "test.tsv", workers = 1 }}
+runtime = {{ device = "cpu", threads = 1 }}
+[training]
+max_steps = 200
+batch_tokens = 256
+schedule = "constant"
+learning_rate = 1e-2
+warmup = 0
+validate_every = 100
+log_every = 50
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin() -> Iterator[None]:
+    """The plugin is loaded during these tests only."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("REGARD_PLUGINS", str(PLUGIN))
+        yield
+    TASKS.pop("largest-letter", None)
+    sys.modules.pop("regard_plugin_largest_letter", None)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random words with their largest letters."""
+    folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
+    for split, count in (("train", 400), ("valid", 40), ("test", 40)):
+        words = ("".join(rng.choices("abcdefghijklmnop", k=rng.randint(1, 9))) for _ in range(count))
+        lines = (f"{word}\t{max(word)}\n" for word in words)
+        (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+    path = folder / "letters.toml"
+    path.write_text(RECIPE.format(root=folder.as_posix()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(recipe: Path) -> Path:
+    result = regard("train", recipe, "--folder", recipe.parent / "run")
+    assert result.status == 0, result.err
+    assert "train: 400 examples" in result.err and f"regard predict {recipe.parent / 'run'}" in result.out
+    return recipe.parent / "run"
+
+
+def test_train_kill_and_resume(recipe: Path, run: Path, tmp_path: Path) -> None:
+    """A killed and resumed training has the weights of one that was not interrupted."""
+    command = [sys.executable, "-m", "regard", "train", str(recipe), "--folder", str(tmp_path / "killed")]
+    with subprocess.Popen([*command, "training.checkpoint_every=25"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "step 50/" in line:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    saved = sorted(path.name for path in (tmp_path / "killed" / "checkpoints").glob("step-*"))
+    assert saved and "step-00000200" not in saved
+    resumed = regard("train", tmp_path / "killed", "training.checkpoint_every=0")
+    assert resumed.status == 0, resumed.err
+    weights = Path("checkpoints") / "step-00000200" / "model.safetensors"
+    assert (run / weights).read_bytes() == (tmp_path / "killed" / weights).read_bytes()
+
+
+def test_evaluate(run: Path, recipe: Path, tmp_path: Path) -> None:
+    values = json.loads(regard("evaluate", run, "--json", "--report").out)
+    assert values["scores"][0]["value"] > 90 and values["examples"] == 40
+    assert "<html" in Path(values["report"]).read_text(encoding="utf-8")
+    assert "accuracy" in regard("evaluate", run, "--on", "valid").out
+    same = regard("evaluate", run, "--file", recipe.parent / "test.tsv", "--json", "--output", tmp_path / "file.json")
+    assert json.loads(same.out)["scores"] == values["scores"]
+    compared = json.loads(regard("evaluate", run, "--against", run, "--json").out)
+    assert compared["comparison"][0]["delta"] == 0
+    assert fails("evaluate", run, "--beam", 3).code == "unsupported-option"
+
+
+def test_predict(run: Path) -> None:
+    result = regard("predict", run, stdin='banana\n{"word": "cafe", "letter": "a", "id": 7}\n')
+    banana, cafe = map(json.loads, result.lines)
+    assert (banana["word"], banana["letter"]) == ("banana", "n")
+    assert (cafe["letter"], cafe["id"]) == ("f", 7)
+    assert regard("predict", run, "--interactive", stdin="banana\n").out.strip() == "n"
+    assert fails("predict", run, '{"wrod": "a"}').code == "missing-key"
+
+
+def test_inspect(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    values = json.loads(regard("inspect", run, "banana", "--json", "--output", page).out)
+    (attention,) = values["maps"]
+    assert attention["columns"] == list("banana") and sum(attention["weights"][0][0][0]) == pytest.approx(1, abs=1e-3)
+    assert "banana" in page.read_text(encoding="utf-8")
+    assert "pooling" in regard("inspect", run, "banana", "--output", page).out
+
+
+def test_recipes_list_its_settings() -> None:
+    rows = json.loads(regard("recipes", "--settings", "--json").out)
+    of = {row["of"] for row in rows if row["setting"] == "training.monitor" and row["default"] == '"accuracy"'}
+    assert "largest-letter" in ", ".join(of)
+
+
+def test_without_the_plugin_the_task_is_unknown(run: Path) -> None:
+    command = [sys.executable, "-m", "regard", "predict", str(run), "a"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "REGARD_PLUGINS": ""})
+    assert done.returncode == 1 and "[unknown-task]" in done.stderr

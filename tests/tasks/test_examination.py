@@ -1,0 +1,18 @@
+"""Defaults of the hooks for the doctor."""
+
+import pytest
+
+from regard.tasks.examination import entropy
+from regard.tasks.language import Language
+from regard.tasks.translation import Translation
+
+
+def test_entropy_is_the_loss_of_the_relative_frequencies() -> None:
+    assert entropy([0, 1, 2, 3]) == pytest.approx(1.3862943611)
+    assert entropy([0, 0, 0]) == 0
+
+
+def test_only_long_lines_of_running_text_are_compared() -> None:
+    assert Language.overlap_key({"text": "a  b c d e f g h "}) == "a b c d e f g h"
+    assert Language.overlap_key({"text": "a short heading"}) == ""
+    assert Translation.overlap_key({"src": " a  b", "tgt": "c"}) == "a b\nc"

@@ -1,0 +1,49 @@
+"""Stretches, groups and cuts: nothing lost, nothing out of order, every bound kept."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.tasks.inputs import chunk, halve, split_text
+from regard.text.factory import train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
+
+quick = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+
+
+def vocabulary() -> Tokenizer:
+    return train_tokenizer(["a house, a mouse. 一只猫！"] * 3, TextSettings(vocab_size=300))
+
+
+@quick
+@given(st.lists(st.text(max_size=30)), st.integers(1, 5), st.integers(1, 40))
+def test_stretches_keep_every_line_in_order(lines: list[str], most_lines: int, most_characters: int) -> None:
+    found = list(chunk(iter(lines), len, most_lines, most_characters))
+    assert [line for stretch in found for line in stretch] == lines
+    for stretch in found:
+        assert len(stretch) <= most_lines
+        assert len(stretch) == 1 or sum(map(len, stretch)) <= most_characters
+
+
+@quick
+@given(st.text(alphabet="ab ,.。猫", min_size=1, max_size=200), st.integers(1, 20))
+def test_a_cut_loses_only_blanks_and_keeps_the_limit(text: str, limit: int) -> None:
+    words = vocabulary()
+    parts = split_text(text, words, limit)
+    rest = iter(text)
+    for part, ids in parts:
+        assert len(ids) <= limit or len(part) == 1
+        assert all(character in rest for character in part), "the parts follow each other in the text"
+    kept = "".join(part for part, _ in parts)
+    assert "".join(kept.split()) == "".join(text.split())
+
+
+def test_a_short_text_is_one_part_and_a_long_one_is_cut_at_a_sentence() -> None:
+    words = vocabulary()
+    assert split_text("a mouse.", words, 50) == [("a mouse.", words.encode("a mouse."))]
+    assert halve("The first sentence is here. The second one is there.") == (
+        "The first sentence is here.",
+        "The second one is there.",
+    )
+    assert halve("一只猫！一只猫！") == ("一只猫！", "一只猫！")
+    assert halve("xxxxyyyy") == ("xxxx", "yyyy")
