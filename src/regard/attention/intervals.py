@@ -2,18 +2,18 @@
 
     o_i = sum_j p_ij v_j,    p_ij = exp(s_ij - l_i),    s_ij = q_i k_j / sqrt(K),    lo_i <= j < hi_i
 
-Query i of a stream sees the keys of one interval [lo_i, hi_i), and both bounds only grow along the stream. That one
-sentence covers self-attention in a packed batch (the interval is the query's own sentence), causal attention (it ends
-at the query), attention to another stream (the source sentence of the query's target sentence) and windows.
+Query i of a stream attends to the keys of one interval [lo_i, hi_i), and both bounds increase along the stream. This
+covers self-attention in a packed batch (the interval is the query's own sentence), causal attention (it ends at the
+query), attention to another stream (the source sentence of the query's target sentence) and windows.
 
-The usual variable-length kernels give each sentence tiles of its own, 128 queries by 128 keys, mostly empty where
-sentences have 25 words. Here a tile is just the next BLOCK queries of the stream, however many sentences they belong
-to; it walks over the keys from its first lower bound to its last upper one and masks what is not its own. The grid
-depends on the number of tokens alone, so a step with another number of sentences is the same program: nothing is
-compiled again, and a captured graph stays valid. As in FlashAttention (Dao et al. 2022, 2023) scores live only in
-registers, the softmax is accumulated block by block, and backward computes them again from l_i: memory is linear.
+Other variable-length kernels give each sentence its own tiles, 128 queries by 128 keys, mostly empty for sentences of
+25 tokens. Here a tile is the next BLOCK queries of the stream, of any number of sentences; it runs over the keys from
+its first lower bound to its last upper bound and masks those outside the interval of each query. The grid depends on
+the number of tokens alone, so a step with another number of sentences is the same program: nothing is compiled again,
+and a captured graph stays valid. As in FlashAttention (Dao et al. 2022, 2023) scores are in registers only, the softmax
+is accumulated block by block, and backward computes the scores again from l_i: memory is linear.
 
-Dropout on the weights is drawn from a counter, hash(seed, head, i, j), so that backward draws the same again.
+The dropout mask is a hash(seed, head, i, j), so that backward computes the same mask again.
 
 N queries, M keys, H heads, K head size.
 """
@@ -29,14 +29,14 @@ ROWS, KEYS = 64, 32
 
 @triton.jit
 def _scores(q, k, keys, lo, hi, scale, precision: tl.constexpr):
-    """Scaled scores of a tile, minus infinity where a query does not see a key."""
+    """Scaled scores of a tile, minus infinity where a query does not attend to a key."""
     s = tl.dot(q, tl.trans(k), input_precision=precision) * scale
     return tl.where((keys[None, :] >= lo[:, None]) & (keys[None, :] < hi[:, None]), s, float("-inf"))
 
 
 @triton.jit
 def _mixed(x):
-    """A number of 32 bits stirred until each bit depends on all of them (Wellons 2018, lowbias32)."""
+    """Hash of a 32-bit number (Wellons 2018, lowbias32)."""
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
@@ -46,18 +46,18 @@ def _mixed(x):
 def _kept(seed, head, rows, keys, dropout):
     """1 / (1 - dropout) where a weight is kept, 0 where it is dropped.
 
-    The seed, the head and the row are stirred one after the other, which costs little as there are few of them; only
-    the last stirring, of row and key, is done for every weight.
+    Seed, head and row are hashed first, which costs little because there are few of them; only the last hash, of row
+    and key, is computed for every weight.
     """
-    drawn = _mixed(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
-    row = _mixed(_mixed(drawn + head.to(tl.uint32)) + rows.to(tl.uint32))
-    lot = _mixed(row[:, None] + keys.to(tl.uint32)[None, :] * 0x9E3779B1)
-    return tl.where(lot.to(tl.float32) >= dropout * 4294967296.0, 1.0 / (1.0 - dropout), 0.0)
+    mixed = _mixed(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
+    row = _mixed(_mixed(mixed + head.to(tl.uint32)) + rows.to(tl.uint32))
+    number = _mixed(row[:, None] + keys.to(tl.uint32)[None, :] * 0x9E3779B1)
+    return tl.where(number.to(tl.float32) >= dropout * 4294967296.0, 1.0 / (1.0 - dropout), 0.0)
 
 
 @triton.jit
 def _load(base, rows, stride, columns, inside, K: tl.constexpr):
-    """Rows of a matrix, zero where there is none."""
+    """Rows of a matrix, zero outside of it."""
     mask = inside[:, None] & (columns < K)[None, :]
     return tl.load(base + rows[:, None].to(tl.int64) * stride + columns[None, :], mask=mask, other=0.0)
 
@@ -90,7 +90,7 @@ def _forward(
         v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
         s = _scores(q, k, keys, lo, hi, scale, PRECISION)
         new_top = tl.maximum(top, tl.max(s, 1))
-        known = tl.where(new_top == float("-inf"), 0.0, new_top)  # nothing seen yet: any finite number will do
+        known = tl.where(new_top == float("-inf"), 0.0, new_top)  # no key yet: any finite number works
         p = tl.exp(s - known[:, None])
         shrink = tl.exp(top - known)
         total = total * shrink + tl.sum(p, 1)
@@ -102,7 +102,7 @@ def _forward(
     out = tl.where(seen[:, None], out / tl.where(seen, total, 1.0)[:, None], 0.0)
     stride = tl.num_programs(1) * K
     _store(OUT + head * K, rows, stride, columns, inside, out.to(OUT.dtype.element_ty), K)
-    lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), float("inf"))  # sees nothing: exp(s - inf) = 0
+    lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), float("inf"))  # no keys: exp(s - inf) = 0
     tl.store(LSE + head * num_queries + rows, lse, mask=inside)
 
 
@@ -145,7 +145,7 @@ def _backward_keys(
     num_queries, num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     STEP: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dv_j = sum_i p_ij do_i,  dk_j = sum_i ds_ij q_i / sqrt(K), over the queries [from_j, to_j) that see key j."""
+    """dv_j = sum_i p_ij do_i,  dk_j = sum_i ds_ij q_i / sqrt(K), over the queries [from_j, to_j) of key j."""
     head = tl.program_id(1)
     keys, columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     inside = keys < num_keys
@@ -179,7 +179,7 @@ def _backward_keys(
 
 
 def _arguments(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> dict[str, object]:
-    """What all three kernels are told; the last dimension of q, k and v must be contiguous, the others need not."""
+    """Arguments of all three kernels; the last dimension of q, k and v must be contiguous, the others need not."""
     width = max(16, triton.next_power_of_2(q.size(-1)))
     return dict(
         q_row=q.stride(0), q_head=q.stride(1), k_row=k.stride(0), k_head=k.stride(1), v_row=v.stride(0),
@@ -193,7 +193,7 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> dict[str, obj
 def interval_attention(
     q: Tensor, k: Tensor, v: Tensor, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    """q (N, H, K) over k, v (M, H, K); lo, hi (N,) the keys each query sees and first, last (M,) the queries that see
+    """q (N, H, K) over k, v (M, H, K); lo, hi (N,) the keys of each query and first, last (M,) the queries of
     each key, all int32; seed one int64 -> output (N, H, K) and log-sum-exp of the scores (H, N)."""
     out = q.new_empty(q.shape)
     lse = torch.empty(q.size(1), q.size(0), dtype=torch.float32, device=q.device)

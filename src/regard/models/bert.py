@@ -17,7 +17,7 @@ B inputs, T tokens, D model, V vocabulary, M masked tokens; `*` is (B, T) padded
 """
 
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -71,7 +71,7 @@ class BertSettings(ModelSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def fill_from_size(cls, values: Any) -> Any:
+    def fill_from_size(cls, values: object) -> object:
         return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @model_validator(mode="after")

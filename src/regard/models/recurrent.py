@@ -10,7 +10,7 @@ B sentences, W hypotheses, S source, T target, E embedding, D hidden, M memory, 
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -77,7 +77,7 @@ class RecurrentSettings(ModelSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def fill_from_style(cls, values: Any) -> Any:
+    def fill_from_style(cls, values: object) -> object:
         return STYLES.get(values.get("decoder", "bahdanau"), {}) | values if isinstance(values, dict) else values
 
     @model_validator(mode="after")

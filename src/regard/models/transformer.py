@@ -12,7 +12,7 @@ B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B,
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import model_validator
@@ -48,7 +48,7 @@ class TransformerSettings(LayerSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def fill_from_size(cls, values: Any) -> Any:
+    def fill_from_size(cls, values: object) -> object:
         return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
 
     @property

@@ -1,6 +1,6 @@
 """Translation models: their settings by kind, and how each is built."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Tag
 
@@ -19,14 +19,18 @@ TranslationModelSettings = Annotated[
     by_kind("transformer"),
 ]
 
-BUILDERS = {
-    "transformer": Transformer,
-    "recurrent": RecurrentModel,
-    "convolutional": Convolutional,
-    "masked": MaskedTransformer,
-}
+TranslationModel = Transformer | RecurrentModel | Convolutional | MaskedTransformer
 
 
-def build_translation_model(settings: ModelSettings, src_vocabulary: int, tgt_vocabulary: int) -> Any:
+def build_translation_model(settings: ModelSettings, src_vocabulary: int, tgt_vocabulary: int) -> TranslationModel:
     """Build the model of these settings, with new weights, for vocabularies of these sizes."""
-    return BUILDERS[settings.kind](settings, src_vocabulary, tgt_vocabulary)
+    match settings:
+        case MaskedSettings():  # before its base class
+            return MaskedTransformer(settings, src_vocabulary, tgt_vocabulary)
+        case TransformerSettings():
+            return Transformer(settings, src_vocabulary, tgt_vocabulary)
+        case RecurrentSettings():
+            return RecurrentModel(settings, src_vocabulary, tgt_vocabulary)
+        case ConvolutionalSettings():
+            return Convolutional(settings, src_vocabulary, tgt_vocabulary)
+    raise TypeError(f"no translation model has settings of {type(settings).__name__}")
