@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks import pictures_computed, windows
+from benchmarks.chart import bars_svg, chart_svg
 from benchmarks.pictures_reading import Reading
 from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
 from regard.run.folder import RECIPE
@@ -35,7 +36,7 @@ from regard.recipe import build_recipe
 from regard.run import Translator, Writer, train
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
-from regard.viz import Panel, bars_svg, chart_svg, panels_svg
+from regard.viz.svg import Panel, panels_svg
 
 LADDER = "numbers text.vocab_size=340 --steps 300"
 NUMBER = 45_683  # of the test part: no model has seen it

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.chart import chart_svg
 from regard.run.explaining import explain
 from regard.run.folder import RECIPE
 from torch.nn.functional import cosine_similarity, one_hot
@@ -24,7 +25,7 @@ from regard.metrics.entities import entity_scores
 from regard.recipe import build_recipe
 from regard.run import Predictor, train
 from regard.tasks.bio import best_sequence, legal
-from regard.viz import Panel, chart_svg, panels_svg
+from regard.viz.svg import Panel, panels_svg
 
 PEOPLE = {"she": ("ada", "clara", "grace", "lena"), "he": ("alan", "emil", "karl", "otto")}
 FAMILIES = ("marsh", "hill", "woods", "stone", "rivers", "field")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regard.viz.cells import clusters, cut, pad_left, pad_right, visible, width
+from regard.viz.cells import cut, graphemes, pad_left, pad_right, visible, width
 
 MODEST = settings(deadline=None, max_examples=150, derandomize=True, database=None)
 LETTERS = st.sampled_from("aé中文한カＡ。ßжשع½")
@@ -41,9 +41,9 @@ def test_known_widths(text: str, cells: int) -> None:
 
 @MODEST
 @given(st.lists(GLYPHS, max_size=12))
-def test_one_glyph_is_one_cluster(glyphs: list[str]) -> None:
+def test_one_glyph_is_one_grapheme(glyphs: list[str]) -> None:
     text = " ".join(glyphs)
-    assert [c for c in clusters(text) if c != " "] == glyphs
+    assert [c for c in graphemes(text) if c != " "] == glyphs
     assert width(text) == sum(map(width, glyphs)) + text.count(" ")
 
 
@@ -55,8 +55,8 @@ def test_widths_agree_with_rich(glyphs: list[str]) -> None:
 
 @MODEST
 @given(st.text(max_size=30))
-def test_clusters_lose_nothing(text: str) -> None:
-    assert "".join(clusters(text)) == text
+def test_graphemes_contain_all_characters(text: str) -> None:
+    assert "".join(graphemes(text)) == text
 
 
 @MODEST
@@ -68,9 +68,9 @@ def test_cut_fits_and_ends_at_a_whole_glyph(glyphs: list[str], limit: int) -> No
     if width(text) <= limit:
         assert short == text
     elif limit:
-        kept = clusters(short.removesuffix("…"))
+        kept = graphemes(short.removesuffix("…"))
         assert short.endswith("…")
-        assert kept == clusters(text)[: len(kept)]
+        assert kept == graphemes(text)[: len(kept)]
 
 
 @MODEST

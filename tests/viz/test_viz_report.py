@@ -14,9 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.viz import AttentionMap, Example, Report, attention_maps, render, write_report
 from regard.viz.document import embed
-from regard.viz.report import MOST_POINTS, pack_map, page_data
+from regard.viz.report import (
+    MOST_POINTS,
+    AttentionMap,
+    Example,
+    Report,
+    attention_maps,
+    pack_map,
+    page_data,
+    render,
+    write_report,
+)
 
 MODEST = settings(deadline=None, max_examples=40, derandomize=True, database=None)
 HOSTILE = "</script><script>alert(1)</script><!-- <b> & \u2028 \" '"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.viz import Panel, bars_svg, chart_svg, heatmap_svg, panels_svg
-from regard.viz.chart import Axis
+from regard.viz.svg import Panel, heatmap_svg, panels_svg
 
 MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
 ODD = ["▁the", "喜欢", "</s>", "a b", "\t", "\x1b[2J", "&amp;", "شكرا", ""]
@@ -88,41 +87,3 @@ def test_matrices_that_cannot_be_drawn_are_refused() -> None:
         heatmap_svg([[np.nan]], ["a"], ["b"])
     with pytest.raises(ValueError, match="above 0"):
         heatmap_svg([[1.0]], ["a"], ["b"], full=0.0)
-
-
-def test_lines_rise_with_their_values() -> None:
-    picture = chart_svg({"one <&>": [(1, 1.0), (2, 4.0), (3, 9.0)], "二": [(1, 2.0), (3, 2.0)]}, "t", "x", "y")
-    spots = [(c.find(f"{NAME}title"), c) for c in ET.fromstring(picture).iter(f"{NAME}circle")]
-    heights = [float(c.get("cy", "nan")) for title, c in spots if title is not None and "one" in (title.text or "")]
-    assert heights == sorted(heights, reverse=True) and len(heights) == 3
-    assert heights[0] - heights[1] == pytest.approx((heights[1] - heights[2]) * 3 / 5, abs=0.1)
-    assert "二" in picture and "one &lt;&amp;&gt;" in picture
-
-
-def test_a_power_is_a_straight_line_on_logarithmic_paper() -> None:
-    picture = chart_svg({"square": [(x, x * x) for x in (1, 10, 100)]}, log="xy")
-    (path,) = re.findall(r'class="line"[^>]* d="M([^"]*)"><title>', picture)
-    x1, y1, x2, y2, x3, y3 = map(float, path.split())
-    assert (y2 - y1) * (x3 - x2) == pytest.approx((y3 - y2) * (x2 - x1), rel=1e-3)
-    with pytest.raises(ValueError, match="logarithmic"):
-        chart_svg({"a": [(1, 0.0), (2, 1.0)]}, log="y")
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    picture = bars_svg({"LSTM": {"train": 10.0, "test": 20.0}, "循环": {"test": 5.0}}, "perplexity")
-    bars = {
-        (bar.find(f"{NAME}title").text or "").split(": ")[0]: float(bar.get("width", 0))  # type: ignore[union-attr]
-        for bar in ET.fromstring(picture).iter(f"{NAME}rect")
-        if bar.find(f"{NAME}title") is not None
-    }
-    assert bars["LSTM, train"] * 2 == bars["LSTM, test"] == bars["循环, test"] * 4
-
-
-@MODEST
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.booleans())
-def test_ticks_are_on_the_axis_and_not_too_many(low: float, span: float, log: bool) -> None:
-    axis = Axis.over([abs(low) + 0.1, abs(low) + 0.1 + span] if log else [low, low + span], 100, log)
-    ticks = axis.ticks()
-    assert len(ticks) <= 11
-    assert ticks == sorted(set(ticks))
-    assert all(-1e-6 <= axis.place(tick) <= 100 + 1e-6 for tick in ticks)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.viz import curve, heatmap, sparkline
-from regard.viz.cells import clusters, width
-from regard.viz.terminal import MOST_ROWS, SHADES
+from regard.viz.cells import graphemes, width
+from regard.viz.terminal import MAX_ROWS, SHADES, curve, heatmap
 
 MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
 PIECES = st.sampled_from(
@@ -64,7 +63,7 @@ def pieces_at(line: str, start: int, cells: int) -> list[str]:
     """The text of each column of `cells` cells, read by the cells glyphs take."""
     columns: list[str] = []
     place = 0
-    for cluster in clusters(line):
+    for cluster in graphemes(line):
         column = (place - start) // cells
         if column >= 0:
             columns += [""] * (column + 1 - len(columns))
@@ -91,10 +90,10 @@ def test_colour_is_the_same_picture_on_coloured_ground() -> None:
 
 
 def test_what_does_not_fit_is_cut_and_said() -> None:
-    text = heatmap(uniform(MOST_ROWS + 5, 60), ["row"] * (MOST_ROWS + 5), ["word"] * 60, width=40, colour=False)
+    text = heatmap(uniform(MAX_ROWS + 5, 60), ["row"] * (MAX_ROWS + 5), ["word"] * 60, width=40, colour=False)
     lines = text.split("\n")
     assert all(width(line) <= 40 for line in lines[: lines.index("")])
-    assert f"{MOST_ROWS} of {MOST_ROWS + 5} rows and 17 of 60 columns" in lines[-1]
+    assert f"{MAX_ROWS} of {MAX_ROWS + 5} rows and 17 of 60 columns" in lines[-1]
     whole = heatmap(uniform(2, 2), ["a", "b"], ["c", "d"], width=40, colour=False)
     assert "…" not in whole
 
@@ -117,14 +116,6 @@ def test_weights_that_are_no_picture_are_refused(weights: np.ndarray) -> None:
 
 def test_nothing_to_draw_is_drawn() -> None:
     assert isinstance(heatmap(np.zeros((0, 0)), [], [], width=40), str)
-
-
-def test_sparkline() -> None:
-    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
-    assert sparkline([1.0, 1.0]) == "▁▁"
-    assert sparkline([]) == ""
-    assert sparkline([0.0, float("nan"), 1.0]) == "▁ █"
-    assert sparkline(list(range(1000)), width=8) == "▁▂▃▄▅▆▇█"
 
 
 @MODEST

@@ -1,8 +1,9 @@
-"""How much room text takes in a terminal: a letter one cell, 注 two, a combining mark none.
+"""Text in terminal cells: a Latin letter takes one cell, 注 two, a combining mark none.
 
-Columns line up only when text is measured in cells and never cut inside what a reader sees as one character. The rules
-are those of Unicode's East Asian Width (UAX #11) and the parts of its text segmentation (UAX #29) that terminals draw
-as one glyph: combining marks, variation selectors, joined emoji, skin tones, flags and Hangul syllables in jamo.
+Columns line up only if text is measured in cells and is never cut inside a grapheme, which a reader sees as one
+character. The rules are those of East Asian Width (UAX #11) and the parts of text segmentation (UAX #29) that terminals
+draw as one glyph: combining marks, variation selectors, joined emoji, skin tones, flags and Hangul syllables in jamo.
+(rich.cells splits flags, and drops the letter after a joiner, which Indic scripts use.)
 """
 
 import unicodedata
@@ -13,74 +14,74 @@ EMOJI_STYLE = "\ufe0f"
 
 
 def visible(text: str) -> str:
-    """`text` with nothing in it that moves the cursor, changes colours or reverses the line.
+    """Replace everything that moves the cursor, changes colours or reverses the line.
 
-    Spaces and control characters get a visible stand-in; invisible formatting (other than the joiner that holds emoji
-    together) goes. So a piece read from a stranger's file cannot break, or take over, the picture it stands in.
+    Spaces and control characters become visible signs; invisible formatting (other than the joiner of emoji) is
+    removed. So untrusted text cannot break the output that it is shown in.
     """
-    shown = []
+    characters = []
     for char in text:
         category = unicodedata.category(char)
         if char == " " or category in ("Zs", "Zl", "Zp"):
-            shown.append("␣")
+            characters.append("␣")
         elif category == "Cc":
             code = ord(char)
-            shown.append(chr(0x2400 + code) if code < 32 else "␡" if code == 127 else "\ufffd")
+            characters.append(chr(0x2400 + code) if code < 32 else "␡" if code == 127 else "\ufffd")
         elif category in ("Cs", "Cn", "Co"):
-            shown.append("\ufffd")
+            characters.append("\ufffd")
         elif category != "Cf" or char == JOINER:
-            shown.append(char)
-    return "".join(shown)
+            characters.append(char)
+    return "".join(characters)
 
 
-def clusters(text: str) -> list[str]:
-    """Split `text` into what a reader sees as single characters."""
-    found: list[str] = []
+def graphemes(text: str) -> list[str]:
+    """Split `text` into graphemes."""
+    result: list[str] = []
     for char in text:
-        if found and _belongs(char, found[-1]):
-            found[-1] += char
+        if result and _extends(char, result[-1]):
+            result[-1] += char
         else:
-            found.append(char)
-    return found
+            result.append(char)
+    return result
 
 
 def width(text: str) -> int:
-    """The number of terminal cells `text` takes."""
-    return sum(_cluster_width(cluster) for cluster in clusters(text))
+    """Return the number of terminal cells of `text`."""
+    return sum(_grapheme_width(grapheme) for grapheme in graphemes(text))
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` in at most `limit` cells, ending in … where something was left off."""
+    """Cut `text` to at most `limit` cells; if something is cut off, it ends in …"""
     if width(text) <= limit:
         return text
-    kept, room = "", limit - 1
-    for cluster in clusters(text):
-        room -= _cluster_width(cluster)
-        if room < 0:
+    start, available = "", limit - 1
+    for grapheme in graphemes(text):
+        available -= _grapheme_width(grapheme)
+        if available < 0:
             break
-        kept += cluster
-    return kept + ELLIPSIS if limit > 0 else ""
+        start += grapheme
+    return start + ELLIPSIS if limit > 0 else ""
 
 
 def pad_left(text: str, cells: int) -> str:
-    """`text` pushed to the right edge of a column of `cells`."""
+    """Right-align `text` in a column of `cells`."""
     return " " * (cells - width(text)) + text
 
 
 def pad_right(text: str, cells: int) -> str:
-    """`text` at the left edge of a column of `cells`."""
+    """Left-align `text` in a column of `cells`."""
     return text + " " * (cells - width(text))
 
 
-def _belongs(char: str, cluster: str) -> bool:
-    """Whether `char` is drawn onto the glyph that `cluster` has begun."""
+def _extends(char: str, grapheme: str) -> bool:
+    """True if `char` belongs to the grapheme before it."""
     if _is_zero_width(char):
         return True
-    if cluster.endswith(JOINER):
-        return unicodedata.category(char) == "So" and unicodedata.category(cluster[0]) == "So"
+    if grapheme.endswith(JOINER):
+        return unicodedata.category(char) == "So" and unicodedata.category(grapheme[0]) == "So"
     if "\U0001f3fb" <= char <= "\U0001f3ff":  # skin tones
-        return unicodedata.east_asian_width(cluster[0]) == "W" and unicodedata.category(cluster[0]) == "So"
-    return _is_flag_letter(char) and len(cluster) == 1 and _is_flag_letter(cluster)
+        return unicodedata.east_asian_width(grapheme[0]) == "W" and unicodedata.category(grapheme[0]) == "So"
+    return _is_flag_letter(char) and len(grapheme) == 1 and _is_flag_letter(grapheme)
 
 
 def _is_zero_width(char: str) -> bool:
@@ -92,9 +93,9 @@ def _is_flag_letter(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def _cluster_width(cluster: str) -> int:
-    if _is_zero_width(cluster[0]):  # a mark with nothing to stand on
+def _grapheme_width(grapheme: str) -> int:
+    if _is_zero_width(grapheme[0]):  # a combining mark without a base
         return 0
-    wide = unicodedata.east_asian_width(cluster[0]) in ("W", "F")
-    flag = len(cluster) == 2 and _is_flag_letter(cluster[0]) and _is_flag_letter(cluster[1])
-    return 2 if wide or flag or EMOJI_STYLE in cluster else 1
+    wide = unicodedata.east_asian_width(grapheme[0]) in ("W", "F")
+    flag = len(grapheme) == 2 and _is_flag_letter(grapheme[0]) and _is_flag_letter(grapheme[1])
+    return 2 if wide or flag or EMOJI_STYLE in grapheme else 1

@@ -1,7 +1,7 @@
-"""One HTML file that needs no network and no server: style, program and data are all inside it.
+"""A self-contained HTML page: style, program and data are inside it; it needs no network and no server.
 
-Data travel as JSON in a block the browser does not execute, and the page's security policy lets it run exactly the one
-program it was written with, so no sentence in a corpus can do anything but be read.
+Data are JSON in a block that the browser does not execute. The content security policy allows only the program of
+the page, so text from a corpus can never run.
 """
 
 import base64
@@ -11,13 +11,12 @@ import json
 from collections.abc import Sequence
 from importlib import resources
 from string import Template
-from typing import Any
 
 
-def document(title: str, sections: Sequence[str], program: Sequence[str], words: Any, data: Any) -> str:
-    """A page of empty sections and the parts of the program that fills them; the same values give the same bytes.
+def document(title: str, sections: Sequence[str], program: Sequence[str], words: object, data: object) -> str:
+    """Make a page of empty sections and the program that fills them; equal values give equal bytes.
 
-    `words` are what the page says, by language and key; `data` is what its program reads.
+    `words` are the texts of the page by language and key; `data` is the input of the program.
     """
     style = asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in program) + "})();\n"
@@ -33,18 +32,18 @@ def document(title: str, sections: Sequence[str], program: Sequence[str], words:
     )
 
 
-def embed(value: Any) -> str:
-    """JSON that may stand inside a <script> element: `<`, `>` and `&` are escaped, so no text can close it."""
+def embed(value: object) -> str:
+    """Write JSON for a <script> element: `<`, `>` and `&` are escaped, so that no text can close it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half of a surrogate pair becomes its \\u escape
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate becomes its \\u escape
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 def asset(name: str) -> str:
-    """A file that pages are made of."""
+    """Read a file of the page template."""
     return (resources.files("regard.viz") / "page" / name).read_text(encoding="utf-8")
 
 
 def _policy_hash(content: str) -> str:
-    """How a content security policy names the one inline program, or style, that may be used."""
+    """Hash of an inline program or style for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")

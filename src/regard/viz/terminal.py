@@ -1,6 +1,6 @@
-"""Attention and loss curves as text: what a training log, a pasted report or a plain terminal can show.
+"""Attention heat maps and loss curves as text, for logs and terminals.
 
-Shapes: T target pieces (rows, the ones that look), S source pieces (columns, the ones looked at).
+Shapes: T target tokens (rows, the queries), S source tokens (columns, the keys).
 """
 
 import math
@@ -10,32 +10,32 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.viz.cells import ELLIPSIS, clusters, cut, pad_left, pad_right, visible, width
+from regard.viz.cells import ELLIPSIS, cut, graphemes, pad_left, pad_right, visible, width
 
 SHADES = ("· ", "░ ", "░░", "▒▒", "▓▓", "██")
-"""How a weight is drawn without colour, from 0 to 1; two cells of a terminal are about a square."""
+"""Characters for weights from 0 to 1 without colour; two terminal cells are about a square."""
 
 RAMP = ((24, 28, 38), (28, 66, 94), (24, 122, 138), (92, 184, 148), (246, 226, 128))
-"""How a weight is drawn in colour: dark and blue for 0, light and yellow for 1, evenly brighter in between."""
+"""Colours for weights: dark blue for 0, light yellow for 1, evenly brighter in between."""
 
-MOST_ROWS = 80
-TALLEST_LABEL = 12
+MAX_ROWS = 80
+MAX_LABEL_HEIGHT = 12
 RESET = "\x1b[0m"
 
 
 def heatmap(
     weights: ArrayLike, rows: Sequence[str], columns: Sequence[str], width: int | None = None, colour: bool = True
 ) -> str:
-    """Draw attention weights (T, S): target pieces down the side, source pieces downwards across the top.
+    """Draw attention weights (T, S): target tokens at the side, source tokens vertically at the top.
 
-    `width` is the room in terminal cells (the terminal's own if not given). What does not fit is cut, and a last line
-    says how much. Without `colour` the result is plain text that survives being pasted.
+    `width` is in terminal cells (default: the width of the terminal). Rows and columns that do not fit are omitted, and
+    the last line says how many. Without `colour` the result is plain text.
     """
     matrix = _checked(weights, rows, columns)
-    room = width if width is not None else shutil.get_terminal_size().columns
-    labels = [visible(piece) for piece in rows[:MOST_ROWS]]
-    side = min(_widest(labels), max(1, room // 3))
-    fitting = max(1, (room - side - 1) // 2)
+    available = width if width is not None else shutil.get_terminal_size().columns
+    labels = [visible(piece) for piece in rows[:MAX_ROWS]]
+    side = min(_widest(labels), max(1, available // 3))
+    fitting = max(1, (available - side - 1) // 2)
     count = len(columns) if len(columns) <= fitting else max(1, fitting - 1)
     lines = _column_labels(columns[:count], side, more=count < len(columns))
     for label, row in zip(labels, matrix, strict=False):
@@ -47,31 +47,19 @@ def heatmap(
     return "\n".join([*lines, *_footer(side, len(labels), len(rows), count, len(columns), colour)])
 
 
-def sparkline(values: Sequence[float], width: int = 40) -> str:
-    """A curve one line high: ▇▅▃▂▁. Several values that share a place are averaged; no number leaves a gap."""
-    bars = "▁▂▃▄▅▆▇█"
-    places = _averaged(values, width)
-    known = [v for v in places if math.isfinite(v)]
-    if not known:
-        return " " * len(places)
-    low, span = min(known), max(known) - min(known)
-    level = [_level((v - low) / span if span else 0.0, len(bars)) if math.isfinite(v) else -1 for v in places]
-    return "".join(bars[n] if n >= 0 else " " for n in level)
-
-
 def curve(values: Sequence[float], width: int = 60, height: int = 8, title: str = "") -> str:
-    """A small plot in braille dots, 2 x 4 a cell, with the largest and smallest value beside it.
+    """Plot values, for example a loss, in braille dots, 2 x 4 per cell, with the maximum and minimum at the side.
 
-    Made for a loss over the steps of a run: the x axis is the order of the values; no number leaves a gap.
+    The x axis is the order of the values; values that are not finite leave a gap.
     """
-    places = _averaged(values, 2 * width, stretch=True)
-    known = [v for v in places if math.isfinite(v)]
-    if not known:
+    points = _resample(values, 2 * width)
+    finite = [v for v in points if math.isfinite(v)]
+    if not finite:
         return f"{title}\n(no values)".strip()
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     dots = np.zeros((4 * height, 2 * width), dtype=bool)
     before: int | None = None
-    for x, value in enumerate(places):
+    for x, value in enumerate(points):
         if not math.isfinite(value):
             before = None
             continue
@@ -90,7 +78,7 @@ def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) ->
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(f"weights are {matrix.shape}; {len(rows)} rows and {len(columns)} columns have names")
     if not np.isfinite(matrix).all():
-        raise ValueError("weights hold values that are not numbers")
+        raise ValueError("weights contain values that are not numbers")
     return matrix
 
 
@@ -99,9 +87,9 @@ def _widest(labels: Sequence[str]) -> int:
 
 
 def _column_labels(columns: Sequence[str], side: int, more: bool) -> list[str]:
-    """The names of the columns, each written downwards and standing on its column."""
-    stacks = [clusters(visible(piece)) for piece in columns]
-    stacks = [s if len(s) <= TALLEST_LABEL else [*s[: TALLEST_LABEL - 1], ELLIPSIS] for s in stacks]
+    """Draw the column labels vertically, each above its column."""
+    stacks = [graphemes(visible(piece)) for piece in columns]
+    stacks = [s if len(s) <= MAX_LABEL_HEIGHT else [*s[: MAX_LABEL_HEIGHT - 1], ELLIPSIS] for s in stacks]
     height = max((len(s) for s in stacks), default=0)
     lines = []
     for line in range(height):
@@ -112,7 +100,7 @@ def _column_labels(columns: Sequence[str], side: int, more: bool) -> list[str]:
 
 
 def _coloured(row: NDArray[np.float64]) -> str:
-    """One row of cells as coloured backgrounds; a colour is set only where it changes."""
+    """Draw one row as coloured backgrounds; a colour code is written only where the colour changes."""
     drawn, current = "", None
     for weight in row:
         colour = _ramp(float(weight))
@@ -124,20 +112,20 @@ def _coloured(row: NDArray[np.float64]) -> str:
 
 
 def _ramp(weight: float) -> tuple[int, int, int]:
-    place = min(max(weight, 0.0), 1.0) * (len(RAMP) - 1)
-    left = min(int(place), len(RAMP) - 2)
-    share = place - left
+    position = min(max(weight, 0.0), 1.0) * (len(RAMP) - 1)
+    left = min(int(position), len(RAMP) - 2)
+    share = position - left
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(RAMP[left], RAMP[left + 1], strict=True))
     return red, green, blue
 
 
 def _level(share: float, levels: int) -> int:
-    """Which of `levels` steps stands nearest to a share between 0 and 1."""
+    """Return the nearest of `levels` levels for a share between 0 and 1."""
     return round(min(max(share, 0.0), 1.0) * (levels - 1))
 
 
 def _footer(side: int, shown_rows: int, rows: int, shown_columns: int, columns: int, colour: bool) -> list[str]:
-    """What the shades mean, and what was left out."""
+    """Draw the legend, and the number of rows and columns that are left out."""
     steps = np.linspace(0, 1, len(SHADES))
     cells = [_coloured(np.array([w])) if colour else SHADES[n] for n, w in enumerate(steps)]
     lines = ["", " " * (side + 1) + "  ".join(f"{cell.rstrip()} {w:g}" for cell, w in zip(cells, steps, strict=True))]
@@ -148,19 +136,19 @@ def _footer(side: int, shown_rows: int, rows: int, shown_columns: int, columns: 
     return lines
 
 
-def _averaged(values: Sequence[float], places: int, stretch: bool = False) -> list[float]:
-    """`values` brought to at most (`stretch`: exactly) `places` numbers, each the mean of the values it stands for."""
+def _resample(values: Sequence[float], count: int) -> list[float]:
+    """Resample `values` to `count` points: repeat values, or average the finite values of each group."""
     series = np.asarray(values, dtype=np.float64).reshape(-1)
-    if series.size == 0 or (series.size <= places and not stretch):
-        return [float(v) for v in series]
-    if series.size <= places:
-        return [float(v) for v in series[np.arange(places) * series.size // places]]
-    groups = [part[np.isfinite(part)] for part in np.array_split(series, places)]
-    return [float(part.mean()) if part.size else math.nan for part in groups]
+    if series.size == 0:
+        return []
+    if series.size <= count:
+        return [float(v) for v in series[np.arange(count) * series.size // count]]
+    groups = [group[np.isfinite(group)] for group in np.array_split(series, count)]
+    return [float(group.mean()) if group.size else math.nan for group in groups]
 
 
 def _braille(dots: NDArray[np.bool_]) -> list[str]:
-    """A picture of dots as lines of braille characters, each four dots high and two wide."""
+    """Draw a matrix of dots as lines of braille characters, each four dots high and two wide."""
     bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
     lines = []
     for top in range(0, dots.shape[0], 4):

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from regard.trees import OUTER, Tree
-from regard.viz.cells import clusters, visible, width
+from regard.viz.cells import graphemes, visible, width
 from regard.viz.svg import LETTER, LINE, Drawing, above_each_other, measure, number, page, text, words
 
 GAP, WIDER_GAP = 2, 3  # cells between two words, in a terminal and in a picture
@@ -116,7 +116,7 @@ def drawn(spots: list[Spot], columns: int) -> list[str]:
 
 def put(row: list[str], column: int, shown: str) -> None:
     """Write into the cells of a row; a wide character leaves the cell behind it empty."""
-    for cluster in clusters(shown):
+    for cluster in graphemes(shown):
         row[column] = cluster
         for taken in range(column + 1, column + width(cluster)):
             row[taken] = ""
