@@ -1,6 +1,6 @@
-"""With the same weights, a tagger and a chooser of ours cost and say what Hugging Face's do, gradients included.
+"""Tagging and choice: losses, gradients and predictions equal those of Hugging Face transformers.
 
-Nothing is fetched: their models are small and random.
+Nothing is downloaded: the reference models are small and random.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from regard.tasks.understanding import Understanding
+from tests.tasks.make import make_task
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
@@ -18,11 +18,12 @@ from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.choice import Choice
+from regard.tasks.labelled import LabelledTask
 from regard.tasks.tagging import Tagging
 from regard.text.bert import SPECIALS, BertTokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
-VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
+pytestmark = pytest.mark.filterwarnings("ignore")  # deprecations inside transformers
+TOKENIZER = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")])
 SETTINGS = BertSettings(size="tiny", d_model=16, num_heads=4, d_ff=24, layers=2, max_positions=16)
 TAGGED = [
     {"words": ["abc", "d", "efgh", "ab"], "tags": ["B-X", "O", "B-X", "I-X"]},
@@ -35,13 +36,13 @@ CHOICES = [
 ]
 
 
-def theirs(kind: str, labels: int) -> Any:
-    """A model of theirs in 64 bits whose every weight is far from where it began."""
+def reference_model(kind: str, labels: int) -> Any:
+    """A model of transformers in 64 bits with random weights, also in biases and norms."""
     import transformers
 
     torch.manual_seed(1)
     config = transformers.BertConfig(
-        vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24,
+        vocab_size=len(TOKENIZER), hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24,
         max_position_embeddings=16, num_labels=labels, attn_implementation="eager",
     )  # fmt: skip
     model = getattr(transformers, kind)(config).double().eval()
@@ -50,75 +51,78 @@ def theirs(kind: str, labels: int) -> Any:
     return model
 
 
-def name_there(name: str) -> str:
-    part, _, rest = name.partition(".")
-    return f"classifier.{rest}" if part == "head" else huggingface_name(f"bert.{rest}")
+def reference_name(name: str) -> str:
+    """The name of a weight in the reference model."""
+    module, _, weight = name.partition(".")
+    return f"classifier.{weight}" if module == "head" else huggingface_name(f"bert.{weight}")
 
 
-def ours(other: Any, task: Understanding) -> EncoderWithHead:
-    model = (
-        EncoderWithHead(Bert(SETTINGS, len(VOCABULARY)), task.outputs, task.pooled, SETTINGS.dropout).double().eval()
-    )
-    there = other.state_dict()
-    known = {name: there.get(name_there(name), tensor) for name, tensor in model.state_dict().items()}
-    assert {name for name in known if name_there(name) not in there} <= {"encoder.pooler.weight", "encoder.pooler.bias"}
-    model.load_state_dict(known)
+def with_weights_of(reference: Any, task: LabelledTask[Any]) -> EncoderWithHead:
+    model = EncoderWithHead(Bert(SETTINGS, len(TOKENIZER)), task.outputs, task.pooled, SETTINGS.dropout).double().eval()
+    weights, state = reference.state_dict(), model.state_dict()
+    missing = {name for name in state if reference_name(name) not in weights}
+    assert missing <= {"encoder.pooler.weight", "encoder.pooler.bias"}
+    model.load_state_dict({name: weights.get(reference_name(name), tensor) for name, tensor in state.items()})
     return model
 
 
-def of_each_layout(inputs: Inputs) -> list[Batch]:
-    everything = np.arange(len(inputs))
-    return [inputs.pad(everything), inputs.pack(everything, Capacity((120,), 5))]
+def padded_and_packed(task: LabelledTask[Any], examples: list[dict[str, Any]]) -> list[Batch]:
+    inputs = Inputs.of(task.training_inputs(examples), task.per_token)
+    indices = np.arange(len(inputs))
+    return [inputs.pad(indices), inputs.pack(indices, Capacity((120,), 5))]
 
 
-def compare(task: Understanding, other: Any, batch: Batch, theirs: Any) -> None:
-    """`theirs` is their loss, a mean, already gone back from."""
-    model = ours(other, task)
+def compare(task: LabelledTask[Any], reference: Any, batch: Batch, expected: Tensor) -> None:
+    """Compare the mean loss with `expected`, and the gradients with those of the reference model."""
+    model = with_weights_of(reference, task)
     loss = task.loss(model, batch)
     mean = loss.sum / loss.count
     mean.backward()
-    torch.testing.assert_close(mean.double(), theirs.double(), atol=1e-5, rtol=1e-5)
-    gradients = {name: parameter.grad for name, parameter in other.named_parameters()}
+    torch.testing.assert_close(mean.double(), expected.double(), atol=1e-5, rtol=1e-5)
+    gradients = {name: parameter.grad for name, parameter in reference.named_parameters()}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            torch.testing.assert_close(parameter.grad, gradients[name_there(name)], atol=1e-5, rtol=1e-4, msg=name)
+            torch.testing.assert_close(parameter.grad, gradients[reference_name(name)], atol=1e-5, rtol=1e-4, msg=name)
 
 
-def rectangle(task: Understanding, examples: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
-    """ids, segments, their attention mask and labels, filled up with nothing of ours."""
-    read = [each for example in examples for each in task.encode(example)]
-    size = max(len(each.ids) for each in read)
-    ids, segments = filled([each.ids for each in read], size), filled([each.segments for each in read], size)
-    mask = filled([[1] * len(each.ids) for each in read], size)
-    return ids, segments, mask, [list(each.labels) + [IGNORE] * (size - len(each.labels)) for each in read]
+def rectangle(task: LabelledTask[Any], examples: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
+    """Token ids, segments, attention mask and labels, padded by this test."""
+    inputs = [item for example in examples for item in task.encode(example)]
+    size = max(len(item.ids) for item in inputs)
+    ids, segments = padded([item.ids for item in inputs], size), padded([item.segments for item in inputs], size)
+    mask = padded([[1] * len(item.ids) for item in inputs], size)
+    return ids, segments, mask, [list(item.labels) + [IGNORE] * (size - len(item.labels)) for item in inputs]
 
 
-def filled(rows: list[list[int]], size: int) -> Tensor:
+def padded(rows: list[list[int]], size: int) -> Tensor:
     return torch.tensor([[*row, *[0] * (size - len(row))] for row in rows])
 
 
 def test_tagging() -> None:
-    task = Tagging(VOCABULARY, ("B-X", "I-X", "O"), max_length=16, constrained=False)
-    other = theirs("BertForTokenClassification", 3)
+    task = make_task(Tagging, TOKENIZER, ("B-X", "I-X", "O"), settings={"data.max_length": 16}, constrained=False)
+    reference = reference_model("BertForTokenClassification", 3)
     ids, segments, mask, labels = rectangle(task, TAGGED)
-    expected = other(input_ids=ids, token_type_ids=segments, attention_mask=mask, labels=torch.tensor(labels).long())
+    expected = reference(
+        input_ids=ids, token_type_ids=segments, attention_mask=mask, labels=torch.tensor(labels).long()
+    )
     expected.loss.backward()
-    for batch in of_each_layout(Inputs.of(task.inputs(TAGGED), task.per_token)):
-        compare(task, other, batch, expected.loss.detach())
-    said = task.predict(ours(other, task), TAGGED)
-    for each, row, asked in zip(said, expected.logits, labels, strict=True):
-        best = [task.labels[number] for number, label in zip(row.argmax(-1), asked, strict=True) if label != IGNORE]
-        assert each["tags"] == best
+    for batch in padded_and_packed(task, TAGGED):
+        compare(task, reference, batch, expected.loss.detach())
+    predictions = task.predict(with_weights_of(reference, task), TAGGED)
+    for prediction, row, targets in zip(predictions, expected.logits, labels, strict=True):
+        best = [task.labels[index] for index, label in zip(row.argmax(-1), targets, strict=True) if label != IGNORE]
+        assert prediction["tags"] == best
 
 
 def test_choice() -> None:
-    task = Choice(VOCABULARY, max_length=16)
-    other = theirs("BertForMultipleChoice", 1)
-    ids, segments, mask = (each.view(2, 3, -1) for each in rectangle(task, CHOICES)[:3])
+    task = make_task(Choice, TOKENIZER, settings={"data.max_length": 16})
+    reference = reference_model("BertForMultipleChoice", 1)
+    ids, segments, mask = (tensor.view(2, 3, -1) for tensor in rectangle(task, CHOICES)[:3])
     labels = torch.tensor([example["label"] for example in CHOICES])
-    expected = other(input_ids=ids, token_type_ids=segments, attention_mask=mask, labels=labels)
+    expected = reference(input_ids=ids, token_type_ids=segments, attention_mask=mask, labels=labels)
     expected.loss.backward()
-    for batch in of_each_layout(Inputs.of(task.inputs(CHOICES), task.per_token)):
-        compare(task, other, batch, expected.loss.detach())
-    said = torch.tensor([each["probabilities"] for each in task.predict(ours(other, task), CHOICES)])
-    torch.testing.assert_close(said.double(), expected.logits.detach().softmax(-1), atol=1e-5, rtol=1e-4)
+    for batch in padded_and_packed(task, CHOICES):
+        compare(task, reference, batch, expected.loss.detach())
+    predictions = task.predict(with_weights_of(reference, task), CHOICES)
+    probabilities = torch.tensor([prediction["probabilities"] for prediction in predictions])
+    torch.testing.assert_close(probabilities.double(), expected.logits.detach().softmax(-1), atol=1e-5, rtol=1e-4)

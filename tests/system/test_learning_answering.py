@@ -1,4 +1,4 @@
-"""Answers through the whole system: found by each reader, in texts of several windows, or said to be none."""
+"""Models learn to answer questions about texts of several windows, and which questions have no answer."""
 
 import json
 import random
@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.system.helpers import train_quietly
 
-from regard.recipe import build_recipe
-from regard.run import Run, train
+from regard.recipe import Recipe
+from regard.run.run import Run
+from regard.tasks.answering import Answering
+from regard.tasks.registry import build_recipe
 
 MODELS: dict[str, dict[str, Any]] = {
     "bert": dict(
@@ -25,37 +28,37 @@ PLACES = ["Paris", "New York", "Oslo", "Cape Town", "Cairo", "San Jose", "Bonn",
 YEARS = [str(year) for year in range(1980, 1992)]
 TEMPLATE = [("Who moved?", "", NAMES, "They"), ("Where did they move?", " moved to ", PLACES, "sea"),
             ("When was that?", " in ", YEARS, "spring")]  # fmt: skip
-"""What is asked, what stands before the answer, the answers, and what stands there when it is not said."""
+"""The question, the text before the answer, the answers, and the text in their place if there is no answer."""
 ASIDES = ["It rained all day.", "Nobody knew why.", "The train was late again."]
 
 
 def question(rng: random.Random, unanswerable: float) -> dict[str, Any]:
-    """Anna moved to Paris in 1980: a sentence among others, of which one part is asked for, and may be missing."""
-    asked, missing = rng.randrange(3), rng.random() < unanswerable
+    """A question about "Anna moved to Paris in 1980", a sentence among others; the answer may be missing."""
+    index, missing = rng.randrange(3), rng.random() < unanswerable
     context = "".join(f"{rng.choice(ASIDES)} " for _ in range(rng.randint(0, 3)))
     answers = []
     for number, (_, before, texts, instead) in enumerate(TEMPLATE):
-        text = instead if missing and number == asked else rng.choice(texts)
+        text = instead if missing and number == index else rng.choice(texts)
         context += before
-        if number == asked and not missing:
+        if number == index and not missing:
             answers = [{"text": text, "start": len(context)}]
         context += text
     context += "." + "".join(f" {rng.choice(ASIDES)}" for _ in range(rng.randint(0, 3)))
-    return {"question": TEMPLATE[asked][0], "context": context, "answers": answers}
+    return {"question": TEMPLATE[index][0], "context": context, "answers": answers}
 
 
 def write_questions(folder: Path, unanswerable: float) -> None:
-    for part, count in (("train", 800), ("valid", 40), ("test", 100)):
-        rng = random.Random(part)
+    for split, count in (("train", 800), ("valid", 40), ("test", 100)):
+        rng = random.Random(split)
         lines = [json.dumps(question(rng, unanswerable)) for _ in range(count)]
-        (folder / f"{part}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def recipe(folder: Path, model: str, start: str = "", **training: Any) -> Any:
-    parts = {part: {"file": f"{part}.jsonl"} for part in ("train", "valid", "test")}
+def make_recipe(folder: Path, model: str, start: str = "", **training: Any) -> Recipe:
+    files = {split: {"file": f"{split}.jsonl"} for split in ("train", "valid", "test")}
     values = {
         "name": "questions", "task": "answering", "start_from": start,
-        "data": {"root": str(folder), "max_length": 24, "max_question": 8, "stride": 6, "max_answer": 4, **parts},
+        "data": {"root": str(folder), "max_length": 24, "max_question": 8, "stride": 6, "max_answer": 4, **files},
         "text": {"vocab_size": 300, "min_frequency": 1},
         "model": MODELS[model],
         "training": dict(
@@ -66,36 +69,43 @@ def recipe(folder: Path, model: str, start: str = "", **training: Any) -> Any:
     return build_recipe(values, "test")
 
 
+def open_task(folder: Path) -> Answering:
+    task = Run.open(folder).task
+    assert isinstance(task, Answering)
+    return task
+
+
 def scores(folder: Path) -> dict[str, float]:
-    run = Run.open(folder)
-    task, examples = run.task(), run.examples("test")
-    assert sum(len(task.encode(example)) > 1 for example in examples) > 30  # more than a window
-    said = list(task.predict(run.model("best"), examples))
-    assert all(s["answer"] == e["context"][s["start"] : s["end"]] for s, e in zip(said, examples, strict=True))
-    return {name: score.value for name, score in task.scores(examples, said).items()}
+    task = open_task(folder)
+    examples = task.examples("test")
+    assert sum(len(task.encode(example)) > 1 for example in examples) > 30, "texts of several windows"
+    predictions = list(task.predict(Run.open(folder).model("best"), examples))
+    for prediction, example in zip(predictions, examples, strict=True):
+        assert prediction["answer"] == example["context"][prediction["start"] : prediction["end"]]
+    return {name: score.value for name, score in task.score(examples, predictions).items()}
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_answers_are_learnt_and_where_there_is_none(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize("kind", MODELS)
+def test_model_learns_answers_and_unanswerable_questions(tmp_path: Path, kind: str) -> None:
     write_questions(tmp_path, unanswerable=0.3)
-    train(recipe(tmp_path, model), tmp_path / "run", say=lambda _: None)
-    found = scores(tmp_path / "run")
-    assert found["exact"] > 90 and found["f1"] > 90, found
-    assert found["exact answerable"] > 85 and found["exact unanswerable"] > 85, found
+    train_quietly(make_recipe(tmp_path, kind), tmp_path / "run")
+    result = scores(tmp_path / "run")
+    assert result["exact"] > 90 and result["f1"] > 90, result
+    assert result["exact answerable"] > 85 and result["exact unanswerable"] > 85, result
 
 
-def test_where_every_question_has_an_answer_one_is_given_and_learning_goes_on_from_it(tmp_path: Path) -> None:
+def test_model_without_unanswerable_questions_always_answers_and_can_be_trained_further(tmp_path: Path) -> None:
     write_questions(tmp_path, unanswerable=0.0)
-    train(recipe(tmp_path, "transformer"), tmp_path / "first", say=lambda _: None)
-    first = Run.open(tmp_path / "first")
-    assert not first.task().no_answer and first.new_model().dropout.p == 0
-    found = scores(tmp_path / "first")
-    assert found["exact"] > 95, found
+    train_quietly(make_recipe(tmp_path, "transformer"), tmp_path / "first")
+    first = open_task(tmp_path / "first")
+    assert not first.no_answer and first.new_model().dropout.p == 0
+    result = scores(tmp_path / "first")
+    assert result["exact"] > 95, result
 
     more = tmp_path / "more"
     more.mkdir()
     write_questions(more, unanswerable=0.3)
-    again = recipe(more, "transformer", str(tmp_path / "first"), max_steps=1, learning_rate=1e-9)
-    train(again, more / "second", say=lambda _: None)
-    assert Run.open(more / "second").task().no_answer
-    assert scores(more / "second")["exact answerable"] > 90  # the head too: it says the same
+    unchanged = make_recipe(more, "transformer", str(tmp_path / "first"), max_steps=1, learning_rate=1e-9)
+    train_quietly(unchanged, more / "second")
+    assert open_task(more / "second").no_answer
+    assert scores(more / "second")["exact answerable"] > 90, "the head is copied too"

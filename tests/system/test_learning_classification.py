@@ -1,4 +1,4 @@
-"""Classifiers and judges of pairs through the whole system: they learn, and are interrupted without a trace."""
+"""Classification and regression: models learn, resume exactly after a crash, and start from other runs."""
 
 import json
 import random
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from tests.system.dying import DyingLog, KilledError
+from tests.system.helpers import CrashError, CrashingLog, assert_same_checkpoint, train_quietly
+from tests.training.toy import written_metrics
 
 from regard.errors import UserError
-from regard.recipe import build_recipe
-from regard.run import Run, train
-from regard.training.log import Logs, MetricsFile
+from regard.recipe import Recipe
+from regard.run.run import Run
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.registry import build_recipe
 
 WORDS = ["river", "stone", "cloud", "window", "paper", "garden", "music", "winter", "table", "silver"]
 CUES = {"animal": ["dog", "cat", "horse"], "plant": ["tree", "rose", "grass"], "tool": ["hammer", "saw", "nail"]}
@@ -26,10 +27,10 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def write_classes(folder: Path) -> None:
-    """One word somewhere in the text says which class it is."""
-    for part, count in (("train", 400), ("valid", 40), ("test", 60)):
-        rng = random.Random(part)
-        with (folder / f"{part}.jsonl").open("w", encoding="utf-8") as stream:
+    """One word of the text decides its class."""
+    for split, count in (("train", 400), ("valid", 40), ("test", 60)):
+        rng = random.Random(split)
+        with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as stream:
             for _ in range(count):
                 label = rng.choice(list(CUES))
                 words = [*rng.choices(WORDS, k=rng.randint(2, 7)), rng.choice(CUES[label])]
@@ -37,11 +38,11 @@ def write_classes(folder: Path) -> None:
                 stream.write(json.dumps({"text": " ".join(words), "label": label}) + "\n")
 
 
-def write_likeness(folder: Path) -> None:
-    """How much of the second text is of winter, 0 to 1."""
-    for part, count in (("train", 500), ("valid", 40), ("test", 60)):
-        rng = random.Random(part)
-        with (folder / f"{part}.jsonl").open("w", encoding="utf-8") as stream:
+def write_shares(folder: Path) -> None:
+    """The label is the share of the word "winter" in the second text, 0 to 1."""
+    for split, count in (("train", 500), ("valid", 40), ("test", 60)):
+        rng = random.Random(split)
+        with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as stream:
             for _ in range(count):
                 cold = rng.randint(0, 4)
                 pair = ["winter"] * cold + ["garden"] * (4 - cold)
@@ -50,12 +51,12 @@ def write_likeness(folder: Path) -> None:
                 stream.write(json.dumps(example) + "\n")
 
 
-def recipe(folder: Path, task: str, model: str, start: str = "", **training: Any) -> Any:
+def make_recipe(folder: Path, task: str, model: str, start: str = "", **training: Any) -> Recipe:
     values = {
         "name": "small", "task": task, "start_from": start,
         "data": {
             "root": str(folder), "max_length": 24, "drop_duplicates": False,
-            **{part: {"file": f"{part}.jsonl"} for part in ("train", "valid", "test")},
+            **{split: {"file": f"{split}.jsonl"} for split in ("train", "valid", "test")},
         },
         "text": {"vocab_size": 200, "min_frequency": 1},
         "model": MODELS[model],
@@ -69,96 +70,90 @@ def recipe(folder: Path, task: str, model: str, start: str = "", **training: Any
 
 def scores(folder: Path) -> dict[str, float]:
     run = Run.open(folder)
-    task, examples = run.task(), run.examples("test")
-    said = list(task.predict(run.model("best"), examples))
-    return {name: score.value for name, score in task.scores(examples, said).items()}
+    examples = run.task.examples("test")
+    predictions = list(run.task.predict(run.model("best"), examples))
+    return {name: score.value for name, score in run.task.score(examples, predictions).items()}
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_classes_are_learnt(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize("kind", MODELS)
+def test_model_learns_classes(tmp_path: Path, kind: str) -> None:
     write_classes(tmp_path)
-    outcome = train(recipe(tmp_path, "classification", model), tmp_path / "run", say=lambda _: None).outcome
+    outcome = train_quietly(make_recipe(tmp_path, "classification", kind), tmp_path / "run").outcome
     assert outcome.best is not None and outcome.best > 95
-    found = scores(tmp_path / "run")
-    assert found["accuracy"] > 95 and found["f1"] > 95, found
+    result = scores(tmp_path / "run")
+    assert result["accuracy"] > 95 and result["f1"] > 95, result
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_numbers_are_learnt(tmp_path: Path, model: str) -> None:
-    write_likeness(tmp_path)
-    train(recipe(tmp_path, "regression", model, max_epochs=12), tmp_path / "run", say=lambda _: None)
-    found = scores(tmp_path / "run")
-    assert found["pearson"] > 90 and found["spearman"] > 90, found
+@pytest.mark.parametrize("kind", MODELS)
+def test_model_learns_numbers(tmp_path: Path, kind: str) -> None:
+    write_shares(tmp_path)
+    train_quietly(make_recipe(tmp_path, "regression", kind, max_epochs=12), tmp_path / "run")
+    result = scores(tmp_path / "run")
+    assert result["pearson"] > 90 and result["spearman"] > 90, result
 
 
-def test_one_class_is_nothing_to_tell_apart(tmp_path: Path) -> None:
-    for part in ("train", "valid", "test"):
+def test_one_class_is_refused(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
         lines = [json.dumps({"text": word, "label": "same"}) + "\n" for word in WORDS]
-        (tmp_path / f"{part}.jsonl").write_text("".join(lines), encoding="utf-8")
-    with pytest.raises(UserError, match="are of one class, 'same'"):
-        train(recipe(tmp_path, "classification", "bert"), tmp_path / "run", say=lambda _: None)
+        (tmp_path / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        train_quietly(make_recipe(tmp_path, "classification", "bert"), tmp_path / "run")
+    assert (error.value.code, error.value.where) == ("one-class", "data.train")
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    return load_file(sorted((run / "checkpoints").glob("step-*"))[-1] / "model.safetensors")
-
-
-def test_killed_and_resumed_is_uninterrupted_to_the_bit(tmp_path: Path) -> None:
+def test_resumed_run_equals_uninterrupted_run(tmp_path: Path) -> None:
     write_classes(tmp_path)
-    models = MODELS["bert"] | {"dropout": 0.1}
-    short = recipe(tmp_path, "classification", "bert", max_epochs=2, checkpoint_every=7, accumulation=2)
-    short = short.model_copy(update={"model": short.model.model_copy(update=models)})
-
-    def run(name: str, **more: Any) -> Path:
-        train(short, tmp_path / name, say=lambda _: None, **more)
-        return tmp_path / name
-
-    whole = run("whole", log=Logs([MetricsFile(tmp_path / "whole" / "metrics.jsonl")]))
-    with pytest.raises(KilledError):
-        run("killed", log=DyingLog(tmp_path / "killed", 18))
-    killed = run("killed", resume=True, log=Logs([MetricsFile(tmp_path / "killed" / "metrics.jsonl")]))
-    expected, found = weights(whole), weights(killed)
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    recipe = make_recipe(tmp_path, "classification", "bert", max_epochs=2, checkpoint_every=7, accumulation=2)
+    recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update={"dropout": 0.1})})
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    train_quietly(recipe, whole)
+    with pytest.raises(CrashError):
+        train_quietly(recipe, resumed, log=CrashingLog(resumed, after=18))
+    train_quietly(recipe, resumed, resume=True)
+    assert_same_checkpoint(whole, resumed)
+    assert written_metrics(resumed) == written_metrics(whole)
 
 
-def test_a_run_begins_with_what_another_has_learnt(tmp_path: Path) -> None:
+def test_run_starts_with_the_weights_of_another(tmp_path: Path) -> None:
     write_classes(tmp_path)
-    train(recipe(tmp_path, "classification", "transformer"), tmp_path / "first", say=lambda _: None)
-    again = recipe(tmp_path, "classification", "transformer", str(tmp_path / "first"), max_steps=1, learning_rate=1e-9)
-    train(again, tmp_path / "second", say=lambda _: None)
-    assert scores(tmp_path / "second") == scores(tmp_path / "first")  # the head too: it says the same
+    first = tmp_path / "first"
+    train_quietly(make_recipe(tmp_path, "classification", "transformer"), first)
+    unchanged: dict[str, Any] = dict(start=str(first), max_steps=1, learning_rate=1e-9)
+    train_quietly(make_recipe(tmp_path, "classification", "transformer", **unchanged), tmp_path / "second")
+    assert scores(tmp_path / "second") == scores(first), "the head is copied too"
 
     other = tmp_path / "other"
     other.mkdir()
-    write_likeness(other)
-    start = str(tmp_path / "first")
-    values = recipe(other, "regression", "transformer", start, max_steps=1, learning_rate=1e-9)
-    train(values, other / "third", say=lambda _: None)
-    first, third = (Run.open(folder).model().state_dict() for folder in (tmp_path / "first", other / "third"))
-    assert all(torch.allclose(first[n], third[n], atol=1e-6) for n in first if n.startswith("encoder."))
-    assert first["head.weight"].shape != third["head.weight"].shape
-    assert (other / "third" / "tokenizer.json").read_bytes() == (tmp_path / "first" / "tokenizer.json").read_bytes()
+    write_shares(other)
+    train_quietly(make_recipe(other, "regression", "transformer", **unchanged), other / "third")
+    before, after = (Run.open(folder).model().state_dict() for folder in (first, other / "third"))
+    encoder = [name for name in before if name.startswith("encoder.")]
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in encoder)
+    assert before["head.weight"].shape != after["head.weight"].shape
+    assert (other / "third" / "tokenizer.json").read_bytes() == (first / "tokenizer.json").read_bytes()
 
 
-def test_the_model_of_the_run_to_start_from_need_not_be_written(tmp_path: Path) -> None:
+def test_recipe_takes_the_model_of_the_run_to_start_from(tmp_path: Path) -> None:
     write_classes(tmp_path)
-    train(recipe(tmp_path, "classification", "recurrent", max_steps=1), tmp_path / "first", say=lambda _: None)
-    data = {"root": str(tmp_path), **{part: {"file": f"{part}.jsonl"} for part in ("train", "valid")}}
-    plain = {"name": "more", "task": "classification", "start_from": str(tmp_path / "first"), "data": data}
-    found = build_recipe(plain, "test")
-    assert found.model.model_dump() | {"dropout": 0} == Run.open(tmp_path / "first").recipe.model.model_dump() | {
-        "dropout": 0
-    }
-    assert found.training.monitor == "accuracy" and found.text.vocab_size == 200
+    first = tmp_path / "first"
+    train_quietly(make_recipe(tmp_path, "classification", "recurrent", max_steps=1), first)
+    data = {"root": str(tmp_path), **{split: {"file": f"{split}.jsonl"} for split in ("train", "valid")}}
+    recipe = build_recipe({"name": "more", "task": "classification", "start_from": str(first), "data": data}, "test")
+    assert isinstance(recipe, LabelledRecipe)
+    assert recipe.model.model_dump() == Run.open(first).recipe.model.model_dump()
+    assert recipe.training.monitor == "accuracy" and recipe.text.vocab_size == 200
 
 
-def test_what_would_have_no_effect_is_refused_and_no_bound_stays_none(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="label_smoothing is for classes"):
-        recipe(tmp_path, "regression", "bert", label_smoothing=0.1)
-    with pytest.raises(UserError, match="r_drop is for translators"):
-        recipe(tmp_path, "tagging", "bert", r_drop=1.0)
-    endless = recipe(tmp_path, "classification", "bert", max_epochs=0, max_steps=70)
-    again: Any = build_recipe(tomllib.loads(endless.to_toml()), "test")
-    assert again == endless and again.training.settled(10).max_steps == 70
-    assert recipe(tmp_path, "classification", "bert", max_steps=70).training.settled(5).max_steps == 40
+@pytest.mark.parametrize(("task", "setting"), [("regression", "label_smoothing"), ("tagging", "r_drop")])
+def test_settings_without_effect_are_refused(tmp_path: Path, task: str, setting: str) -> None:
+    training: dict[str, Any] = {setting: 0.1}
+    with pytest.raises(UserError) as error:
+        make_recipe(tmp_path, task, "bert", **training)
+    assert (error.value.code, error.value.where) == ("unused-setting", f"training.{setting}")
+
+
+def test_epochs_are_converted_to_steps(tmp_path: Path) -> None:
+    endless = make_recipe(tmp_path, "classification", "bert", max_epochs=0, max_steps=70)
+    assert endless.training.in_steps(10).max_steps == 70
+    assert build_recipe(tomllib.loads(endless.to_toml()), "test") == endless
+    assert make_recipe(tmp_path, "classification", "bert", max_steps=70).training.in_steps(5).max_steps == 40

@@ -48,7 +48,6 @@ from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, split_columns
 from regard.tasks.learning import LearningTask
 from regard.tasks.text_inputs import (
-    MAX_SHOWN_LABELS,
     encoder_attention,
     encoder_weights,
     parse_text,
