@@ -1,4 +1,4 @@
-"""Training on a GPU: the same loop, in bf16, resumed, and the mixed group of gloo and NCCL."""
+"""Training on a GPU in bf16, resumed, and the process group of gloo and NCCL."""
 
 import signal
 import socket
@@ -17,21 +17,21 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 
 @pytest.mark.parametrize("variant", [{}, {"ema": 0.9, "clip": 1.0, "weight_decay": 0.01, "accumulation": 2}])
-def test_a_gpu_learns_in_bf16_and_goes_on_after_an_interruption(tmp_path: Path, variant: dict[str, object]) -> None:
+def test_training_in_bf16_resumes_after_an_interrupt(tmp_path: Path, variant: dict[str, object]) -> None:
     world = open_world(RuntimeSettings(seed=3))
     assert (world.device.type, world.precision) == ("cuda", "bf16")
     settings = toy_settings(**variant)
     whole = toy_run(tmp_path / "whole", settings, world)
     assert whole.metrics["accuracy"] == 1
     stop = at(30, lambda: signal.raise_signal(signal.SIGINT))
-    assert toy_run(tmp_path / "cut", settings, world, before=stop).reason == "interrupted"
-    assert toy_run(tmp_path / "cut", settings, world).metrics["accuracy"] == 1
-    for one, other in zip(written_metrics(tmp_path / "whole"), written_metrics(tmp_path / "cut"), strict=True):
+    assert toy_run(tmp_path / "interrupted", settings, world, before=stop).reason == "interrupted"
+    assert toy_run(tmp_path / "interrupted", settings, world).metrics["accuracy"] == 1
+    for one, other in zip(written_metrics(tmp_path / "whole"), written_metrics(tmp_path / "interrupted"), strict=True):
         if one["kind"] == "train":
             assert one["loss"] == pytest.approx(other["loss"], rel=1e-2)
 
 
-def test_small_agreements_travel_beside_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_group_reduces_on_cpu_and_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
