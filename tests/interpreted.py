@@ -1,10 +1,10 @@
-"""Triton's interpreter, which runs kernels on a CPU, made to work with newer numpy."""
+"""A patch of Triton's interpreter, which runs kernels on a CPU, for newer versions of numpy."""
 
 from typing import Any
 
 
 def patch_interpreter() -> None:
-    """numpy no longer takes an array of one number for a number, which the interpreter's loops rely on."""
+    """Give tensors `__index__`: the loops of the interpreter use an array of one number as a number."""
     from triton.runtime import interpreter
 
     patch = interpreter._patch_lang_tensor

@@ -126,24 +126,38 @@ def _from_torchrun(name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise UserError(f"the environment variable {name} is {text!r}, not a number", f"unset {name}") from error
+        raise UserError(
+            f"the environment variable {name} is {text!r}, not a number",
+            f"unset {name}",
+            code="invalid-environment",
+            where=name,
+        ) from error
 
 
 def _choose_device(name: str, size: int, local_rank: int) -> torch.device:
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise UserError(f"runtime.device is {name!r}, but torch finds no GPU here", "write runtime.device=cpu, or auto")
+        raise UserError(
+            f"runtime.device is {name!r}, but torch finds no GPU",
+            "write runtime.device=cpu, or auto",
+            code="no-device",
+            where="runtime.device",
+        )
     if ":" in name and size > 1:
         raise UserError(
             f"runtime.device is {name!r}, but {size} processes need a GPU each",
             "write runtime.device=cuda; choose among GPUs with CUDA_VISIBLE_DEVICES",
+            code="invalid-setting",
+            where="runtime.device",
         )
     index = int(name.partition(":")[2] or local_rank)
     if index >= torch.cuda.device_count():
         raise UserError(
-            f"GPU {index} was asked for, but torch finds only {torch.cuda.device_count()} here (counted from 0)",
+            f"there is no GPU {index}: torch finds {torch.cuda.device_count()} (counted from 0)",
             "start fewer processes: torchrun --nproc-per-node" if size > 1 else "write runtime.device=cuda",
+            code="no-device",
+            where="runtime.device",
         )
     return torch.device("cuda", index)
 
@@ -164,6 +178,8 @@ def _probe_bf16() -> None:
         raise UserError(
             f"runtime.precision is bf16, but this CPU cannot compute in bf16: a trial ended with {died}",
             "write runtime.precision=fp32, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
+            code="unsupported",
+            where="runtime.precision",
         )
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from tests.tasks.make import make_task
+from tests.tasks.make import make_task, validation
 from torch import Tensor
 
 from regard.data.pairs import pack_pairs
 from regard.data.planning import Capacity
 from regard.data.steps import Step
 from regard.models.transformer import Transformer, TransformerSettings
+from regard.run.train import Objective
 from regard.runtime import World
 from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
@@ -64,7 +65,7 @@ def train_steps(
         settings={"training.label_smoothing": 0.1, "training.r_drop": r_drop},
     )  # fmt: skip
     state = TrainingState(model, settings, world)
-    train_step = build_train_step(task, model, state, settings, world)
+    train_step = build_train_step(Objective(task, validation()), model, state, settings, world)
     losses = []
     for step in steps(9):
         sums, _ = train_step(step, 1e-3)

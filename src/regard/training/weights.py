@@ -49,18 +49,21 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     for name in weights.keys() & own.keys():
         if weights[name].shape != own[name].shape:
             raise UserError(
-                f"{source} does not fit this model: {name} is {tuple(weights[name].shape)} there and "
-                f"{tuple(own[name].shape)} here",
+                f"{source} does not fit this model: {name} is {tuple(weights[name].shape)} in the file and "
+                f"{tuple(own[name].shape)} in the model",
                 "use the settings the checkpoint was trained with",
+                code="other-model",
+                where=source,
             )
     ties = _ties(model)
     missing = [name for name in own if name not in weights and ties.get(name) not in weights]
     unknown = [name for name in weights if name not in own]
     if missing or unknown:
         raise UserError(
-            f"{source} does not fit this model: "
-            + "; ".join(_named("lacks", missing) + _named("has besides", unknown)),
+            f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
             "use the settings the checkpoint was trained with",
+            code="other-model",
+            where=source,
         )
     model.load_state_dict(weights, strict=False)
 
