@@ -19,7 +19,7 @@ from benchmarks.contender import OUTPUT, WIDTHS, Shape
 from benchmarks.roster import QUICK, UNIT, Peer, chosen, install
 from benchmarks.table import Results, facts_of_machine, markdown, screen
 from benchmarks.worker import Facts, PeerError, Worker
-from benchmarks.workload import PAIRS, Workload, captions, corpus
+from benchmarks.workload import PAIR_COUNT, Workload, captions, corpus
 
 from regard.errors import UserError
 from regard.files import write_json
@@ -144,9 +144,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         peers = chosen(options.peers) if options.peers else QUICK
         examples = (
-            corpus(options.src, options.tgt, PAIRS, shape.vocabulary)
+            corpus(options.src, options.tgt, PAIR_COUNT, shape.vocabulary)
             if options.src
-            else captions(PAIRS, shape.vocabulary)
+            else captions(PAIR_COUNT, shape.vocabulary)
         )
         results = run(peers, Workload(examples, options.tokens), shape, options.rounds, options.steps)
     except (PeerError, UserError) as problem:

@@ -19,50 +19,45 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from regard.run.understanding import UnderstandingRun
-from regard.tasks.understanding import Understanding
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
 from regard.data.inputs import Inputs
-from regard.recipe import load_recipe
-from regard.run import Run, train
+from regard.recipe import Recipe
 from regard.run.report import read_metrics
+from regard.run.run import Run
+from regard.run.train import train
 from regard.runtime import seed_everything
+from regard.tasks.base import Task
+from regard.tasks.registry import TASKS, load_recipe
 from regard.training.log import METRICS, Logs, MetricsFile
 from regard.training.schedule import build_schedule
 
 RECIPES = ("wnut17", "squad", "swag", "commonsenseqa")
-KEPT_FROM_DECAY = ("bias", "LayerNorm.weight")
+NO_WEIGHT_DECAY = ("bias", "LayerNorm.weight")
 
 
 class Theirs(nn.Module):
-    """A model of transformers, asked and answering as ours."""
-
-    CLASSES: ClassVar[dict[str, str]] = {
-        "classification": "BertForSequenceClassification",
-        "regression": "BertForSequenceClassification",
-        "tagging": "BertForTokenClassification",
-        "answering": "BertForQuestionAnswering",
-        "choice": "BertForMultipleChoice",
-    }
+    """A model of transformers with the inputs and outputs of ours."""
 
     def __init__(self, folder: Path, task: str, outputs: int) -> None:
         super().__init__()
         import transformers
 
         self.task = task
-        kind = getattr(transformers, self.CLASSES[task])
+        head = TASKS[task].bert_head
+        assert head is not None
+        kind = getattr(transformers, head.architecture)
         labels = {} if task in ("answering", "choice") else {"num_labels": outputs}
         self.model = kind.from_pretrained(folder, dtype=torch.float32, **labels)
 
     def forward(self, tokens: Any, segments: Tensor) -> Tensor:
-        """Our batch in, numbers in our shapes out."""
+        """Logits in the shapes of our models."""
         assert isinstance(tokens.layout, Padded)
         inputs = {
             "input_ids": tokens.ids,
@@ -96,30 +91,32 @@ class Theirs(nn.Module):
         return found
 
 
-def train_ours(recipe: Any, folder: Path) -> tuple[UnderstandingRun, float]:
-    """A run trained, and the seconds its steps took."""
-    run: UnderstandingRun = train(recipe, folder, say=lambda _: None, log=Logs([MetricsFile(folder / METRICS)])).run
+def train_ours(recipe: Recipe, folder: Path) -> tuple[Run, float]:
+    """A trained run, and the seconds of its steps."""
+    run = train(recipe, folder, report=lambda _: None, log=Logs([MetricsFile(folder / METRICS)])).run
     records = [record for record in read_metrics(folder) if record["kind"] == "train"]
     tokens = [0, *(record["tokens"] for record in records)]
     pairs = zip(records, np.diff(tokens), strict=True)
     return run, float(sum(count / record["tokens_per_second"] for record, count in pairs))
 
 
-def train_theirs(
-    run: UnderstandingRun, folder: Path, seed: int, device: torch.device, steps: int
-) -> tuple[nn.Module, float]:
+def train_theirs(run: Run, folder: Path, seed: int, device: torch.device, steps: int) -> tuple[nn.Module, float]:
     """The same number of steps with the same settings, and the seconds they took."""
-    task, training = run.task(), run.recipe.training
+    task, training = run.task, run.recipe.training
     seed_everything(seed, "theirs")
-    model = Theirs(folder, run.recipe.task, task.outputs).to(device).train()
-    decayed = [p for name, p in model.named_parameters() if not name.endswith(KEPT_FROM_DECAY)]
-    others = [p for name, p in model.named_parameters() if name.endswith(KEPT_FROM_DECAY)]
+    outputs: int = task.outputs  # type: ignore[attr-defined]
+    model = Theirs(folder, task.name, outputs).to(device).train()
+    decayed = [p for name, p in model.named_parameters() if not name.endswith(NO_WEIGHT_DECAY)]
+    others = [p for name, p in model.named_parameters() if name.endswith(NO_WEIGHT_DECAY)]
     groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
     betas = (training.adam_beta1, training.adam_beta2)
     optimizer = torch.optim.AdamW(groups, betas=betas, eps=training.adam_epsilon, fused=device.type == "cuda")
     settled = training.model_copy(update={"max_steps": steps, "warmup": round(training.warmup_share * steps)})
     schedule = build_schedule(settled, run.recipe.model.d_model)
-    batches = [batch.to(device) for batch in at_random(run.store("train"), training.batch_examples, steps, seed)]
+    batches = [
+        batch.to(device)
+        for batch in random_batches(task.store(run.folder, "train"), training.batch_examples, steps, seed)
+    ]
     began = clock(device)
     for step, batch in enumerate(batches, 1):
         for group in optimizer.param_groups:
@@ -133,8 +130,8 @@ def train_theirs(
     return model.eval(), clock(device) - began
 
 
-def at_random(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence[Batch]:
-    """Batches of so many examples, every example once before any comes again."""
+def random_batches(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence[Batch]:
+    """Batches of `size` examples; every example occurs once per epoch."""
     batches: list[Batch] = []
     rng = np.random.default_rng(seed)
     while len(batches) < steps:
@@ -143,11 +140,11 @@ def at_random(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence[Batc
     return batches[:steps]
 
 
-def judged(task: Understanding, model: nn.Module, examples: list[Any], monitor: str) -> float:
-    """The task's own measure on the test examples."""
+def score(task: Task[Any], model: nn.Module, examples: list[Any], monitor: str) -> float:
+    """The monitored score on the test examples."""
     with torch.autocast("cuda", torch.bfloat16, enabled=next(model.parameters()).is_cuda):
-        said = list(task.predict(model, examples))
-    return task.scores(examples, said)[monitor].value
+        predictions = list(task.predict(model, examples))
+    return task.score(examples, predictions)[monitor].value
 
 
 def clock(device: torch.device) -> float:
@@ -156,25 +153,25 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def compare(name: str, given: Any, seed: int, most_steps: int = 0) -> dict[str, Any]:
+def compare(name: str, given: Any, seed: int, max_steps: int = 0) -> dict[str, Any]:
     """One recipe, one seed, both."""
     settings = [*given.settings, f"start_from={given.start}", f"runtime.seed={seed}", "training.samples=0"]
     settings += [
         "training.validate_every=1000000",
         "training.keep=1",
-        *([f"training.max_steps={most_steps}"] if most_steps else []),
+        *([f"training.max_steps={max_steps}"] if max_steps else []),
     ]
     recipe = load_recipe(name, settings)
-    with tempfile.TemporaryDirectory() as aside:
-        run, ours = train_ours(recipe, Path(aside) / "run")
+    with tempfile.TemporaryDirectory() as temporary:
+        run, ours = train_ours(recipe, Path(temporary) / "run")
         steps = read_metrics(run.folder)[-1]["step"]
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        task, monitor = run.task(), recipe.training.monitor
+        task, monitor = run.task, recipe.training.monitor
         found: dict[str, Any] = {"recipe": name, "seed": seed, "steps": steps, "measure": monitor, "ours_s": ours}
-        examples = list(run.examples("test")[: given.examples or None])
-        found["ours"] = judged(task, run.model("last", device), examples, monitor)
+        examples = list(task.examples("test"))[: given.examples or None]
+        found["ours"] = score(task, run.model("last", device), examples, monitor)
         model, found["theirs_s"] = train_theirs(run, given.folder, seed, device, steps)
-        found["theirs"] = judged(task, model, examples, monitor)
+        found["theirs"] = score(task, model, examples, monitor)
     return found
 
 
@@ -191,7 +188,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     Run.open(given.start)
     for name in given.recipes.split(","):
-        compare(name, given, 0, most_steps=12)
+        compare(name, given, 0, max_steps=12)
         rows = [compare(name, given, int(seed), given.steps) for seed in given.seeds.split(",")]
         if given.output:
             with given.output.open("a") as stream:

@@ -25,8 +25,11 @@ from regard.data.planning import Batches, Budget
 from regard.data.steps import Step
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer, TransformerSettings
+from regard.run.train import Objective
 from regard.runtime import World
-from regard.tasks.translation import Objective, Translation
+from regard.tasks.base import ValidationData
+from regard.tasks.registry import build_recipe
+from regard.tasks.translation import Translation
 from regard.text.symbols import BOS, EOS, PAD
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
@@ -73,8 +76,13 @@ class Ours:
         model = (
             Transformer(TransformerSettings(size=size, dropout=0.1, **shape), vocabulary, vocabulary).to(device).train()
         )
-        task = Translation(None, None, Objective(0.1))  # type: ignore[arg-type]
-        self.take = build_train_step(task, model, TrainingState(model, settings, world), settings, world)
+        pair = {"src": "unused", "tgt": "unused"}
+        recipe = build_recipe({"name": "benchmark", "data": {"train": pair, "valid": pair}}, "benchmark")
+        assert recipe.training.label_smoothing == 0.1
+        task = Translation(recipe, None, None)  # type: ignore[arg-type]
+        self.take = build_train_step(
+            Objective(task, ValidationData(None)), model, TrainingState(model, settings, world), settings, world
+        )
 
     def train(self, step: Step) -> None:
         self.take(step, 1e-4)

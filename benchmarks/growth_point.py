@@ -26,7 +26,8 @@ from regard.data.pairs import pack_pairs, pad_pairs
 from regard.data.planning import Capacity
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.runtime import RuntimeSettings, World, autocast, open_world
-from regard.tasks import Translation
+from regard.tasks.registry import build_recipe
+from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS
@@ -110,8 +111,10 @@ def build_batch(point: Point, world: World, length: int, tokens: int) -> Batch:
 
 def training(model: Transformer, world: World) -> Callable[[Batch], None]:
     """A whole step of training, as the loop takes it without a compiler."""
-    vocabulary = train_tokenizer(["a"], TextSettings(kind="char", min_frequency=1))  # of which the loss asks nothing
-    task = Translation(vocabulary, vocabulary)
+    tokenizer = train_tokenizer(["a"], TextSettings(kind="char", min_frequency=1))  # the loss does not use it
+    pair = {"src": "unused", "tgt": "unused"}
+    values = {"name": "benchmark", "data": {"train": pair, "valid": pair}, "training": {"label_smoothing": 0.0}}
+    task = Translation(build_recipe(values, "benchmark"), tokenizer, tokenizer)  # type: ignore[arg-type]
     optimizer = build_optimizer(model.train(), TrainingSettings())
     set_rate(optimizer, 1e-9)
 

@@ -4,7 +4,7 @@
     python -m benchmarks.pictures --only scores,masks    some of them
     python -m benchmarks.pictures --folder runs/pictures --output docs/ideas/pictures
 
-The translators are the rungs of `regard ladder numbers text.vocab_size=340 --steps 300`: number words from English to
+The translators are the variants of `regard ladder numbers text.vocab_size=340 --steps 300`: number words, English to
 German, "forty-five" to "fünfundvierzig", whose units come before the tens. A vocabulary that small has no piece for
 "undvierzigtausend", so one can see who looks at what. The language models read the German side by characters. What is
 trained stays in the folder and is not trained again. With one thread of a busy CPU the training took 25 minutes.
@@ -23,17 +23,19 @@ import torch
 from benchmarks import pictures_computed, windows
 from benchmarks.chart import bars_svg, chart_svg
 from benchmarks.pictures_reading import Reading
-from regard.run.alignment import Plane, all_planes, cross_attention, plane_names
-from regard.run.folder import RECIPE
 
 from regard.attention.layouts import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target
 from regard.files import read_json, write_text
+from regard.ladder.alignment import AttentionHead, attention_matrices, cross_attention, list_heads
 from regard.metrics.alignment import pool_words
-from regard.recipe import build_recipe
-from regard.run import Translator, Writer, train
+from regard.recipe import Recipe
+from regard.run.model import Model, Translator
+from regard.run.train import train
+from regard.tasks.base import RECIPE
+from regard.tasks.registry import build_recipe
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
 from regard.viz.svg import Panel, panels_svg
@@ -64,7 +66,7 @@ class Studio:
 
     @cached_property
     def ladder(self) -> dict[str, Any]:
-        """What was measured of all rungs; they are trained first if they are not."""
+        """The results of all variants; they are trained first if needed."""
         path = self.folder / "ladder" / "ladder.json"
         if not path.exists():
             command = [sys.executable, "-m", "regard", "ladder", *LADDER.split(), "--folder", str(path.parent)]
@@ -72,13 +74,13 @@ class Studio:
         found: dict[str, Any] = read_json(path)
         return found
 
-    def translator(self, rung: str) -> Translator:
+    def translator(self, variant: str) -> Translator:
         assert self.ladder
-        return Translator.load(self.folder / "ladder" / f"{rung}-seed1", engine="readable")
+        return Translator.load(self.folder / "ladder" / f"{variant}-seed1", engine="readable")
 
-    def panels(self, rung: str, title: str, heads: bool = False) -> list[Panel]:
-        """The cross-attention of a rung while it writes the number, a panel a layer, or a head of its last layer."""
-        _, maps = self.translator(rung).explain(SOURCE)
+    def panels(self, variant: str, title: str, heads: bool = False) -> list[Panel]:
+        """The cross-attention of a variant while it writes the number, a panel a layer, or a head of its last layer."""
+        maps = self.translator(variant).explain(SOURCE).maps
         weights, rows, columns = np.asarray(maps[-1].weights), maps[-1].rows, maps[-1].columns
         if heads:
             return [Panel(w, rows, columns, f"{title}, head {n}") for n, w in enumerate(weights[-1], 1)]
@@ -88,15 +90,15 @@ class Studio:
             for n, w in enumerate(weights, 1)
         ]
 
-    def one(self, rung: str, title: str) -> str:
-        return panels_svg(self.panels(rung, title))
+    def one(self, variant: str, title: str) -> str:
+        return panels_svg(self.panels(variant, title))
 
     def local_learnt(self) -> str:
         return panels_svg([*self.panels("local-m", "local-m, D = 5"), *self.panels("local-p", "local-p, D = 5")], 2)
 
     def hard(self) -> str:
-        rungs = {"luong": "soft: a mean", "hard": "hard: Gumbel-softmax", "reinforce": "hard: REINFORCE"}
-        return panels_svg([panel for rung, title in rungs.items() for panel in self.panels(rung, title)], 2)
+        variants = {"luong": "soft: a mean", "hard": "hard: Gumbel-softmax", "reinforce": "hard: REINFORCE"}
+        return panels_svg([panel for variant, title in variants.items() for panel in self.panels(variant, title)], 2)
 
     def heads(self) -> str:
         return panels_svg(self.panels("transformer", "layer 2", heads=True), 2)
@@ -104,7 +106,7 @@ class Studio:
     def passes(self) -> str:
         """Mask-predict pass by pass: how likely each written word was, where it was predicted anew."""
         translator = self.translator("masked")
-        model, vocabulary, total = translator.models[0], translator.task.src_vocabulary, 4
+        model, vocabulary, total = translator.model, translator.task.src_tokenizer, 4
         source = torch.tensor([[*vocabulary.encode(SOURCE), EOS]])
         src = Padded.of(source, torch.tensor([source.size(1)]))
         with torch.inference_mode():
@@ -136,8 +138,8 @@ class Studio:
         """Gold links beside the weights of two models, between the smallest parts that are whole pieces."""
         pair = next(pair for pair in gold("numbers", "test") if pair.src == SOURCE)
         task = self.translator("bahdanau").task
-        ours = units(pair.src_segments, task.src_vocabulary.encode(pair.src), task.src_vocabulary)
-        theirs = units(pair.tgt_segments, task.tgt_vocabulary.encode(pair.tgt), task.tgt_vocabulary)
+        ours = units(pair.src_segments, task.src_tokenizer.encode(pair.src), task.src_tokenizer)
+        theirs = units(pair.tgt_segments, task.tgt_tokenizer.encode(pair.tgt), task.tgt_tokenizer)
         columns = ["".join(pair.src_segments[n].text for n in unit) for unit in ours.segments]
         rows = ["".join(pair.tgt_segments[n].text for n in unit) for unit in theirs.segments]
         links = np.zeros((len(rows), len(columns)))
@@ -145,22 +147,23 @@ class Studio:
             for column, row in unit_links(kind, ours, theirs):
                 links[row, column] = weight
         panels = [Panel(links, rows, columns, "gold: sure, and possible (pale)")]
-        for rung, title in (("bahdanau", "additive attention"), ("transformer", "Transformer, its best head")):
-            (_, _), cross = cross_attention(self.translator(rung), pair.src, pair.tgt)
-            told = next(run["alignment"] for run in self.ladder["runs"] if run["rung"] == rung)
-            plane = all_planes(cross)[plane_names(cross).index(Plane(told["layer"], told["head"]))]
-            panels.append(Panel(pool_words(plane, theirs.tokens, ours.tokens), rows, columns, title))
+        for variant, title in (("bahdanau", "additive attention"), ("transformer", "Transformer, its best head")):
+            (_, _), cross = cross_attention(self.translator(variant), pair.src, pair.tgt)
+            best = next(run["alignment"] for run in self.ladder["runs"] if run["variant"] == variant)
+            head = AttentionHead(best["layer"], best["head"])
+            matrix = attention_matrices(cross)[list_heads(cross).index(head)]
+            panels.append(Panel(pool_words(matrix, theirs.tokens, ours.tokens), rows, columns, title))
         return panels_svg(panels, 2)
 
     def errors(self) -> str:
-        """The alignment error rate of every rung that has attention."""
+        """The alignment error rate of every variant that has attention."""
         bars = {
             row["title"].split(", T\u00a0=")[0]: {"AER": row["aer"][0]} for row in self.ladder["rows"] if row["aer"]
         }
         return bars_svg(bars, "Alignment error rate, on 200 numbers of the test")
 
-    def rungs(self) -> str:
-        """How often every rung is right."""
+    def variants(self) -> str:
+        """How often every variant is right."""
         bars = {row["title"]: {"exact match, %": row["exact"][0]} for row in self.ladder["rows"]}
         return bars_svg(bars, "Numbers written without a fault, %")
 
@@ -172,9 +175,9 @@ class Studio:
         folder = self.folder / "language" / name.replace(" ", "-").replace("'", "").replace(",", "")
         recipe = language_recipe(name)
         if not any(folder.glob("checkpoints/*")):
-            train(recipe, folder, resume=(folder / RECIPE).exists(), say=lambda _: None)
-        found = Writer.load(folder).evaluate(recipe.data.test, Path())
-        return next(score.value for score in found.scores if score.name == "bits per character")
+            train(recipe, folder, resume=(folder / RECIPE).exists(), report=lambda _: None)
+        scores = Model.load(folder).evaluate("test").scores
+        return next(score.value for score in scores if score.name == "bits per character")
 
     def restricted(self) -> str:
         """Seconds of full and of restricted self-attention over the length of a sentence."""
@@ -185,22 +188,23 @@ class Studio:
         return chart_svg(series, "Self-attention, forward and backward", "tokens of a sentence", "ms", log="xy")
 
 
-def language_recipe(name: str) -> Any:
+def language_recipe(name: str) -> Recipe:
     """A small model of one kind, by characters."""
-    return build_recipe(
-        {
-            "name": "numbers-" + LANGUAGE[name]["kind"],
-            "task": "language",
-            "data": {**PARTS, "bptt": 64},
-            "text": {"kind": "char", "vocab_size": 300},
-            "model": LANGUAGE[name],
-            "training": {
-                "max_steps": 300, "batch_tokens": 2048, "schedule": "cosine", "learning_rate": 4e-3, "warmup": 50,
-                "clip": 1.0, "validate_every": 300, "monitor": "perplexity", "samples": 0,
-            },
-        },
-        name,
-    )  # fmt: skip
+    training: dict[str, Any] = {"monitor": "perplexity", "samples": 0}
+    if LANGUAGE[name]["kind"] != "ngram":  # it is counted: settings of gradient steps have no effect
+        training |= {
+            "max_steps": 300, "batch_tokens": 2048, "schedule": "cosine", "learning_rate": 4e-3, "warmup": 50,
+            "clip": 1.0, "validate_every": 300,
+        }  # fmt: skip
+    values = {
+        "name": "numbers-" + LANGUAGE[name]["kind"],
+        "task": "language",
+        "data": {**PARTS, "bptt": 64},
+        "text": {"kind": "char", "vocab_size": 300},
+        "model": LANGUAGE[name],
+        "training": training,
+    }
+    return build_recipe(values, name)
 
 
 def drawings(studio: Studio) -> dict[str, Callable[[], str]]:
@@ -216,7 +220,7 @@ def drawings(studio: Studio) -> dict[str, Callable[[], str]]:
         "masked": studio.masked,
         "alignment": studio.alignment,
         "errors": studio.errors,
-        "ladder": studio.rungs,
+        "ladder": studio.variants,
         "language": studio.language,
         "restricted": studio.restricted,
         **Reading(studio.folder).drawings(),

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.chart import chart_svg
-from regard.run.explaining import explain
-from regard.run.folder import RECIPE
 from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
 from regard.metrics.entities import entity_scores
-from regard.recipe import build_recipe
-from regard.run import Predictor, train
-from regard.tasks.bio import best_sequence, legal
+from regard.run.embedding import text_encoder
+from regard.run.model import Model
+from regard.run.train import train
+from regard.tasks.base import RECIPE
+from regard.tasks.bio import best_sequence, transitions
+from regard.tasks.registry import build_recipe
 from regard.viz.svg import Panel, panels_svg
 
 PEOPLE = {"she": ("ada", "clara", "grace", "lena"), "he": ("alan", "emil", "karl", "otto")}
@@ -115,14 +116,14 @@ class Reading:
         makers = (self.bert_input, self.bert, self.pretraining, self.tagging, self.answering, self.few, self.pooling)
         return {make.__name__.replace("_", "-"): make for make in makers}
 
-    def trained(self, name: str, task: str, data: Example, **groups: Any) -> Predictor:
+    def trained(self, name: str, task: str, data: Example, **groups: Any) -> Model:
         """A run of this name, trained now unless it has been."""
         folder = self.folder / name
         values = {"name": name, "task": task, "data": {"root": str(self.folder), **data}, **groups}
         if not any(folder.glob("checkpoints/*")):
             recipe = build_recipe(values | {"runtime": {"device": "cpu", "threads": 1}}, name)
-            train(recipe, folder, resume=(folder / RECIPE).exists(), say=lambda _: None)
-        return Predictor.load(folder, device="cpu")
+            train(recipe, folder, resume=(folder / RECIPE).exists(), report=lambda _: None)
+        return Model.load(folder, device="cpu")
 
     def file(self, name: str, make: Callable[[random.Random], Any], count: int) -> Example:
         """Examples of the small world in a file, one a line; another name has others."""
@@ -131,7 +132,7 @@ class Reading:
         return {"file": name}
 
     @cached_property
-    def pretrained(self) -> Predictor:
+    def pretrained(self) -> Model:
         """A BERT that has read 4,000 stories."""
         parts = {}
         for part, count in (("train", 4000), ("valid", 100)):
@@ -151,8 +152,9 @@ class Reading:
 
     def bert_input(self) -> str:
         """How alike the tokens of an input are as words, as places and as parts of a text."""
-        reader, read = self.pretrained.reader, self.pretrained.input(PAIR)
-        names = self.pretrained.run.vocabulary.tokens(read.ids)
+        task: Any = self.pretrained.task
+        reader, read = text_encoder(self.pretrained), task.encode_text(PAIR)
+        names = task.tokenizer.tokens(read.ids)
         parts = {
             "E: which word": reader.words(torch.tensor(read.ids)),
             "P: which place": reader.positions(torch.arange(len(names))),
@@ -162,7 +164,7 @@ class Reading:
 
     def bert(self) -> str:
         """Every head while a hidden word is looked for."""
-        (found,) = explain(self.pretrained, HIDDEN).maps
+        (found,) = self.pretrained.explain(HIDDEN).maps
         panels = [
             Panel(weights, found.rows, found.columns, f"layer {layer}, head {head}")
             for layer, heads in enumerate(np.asarray(found.weights), 1)
@@ -175,12 +177,12 @@ class Reading:
         words = PAIR["text"].split()
         hidden = [" ".join([*words[:place], "[MASK]", *words[place + 1 :]]) for place in range(len(words))]
         said = self.pretrained.predict([PAIR | {"text": text} for text in hidden], nbest=100)
-        found = [{each["piece"]: each["probability"] for each in one["masks"][0]} for one in said]
+        found = [{each["token"]: each["probability"] for each in one["masks"][0]} for one in said]
         shown = dict.fromkeys(piece for row in found for piece, p in row.items() if p >= SEEN)
         weights = [[row.get(piece, 0.0) for piece in shown] for row in found]
         return panels_svg([Panel(weights, words, list(shown), "hidden in turn, and what is guessed")])
 
-    def tagger(self, name: str, count: int, steps: int, **groups: Any) -> Predictor:
+    def tagger(self, name: str, count: int, steps: int, **groups: Any) -> Model:
         """A tagger that has seen so many sentences with tags; fewer are always some of the same."""
         data = {
             "train": self.file("tags.jsonl", one_sentence, 400),
@@ -199,11 +201,12 @@ class Reading:
     def tagging(self) -> str:
         """Tags said word by word and the likeliest legal ones, where a tagger has learnt too little to be both."""
         tagger = self.tagger("tagger", 12, 12, **self.begun)
-        rng, task = random.Random("lattice"), tagger.task
-        follow, before = legal(task.labels), task.labels.index("O")
+        rng = random.Random("lattice")
+        task: Any = tagger.task
+        follow, before = transitions(task.labels), task.labels.index("O")
         while True:
             example = one_sentence(rng)
-            ((logits,),) = task.read(tagger.model, [task.encode(example)]).logits
+            ((logits,),) = task.run(tagger.model, [task.encode(example)]).logits
             log_p = logits[1:-1].double().log_softmax(dim=-1)  # every word of this world is one piece
             likeliest, best = log_p.argmax(dim=-1), torch.tensor(best_sequence(log_p.numpy(), follow, before))
             if not torch.equal(best, likeliest):
@@ -222,11 +225,12 @@ class Reading:
         learning = dict(max_epochs=5, learning_rate=1e-3, monitor="loss")
         asked = self.trained("answerer", "answering", data, training=learning, **self.begun)
         example = question(random.Random("window"))
-        inputs = asked.task.encode(example)
-        (windows,) = asked.task.read(asked.model, [inputs]).logits
+        task: Any = asked.task
+        inputs = task.encode(example)
+        (windows,) = task.run(asked.model, [inputs]).logits
         panels = []
         for number, (read, logits) in enumerate(zip(inputs, windows, strict=True), 1):
-            names, places = asked.run.vocabulary.tokens(read.ids), [0, *np.flatnonzero(read.segments)[:-1]]
+            names, places = task.tokenizer.tokens(read.ids), [0, *np.flatnonzero(read.segments)[:-1]]
             p, title = logits.softmax(dim=0)[places].T, f"{example['question']} window {number}"
             panels.append(Panel(p.numpy(), ["begins", "ends"], [names[place] for place in places], title))
         return panels_svg(panels, 1)
@@ -239,10 +243,9 @@ class Reading:
         for count in COUNTS:
             tuned = self.tagger(f"tuned-{count}", count, 60, **self.begun)
             fresh = self.tagger(f"fresh-{count}", count, 60, model=MODEL, text={"vocab_size": 300})
-            run: Any = tuned.run
             said = {
                 "fine-tuned": [each["tags"] for each in tuned.predict(asked_of(test))],
-                "features, and a linear map": self.by_features(run.examples("train"), test),
+                "features, and a linear map": self.by_features(list(tuned.task.examples("train")), test),
                 "from nothing": [each["tags"] for each in fresh.predict(asked_of(test))],
             }
             for name, tags in said.items():
@@ -274,9 +277,10 @@ class Reading:
         judge = self.trained("judge", "classification", data, model=reader, training=learning | {"monitor": "loss"})
         panels = []
         for text in REVIEWS:
-            found = explain(judge, text)
-            (seen,) = found.maps
-            panels.append(Panel(np.asarray(seen.weights)[0, 0], seen.rows, seen.columns, found.line))
+            explanation = judge.explain(text)
+            (seen,) = explanation.maps
+            title = judge.task.sample(explanation.example, explanation.prediction).output
+            panels.append(Panel(np.asarray(seen.weights)[0, 0], seen.rows, seen.columns, title))
         return panels_svg(panels, 1)
 
 

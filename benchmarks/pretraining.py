@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.gpu_training import profile
-from regard.recipe.pretraining import PretrainingTrainingSettings
 from rich.console import Console
 from rich.table import Table
 
@@ -32,8 +31,11 @@ from regard.data.pretraining_batches import PretrainingBatches
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining, BertSettings
+from regard.run.train import Objective
 from regard.runtime import World
+from regard.tasks.base import ValidationData
 from regard.tasks.pretraining import Pretraining
+from regard.tasks.registry import build_recipe
 from regard.text.bert import SPECIALS, BertTokenizer
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step
@@ -60,9 +62,15 @@ class Ours:
     def __init__(self, settings: BertSettings, setting: "Setting") -> None:
         on_gpu, device = setting.device.type == "cuda", setting.device
         world = World(0, 1, 0, device, "bf16" if on_gpu else "fp32", 1, compile=on_gpu, capture=on_gpu)
-        training, task = PretrainingTrainingSettings(), Pretraining(setting.vocabulary, setting.data)
+        source = {"file": "unused"}
+        data = setting.data.model_dump(exclude_none=True) | {"train": source, "valid": source}
+        values = {"name": "benchmark", "task": "pretraining", "data": data, "model": settings.model_dump()}
+        recipe = build_recipe(values, "benchmark")
+        training, task = recipe.training, Pretraining(recipe, setting.vocabulary)  # type: ignore[arg-type]
         model = BertPretraining(settings, len(setting.vocabulary)).to(device).train()
-        self.take = build_train_step(task, model, TrainingState(model, training, world), training, world)
+        self.take = build_train_step(
+            Objective(task, ValidationData(None)), model, TrainingState(model, training, world), training, world
+        )
         batches = setting.batches(packed=on_gpu)
         self.stream = PrefetchedSteps(batches, pinned=on_gpu)(0)
 
@@ -128,13 +136,13 @@ class Setting:
             batch: Any = steps.batch(number).micro_batches[0]
             labels = torch.full((batch["source"].numel(),), IGNORE)
             labels[batch["masked_positions"]] = batch.labels
-            real = torch.arange(batch["source"].size(1)) < batch.lengths[:, None]
+            real = torch.arange(batch["source"].size(1)) < batch["source_lengths"][:, None]
             inputs = dict(
                 input_ids=batch["source"], token_type_ids=batch["segments"], attention_mask=real.long(),
                 labels=labels.view_as(batch["source"]), next_sentence_label=batch["next_labels"],
             )  # fmt: skip
             given = {name: tensor[:rows].to(self.device) for name, tensor in inputs.items()}
-            found.append((int(batch.lengths[:rows].sum()), given))
+            found.append((int(batch["source_lengths"][:rows].sum()), given))
         return found
 
 

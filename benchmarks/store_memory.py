@@ -19,18 +19,18 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 
-from regard.run.translation import open_pairs
-
-from regard.data.filters import Filters
+from regard.data.fields import PAIRS
+from regard.data.formats import read_examples
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
-from regard.data.settings import PairDataSettings
 from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.files import read_json, write_json
+from regard.tasks.registry import build_recipe
+from regard.tasks.translation import Translation
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
 
@@ -106,19 +106,20 @@ class Opened:
 
 def open_store(root: Path, workers: int = 0) -> Pairs:
     """The store of the corpus in `root`, as a run opens it."""
-    corpus = Source(file=CORPUS)
-    vocab = load_tokenizer(root / VOCABULARY)
-    filters = Filters.of(PairDataSettings(train=[corpus], valid=[corpus]))
-    return open_pairs(root / STORE, [corpus], root, (vocab, vocab), filters, workers)
+    source = {"file": CORPUS}
+    data = {"root": str(root), "train": source, "valid": source, "workers": workers}
+    recipe = build_recipe({"name": "benchmark", "data": data}, "benchmark")
+    tokenizer = load_tokenizer(root / VOCABULARY)
+    pairs: Pairs = Translation(recipe, tokenizer, tokenizer).store(root, "train")  # type: ignore[arg-type]
+    return pairs
 
 
 def build(root: Path, pairs: int, workers: int) -> Built:
     """Make a corpus, a vocabulary and a store in `root`."""
     write_corpus(root / CORPUS, pairs)
-    read = read_pairs(Source(file=CORPUS), root)
-    train_tokenizer((text for pair in read if pair.line <= 100_000 for text in pair[:2]), TextSettings()).save(
-        root / VOCABULARY
-    )
+    examples = islice(read_examples([Source(file=CORPUS)], root, PAIRS), 100_000)
+    texts = (text for example in examples for text in (example["src"], example["tgt"]))
+    train_tokenizer(texts, TextSettings()).save(root / VOCABULARY)
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter()

@@ -18,7 +18,7 @@ from regard.text.settings import TextSettings
 from regard.text.symbols import EOS
 
 Examples = list[tuple[np.ndarray, np.ndarray]]
-PAIRS = 8000
+PAIR_COUNT = 8000
 
 
 def captions(count: int, vocabulary: int) -> Examples:

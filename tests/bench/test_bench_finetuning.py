@@ -1,4 +1,4 @@
-"""The benchmark of fine-tuning: both models are asked alike, and learn the same examples for as many steps."""
+"""The benchmark of fine-tuning: both models have the same inputs, and are trained on the same examples."""
 
 import argparse
 import json
@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.finetuning import Theirs, compare
-from tests.system.test_understanding_learns import CUES, WORDS
 from transformers import BertConfig, BertModel
 
 from regard.attention.layouts import Padded
 from regard.run.importing import import_model
 from regard.text.bert import SPECIALS, BertTokenizer
 
+WORDS = ["river", "stone", "cloud", "window", "paper", "garden", "music", "winter", "table", "silver"]
+CUES = {"animal": ["dog", "cat", "horse"], "plant": ["tree", "rose", "grass"], "tool": ["hammer", "saw", "nail"]}
 ENTRIES = [*SPECIALS, *WORDS, *(word for words in CUES.values() for word in words)]
 RECIPE = """
 name = "small"
@@ -66,7 +67,7 @@ def example(task: str, rng: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "answering", "choice"])
-def test_both_are_trained_and_judged(folder: Path, tmp_path: Path, task: str) -> None:
+def test_both_models_are_trained_and_scored(folder: Path, tmp_path: Path, task: str) -> None:
     for part, count in (("train", 60), ("test", 12)):
         rng = random.Random(part)
         lines = [json.dumps(example(task, rng)) + "\n" for _ in range(count)]
@@ -76,12 +77,12 @@ def test_both_are_trained_and_judged(folder: Path, tmp_path: Path, task: str) ->
     text = RECIPE.format(task=task, root=tmp_path.as_posix()).replace("max_length = 24", windows)
     recipe.write_text(text, encoding="utf-8")
     given = argparse.Namespace(settings=[], start=str(folder / "run"), folder=folder / "hf", examples=0)
-    found = compare(str(recipe), given, seed=1, most_steps=4)
+    found = compare(str(recipe), given, seed=1, max_steps=4)
     assert found["steps"] == 4 and found["ours_s"] > 0 and found["theirs_s"] > 0
     assert 0 <= found["ours"] <= 100 and 0 <= found["theirs"] <= 100
 
 
-def test_theirs_gives_numbers_in_our_shapes(folder: Path) -> None:
+def test_transformers_gives_logits_in_our_shapes(folder: Path) -> None:
     tokens = Padded.of(torch.randint(0, len(ENTRIES), (3, 7)), torch.tensor([7, 4, 5]))
     shapes = {"classification": (3, 5), "tagging": (3, 7, 5), "answering": (3, 7, 2), "choice": (3, 1)}
     for task, shape in shapes.items():

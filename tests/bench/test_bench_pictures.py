@@ -14,12 +14,12 @@ from regard.metrics.entities import stray
 PICTURES = Path(__file__).parents[2] / "docs" / "ideas" / "pictures"
 
 
-def test_every_picture_has_its_maker() -> None:
+def test_every_picture_has_a_function() -> None:
     assert set(drawings(Studio(Path("runs/pictures")))) == {path.stem for path in PICTURES.glob("*.svg")}
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_what_needs_no_training_is_drawn_on_the_spot(name: str, tmp_path: Path) -> None:
+def test_pictures_without_training(name: str, tmp_path: Path) -> None:
     main(["--only", name, "--output", str(tmp_path)])
     drawn, shown = ((folder / f"{name}.svg").read_text(encoding="utf-8") for folder in (tmp_path, PICTURES))
     assert [element.tag for element in ET.fromstring(drawn).iter()]
@@ -28,17 +28,17 @@ def test_what_needs_no_training_is_drawn_on_the_spot(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
-def test_the_language_models_are_of_the_kind_they_are_called(name: str) -> None:
+def test_recipes_of_the_language_models(name: str) -> None:
     assert language_recipe(name).model.kind == LANGUAGE[name]["kind"]
 
 
-def test_a_picture_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_picture_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "sunset"])
     assert "there is no picture sunset" in capsys.readouterr().err
 
 
-def test_what_the_small_world_says_of_its_texts_is_so() -> None:
+def test_answers_and_tags_of_generated_texts() -> None:
     rng = random.Random(1)
     for _ in range(50):
         asked, tagged = question(rng), one_sentence(rng)

@@ -1,4 +1,4 @@
-"""The pretraining benchmark gives everybody the same inputs, and counts real tokens."""
+"""The benchmark of pretraining: all models have the same inputs, and padding is not counted."""
 
 import torch
 from benchmarks.pretraining import READY, Ours, Setting, race
@@ -9,7 +9,7 @@ CPU = torch.device("cpu")
 TINY = BertSettings(layers=1, d_model=16, num_heads=2, d_ff=16, max_positions=32)
 
 
-def test_the_peers_get_rectangles_of_one_shape_and_ours_the_same_inputs() -> None:
+def test_all_models_have_the_same_inputs() -> None:
     setting = Setting(vocabulary=200, length=32, batch=256, device=CPU)
     found = setting.padded()
     assert len(found) == READY
@@ -22,7 +22,7 @@ def test_the_peers_get_rectangles_of_one_shape_and_ours_the_same_inputs() -> Non
     )
 
 
-def test_ours_is_timed_in_turns() -> None:
+def test_our_model_is_timed() -> None:
     setting = Setting(vocabulary=200, length=32, batch=256, device=CPU)
     ((name, speed, spent),) = race([lambda: Ours(TINY, setting)], 0.01, CPU)
     assert name == "regard" and speed > 0 and spent > 0
