@@ -162,7 +162,8 @@ class LearningTask(Examination[R], ABC, Generic[R]):
         digests = Digests(path / DIGESTS)
         content = json.dumps(self.content(split, sources, digests))
         encoder = self.encoder(filtered=split == "train" and sources is None)
-        names = ", ".join(map(str, self.sources(split) if sources is None else sources)) or f"data.{split}"
+        named = getattr(self.recipe.data, split) if sources is None else sources  # none if the split is held out
+        names = ", ".join(map(str, named)) or f"data.{split}"
         workers = self.recipe.data.workers
         store = open_or_build(
             path, content, lambda: self.read(split, sources), encoder, workers, progress, digests, names
