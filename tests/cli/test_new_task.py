@@ -119,3 +119,14 @@ def test_without_the_plugin_the_task_is_unknown(run: Path) -> None:
     command = [sys.executable, "-m", "regard", "predict", str(run), "a"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "REGARD_PLUGINS": ""})
     assert done.returncode == 1 and "[unknown-task]" in done.stderr
+
+
+def test_doctor(recipe: Path) -> None:
+    """Every check that applies: a word has no tokenizer, no limit of length and no labels that are counted."""
+    result = json.loads(regard("doctor", recipe, "--json", "--folder", recipe.parent / "other").out)
+    statuses = {check["name"]: check["status"] for check in result["checks"]}
+    assert statuses == {
+        "recipe": "pass", "device": "pass", "files": "pass", "examples": "pass", "overlap": "fail",
+        "first-loss": "pass", "gradients": "pass", "schedule": "pass", "memory": "pass", "disk": "pass",
+        "overfit": "pass", "time": "pass",
+    }, result  # fmt: skip

@@ -45,6 +45,19 @@ def refused(root: Path, content: str | bytes, fields: Fields, **values: Any) -> 
     return error.value.code, error.value.where.replace(f"{root}/", "")
 
 
+# ---- examples of any task
+
+
+@pytest.mark.parametrize("fields", [PAIRS, TREES, LINES, SENTENCES, TAGGED_WORDS, CHOICES])
+def test_examples_are_read_as_they_are(fields: Fields, tmp_path: Path) -> None:
+    examples = [{"text": "a", "first": True, fields.target or "more": ["x"]}, {"text": "b", fields.target or "more": 1}]
+    write(tmp_path / "a.jsonl", "".join(json.dumps(example) + "\n" for example in examples))
+    source = Source(file="a.jsonl", format="examples")
+    check_source(source, fields)
+    assert list(read_examples([source], tmp_path, fields)) == examples
+    assert refused(tmp_path, "[1]\n", fields, file="b.jsonl", format="examples") == ("bad-record", "b.jsonl:1")
+
+
 # ---- pairs
 
 

@@ -30,6 +30,13 @@ Example = dict[str, Any]
 MAX_NUMBER = 1e18  # of a regression target: its square fits in 32-bit floating point
 
 
+def read_example(record: Record, source: Source) -> Example:
+    """An example of any task as it is, from JSON lines in the format `examples`."""
+    if not isinstance(record.value, dict):
+        raise record.error("this is not an example", "write one JSON object per line")
+    return record.value
+
+
 # ---- text without labels
 
 

@@ -67,6 +67,8 @@ class Fields:
             if "aligned" not in self.formats:
                 raise SettingError("src", "src and tgt are for translation; write file = ...")
             return "aligned"
+        if source.format == "examples":
+            return "examples"
         name = source.format or self.endings.get(file_ending(source.file or ""), self.default_format)
         names = list(dict.fromkeys([*self.endings.values(), *self.formats, *filter(None, [self.default_format])]))
         choices = [choice for choice in names if choice != "aligned"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from regard.config import SettingError
 from regard.data import builtin, dialogues, questions, texts
 from regard.data.digests import Digests
-from regard.data.examples import Example, missing_field
+from regard.data.examples import Example, missing_field, read_example
 from regard.data.fields import Fields
 from regard.data.lines import Opener, csv_rows
 from regard.data.records import Location, Record, SourceFiles, follow
@@ -37,8 +37,9 @@ def read_examples(
     """The examples of sources in their order, read one at a time and checked; each source has at least one."""
     for source in sources:
         example = None
+        read = read_example if source.format == "examples" else fields.read
         for record in read_records(source, root, fields, opener):
-            example = fields.read(record, source)
+            example = read(record, source)
             if require_target and fields.target and fields.target not in example:
                 raise missing_field(
                     record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
@@ -342,6 +343,7 @@ FORMATS: dict[str, Format] = {
     "documents": Format(read_documents, ("boundary", "sentences")),
     "csv": Format(partial(read_table, separator=","), ("header", "quoted", "where"), columns=True),
     "tsv": Format(partial(read_table, separator="\t"), ("header", "quoted", "where"), columns=True),
+    "examples": Format(read_json_lines),
     "jsonl": Format(read_json_lines, ("where",), columns=True),
     "json": Format(read_json_list, ("records", "where"), columns=True),
     "txt": Format(read_labelled_lines, ("where",), columns=True),

@@ -23,7 +23,7 @@ Columns = Column | list[Column]
 Split = Literal["train", "valid", "test"]
 Format = Literal[
     "tsv", "csv", "jsonl", "json", "txt", "lines", "trec", "conll", "squad", "squad-tokens", "qamr", "dialogues",
-    "trees", "documents",
+    "trees", "documents", "examples",
 ]  # fmt: skip
 
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")

@@ -78,18 +78,12 @@ class Examination(Generic[R]):
     @classmethod
     def write_sample(cls, recipe: R, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
         """Write examples of each split to `folder`; return the settings of [data] that read them."""
-        suffix, settings = ".txt" if cls.contiguous else ".jsonl", {"workers": 1}
-        return settings | {
-            split: write_lines(folder / f"{split}{suffix}", map(cls.sample_line, examples))
-            for split, examples in samples.items()
-        }
-
-    @classmethod
-    def sample_line(cls, example: Example) -> str:
-        """An example as a line of a file that the task reads; a document begins after a blank line."""
-        if not cls.contiguous:
-            return json.dumps(example, ensure_ascii=False)
-        return f"\n{example['text']}" if example.get("first") else str(example["text"])
+        settings: dict[str, object] = {"workers": 1}
+        for split, examples in samples.items():
+            path = folder / f"{split}.jsonl"
+            write_text(path, "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples))
+            settings[split] = [{"file": str(path.absolute()), "format": "examples"}] if examples else []
+        return settings
 
     @classmethod
     def texts(cls, example: Example) -> dict[str, list[str]]:
@@ -149,10 +143,3 @@ def entropy(values: Iterable[Hashable]) -> float:
     """Entropy of the relative frequencies of values, in nats: the least loss of a model that ignores its input."""
     counts = Counter(values)
     return -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> list[dict[str, object]]:
-    """Write a file of text; return the sources that read it: none if it is empty."""
-    text = "".join(f"{line}\n" for line in lines)
-    write_text(path, text)
-    return [{"file": str(path.absolute())}] if text else []

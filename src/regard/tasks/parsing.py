@@ -11,7 +11,6 @@ an output that is not a tree of the sentence is repaired (trees.py, `from_tokens
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -24,7 +23,6 @@ from regard.metrics.brackets import bracket_scores
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.tasks.base import Example, Prediction
-from regard.tasks.examination import write_lines
 from regard.tasks.inputs import check_text
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.translation import SRC, TranslationTask
@@ -86,16 +84,6 @@ class Parsing(TranslationTask[ParsingRecipe]):
     @classmethod
     def text_settings(cls, recipe: ParsingRecipe, name: str) -> TextSettings:
         return recipe.text if name == SRC else TREE_TOKENS
-
-    @classmethod
-    def write_sample(
-        cls, recipe: ParsingRecipe, samples: Mapping[str, Sequence[Example]], folder: Path
-    ) -> dict[str, object]:
-        settings: dict[str, Any] = {"workers": 1}
-        for split, examples in samples.items():
-            sources = write_lines(folder / f"{split}.ptb", (example["tree"] for example in examples))
-            settings[split] = [source | {"leaves": recipe.data.train[0].leaves} for source in sources]
-        return settings
 
     @property
     def quick_search(self) -> DecodingSettings:
