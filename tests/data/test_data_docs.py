@@ -6,10 +6,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from regard.recipe.loading import RECIPES
 
 from regard.data.formats import read_examples
-from regard.recipe import build_recipe
+from regard.tasks.registry import TASKS, build_recipe
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("data.md", "data.zh.md")]
 FENCED = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -38,7 +37,7 @@ def test_the_examples_of_the_table_are_examples(page: Path) -> None:
     shown = {task: json.loads(example) for task, example in rows if '"' in example and "=" not in example}
     assert len(shown) == 5
     for task, example in shown.items():
-        assert RECIPES[task].fields.parse(example) == example
+        assert TASKS[task].recipe_type.fields.parse(example) == example
 
 
 def test_both_languages_show_the_same() -> None:

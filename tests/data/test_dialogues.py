@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from regard.run.translation import open_pairs
+from tests.tasks.make import make_task
 
 from regard.data import dialogues
 from regard.data.dialogues import SEPARATOR, dialogue_split, join_turns, normalize_turn
 from regard.data.fields import PAIRS
-from regard.data.filters import KEEP_ALL
 from regard.data.formats import read_examples, read_locations
 from regard.data.sources import Source
+from regard.data.store import fingerprint_of
 from regard.errors import UserError
+from regard.tasks.learning import STORES
+from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -150,11 +152,12 @@ def test_the_separator_survives_every_vocabulary(vocabulary: Tokenizer, lines: l
 def test_a_store_is_built_again_for_another_split_or_number_of_turns(tmp_path: Path) -> None:
     (tmp_path / "talk.txt").write_text(written(numbered(200)), encoding="utf-8")
     known = train_tokenizer(["says 0123456789"], TextSettings(kind="char", vocab_size=300))
+    task = make_task(Translation, known, known)
 
     def made(**values: Any) -> str:
-        return open_pairs(
-            tmp_path / "store", [talk(**values)], tmp_path, (known, known), KEEP_ALL, workers=1
-        ).fingerprint
+        source = talk(**values)
+        task.store(tmp_path, "test", sources=[source.model_copy(update={"file": str(tmp_path / str(source.file))})])
+        return str(fingerprint_of(tmp_path / STORES / "test"))
 
     prints = [made(), made(turns=2), made(split="train"), made(split="train", turns=2)]
     assert len(set(prints)) == 4

@@ -9,7 +9,7 @@ import pytest
 
 from regard.data.formats import read_examples
 from regard.data.settings import LabelledDataSettings
-from regard.recipe import load_recipe, shipped_recipes
+from regard.tasks.registry import load_recipe, shipped_recipes
 
 AG = {
     "yxhong.validation12k.csv": 'Class Index,Title,Description\n2,Cup final,"The last, at Twickenham."\n',

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
-from regard.run.translator import searching
 
 from regard.config import build
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, change_search
 from regard.errors import UserError
 
 PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
@@ -69,7 +68,7 @@ def test_settings_of_other_searches_are_refused(values: dict[str, Any], code: st
 
 def test_a_setting_of_a_search_selects_it() -> None:
     written = DecodingSettings(beam=8, nbest=2)
-    actual = DecodingSettings.model_validate(searching(written, {"iterations": 4}))
+    actual = DecodingSettings.model_validate(change_search(written, {"iterations": 4}))
     assert (actual.search, actual.iterations, actual.length_candidates, actual.nbest) == ("mask_predict", 4, 5, 1)
-    back = DecodingSettings.model_validate(searching(actual, {"beam": 3}))
+    back = DecodingSettings.model_validate(change_search(actual, {"beam": 3}))
     assert (back.search, back.beam, back.iterations) == ("beam", 3, 10)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.tasks.make import make_task
 from torch import Tensor, nn
 
 from regard.attention.recurrent_attention import AttentionOutput, SampledAlignments, build_source_attention
@@ -16,7 +17,7 @@ from regard.losses.crossentropy import cross_entropy
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.losses.reinforce import log_likelihoods, reinforce, returns
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
-from regard.tasks import Objective, Translation
+from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS, PAD
@@ -210,7 +211,8 @@ def test_places_are_learned_from_how_well_it_went() -> None:
 def test_a_translation_model_that_draws_is_trained_so_and_judged_by_likelihood(r_drop: float) -> None:
     torch.manual_seed(0)
     vocabulary = train_tokenizer(["one two three", "eins zwei drei"], TextSettings(vocab_size=270))
-    task = Translation(vocabulary, vocabulary, Objective(label_smoothing=0.0, r_drop=r_drop))
+    settings = {"training.label_smoothing": 0.0, "training.r_drop": r_drop}
+    task = make_task(Translation, vocabulary, vocabulary, settings=settings)
     settings = RecurrentSettings(d_model=8, d_embedding=8, attention="hard-reinforce", dropout=0.1)
     model = RecurrentModel(settings, len(vocabulary), len(vocabulary))
     rows = [np.array([*vocabulary.encode(text), EOS]) for text in ("one two", "eins zwei", "three", "drei")]

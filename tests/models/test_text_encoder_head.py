@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import TypeAdapter, ValidationError
-from regard.recipe.understanding import UnderstandingRecipe
 from torch import Tensor
 
 from regard.attention.layouts import Packed, Padded
@@ -19,6 +18,7 @@ from regard.models.text_encoder import (
     TransformerEncoderSettings,
     build_encoder,
 )
+from regard.tasks.finetuning import LabelledRecipe
 
 V, T = 20, 6
 LENGTHS = torch.tensor([6, 2, 4])
@@ -48,7 +48,7 @@ def test_a_kind_is_a_reader_and_the_one_of_every_recipe_need_not_be_named() -> N
     assert isinstance(build_encoder(settings(kind="bert", size="tiny"), V), Bert)
     assert isinstance(build_encoder(settings(**SMALL["transformer"]), V), TransformerEncoder)
     assert isinstance(build_encoder(settings(**SMALL["recurrent"]), V), RecurrentEncoder)
-    assert settings() == UnderstandingRecipe.model_fields["model"].default == TransformerEncoderSettings()
+    assert settings() == LabelledRecipe.model_fields["model"].default == TransformerEncoderSettings()
     with pytest.raises(ValidationError, match="'bert', 'transformer', 'recurrent'"):
         settings(kind="convolutional")
 
