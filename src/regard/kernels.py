@@ -1,4 +1,4 @@
-"""Whether kernels of our own can be compiled here; every room that has one also has a way without."""
+"""Availability of Triton kernels; every kernel also has an implementation without Triton."""
 
 import os
 import shutil
@@ -8,6 +8,6 @@ from importlib.util import find_spec
 
 @cache
 def kernels_available() -> bool:
-    """Triton is installed (it comes with torch for GPUs), and a C compiler, which it launches kernels with."""
+    """True if Triton is installed (with torch for GPUs) and a C compiler, which Triton needs."""
     compilers = (os.environ.get("CC"), "cc", "gcc", "clang")
     return find_spec("triton") is not None and any(shutil.which(name) for name in compilers if name)

@@ -1,8 +1,8 @@
-"""Where a run happens: seed, device, precision, threads and the group of processes, settled once before anything else.
+"""Seed, device, precision, threads and process group, set once at the start.
 
-`open_world` is the first call of every command that computes. It seeds before a single weight is drawn, chooses the
-device, and joins the other processes when `torchrun` started several. What it returns, a `World`, is handed to
-whoever needs to know; nothing here is kept in a global of ours.
+`open_world` is the first call of every command that computes. It seeds before any weight is initialised, chooses the
+device, and joins the other processes if `torchrun` started several. It returns a `World`, which is passed on as an
+argument and is never a global variable.
 """
 
 import os
@@ -27,11 +27,11 @@ from regard.random import derive_seed
 
 Precision = Literal["fp32", "bf16"]
 
-# Ranks wait for rank 0 while it validates, so a collective may lawfully take long; a worker that died is noticed by
-# its closed connection or by torchrun, not by this limit.
+# Ranks wait for rank 0 while it validates, so a collective may take long. A dead worker is detected by its closed
+# connection or by torchrun, not by this limit.
 COLLECTIVE_TIMEOUT = timedelta(hours=2)
 
-# Virtual machines may announce bf16 instructions that they do not have: the first bf16 product then kills the process.
+# Virtual machines may report bf16 instructions that they do not have: the first bf16 product then kills the process.
 _BF16_PROBE = """
 import torch
 with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -41,29 +41,29 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 
 
 class RuntimeSettings(Settings):
-    """On what to compute, how precisely, and from which seed."""
+    """Device, precision, threads, seed and compilation."""
 
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|cuda(:\d+)?)$",
-        description="auto (the GPU if there is one), cpu, cuda, or one GPU by number: cuda:1",
+        description="device: auto (a GPU if there is one), cpu, cuda, or one GPU by number: cuda:1",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="arithmetic of matrix products: fp32, bf16, or auto (bf16 on a GPU, fp32 on the CPU)"
+        "auto", description="precision of matrix products: fp32, bf16, or auto (bf16 on a GPU, fp32 on the CPU)"
     )
-    threads: int = Field(0, ge=0, le=1024, description="CPU threads of one process; 0 leaves the choice to torch")
-    seed: int = Field(1, ge=0, description="from which everything random is derived: weights, order, dropout")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads per process; 0 = default of torch")
+    seed: int = Field(1, ge=0, description="random seed of weights, batch order and dropout")
     compile: Literal["auto", "on", "off"] = Field(
-        "auto", description="let torch.compile fuse the layers for training, half a minute at the start; auto: on a GPU"
+        "auto", description="torch.compile for training, takes half a minute at the start; auto: on a GPU"
     )
     capture: Literal["auto", "off"] = Field(
-        "auto", description="record the training step as a CUDA graph and replay it; auto: on a single GPU"
+        "auto", description="CUDA graph of the training step; auto: on a single GPU"
     )
 
 
 @dataclass(frozen=True)
 class World:
-    """The place of this process among `size` equal ones, and what it computes on."""
+    """Rank of this process among `size` processes, its device, precision and seed."""
 
     rank: int
     size: int
@@ -76,12 +76,12 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """True for the one process that writes files and speaks to the user."""
+        """True for rank 0, the only process that writes files and prints."""
         return self.rank == 0
 
 
 def open_world(settings: RuntimeSettings) -> World:
-    """Seed, then choose device and precision, then join the other processes if `torchrun` started this one."""
+    """Seed, choose device and precision, and join the process group if `torchrun` started this process."""
     seed_everything(settings.seed)
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -99,7 +99,7 @@ def open_world(settings: RuntimeSettings) -> World:
 
 
 def close_world() -> None:
-    """Leave the group of processes, if this one had joined one."""
+    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -114,7 +114,7 @@ def seed_everything(seed: int, *purpose: int | str) -> int:
 
 
 def autocast(world: World) -> AbstractContextManager[object]:
-    """The context in which the forward pass runs: matrix products in bf16 where the world says so."""
+    """Context of the forward pass: matrix products in bf16 if `world.precision` is bf16."""
     return torch.autocast(world.device.type, dtype=torch.bfloat16, enabled=world.precision == "bf16")
 
 
@@ -171,12 +171,12 @@ def _choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.devic
 
 
 def _probe_bf16() -> None:
-    """Try bf16 in a process of its own, so that a CPU which cannot do it costs an error message and not the run."""
+    """Try bf16 in another process, since a CPU without bf16 kills the process."""
     probe = subprocess.run([sys.executable, "-c", _BF16_PROBE], capture_output=True, text=True, check=False)
     if probe.returncode != 0:
-        died = f"signal {-probe.returncode}" if probe.returncode < 0 else probe.stderr.strip().rpartition("\n")[2]
+        failure = f"signal {-probe.returncode}" if probe.returncode < 0 else probe.stderr.strip().rpartition("\n")[2]
         raise UserError(
-            f"runtime.precision is bf16, but this CPU cannot compute in bf16: a trial ended with {died}",
+            f"runtime.precision is bf16, but this CPU cannot compute in bf16: a test ended with {failure}",
             "write runtime.precision=fp32, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
             code="unsupported",
             where="runtime.precision",
@@ -184,10 +184,10 @@ def _probe_bf16() -> None:
 
 
 def _join(rank: int, size: int, device: torch.device) -> None:
-    """Join the process group; CPU tensors travel by gloo even beside GPUs, so that small agreements never wait for one.
+    """Join the process group; CPU tensors use gloo also with GPUs, so that small collectives do not wait for a GPU.
 
-    torchrun's agent keeps one key-value store over all restarts. Workers restarted after a crash would find in it the
-    addresses of their dead predecessors and wait for them for ever, so every attempt writes under a name of its own.
+    The agent of torchrun keeps one key-value store over all restarts. Restarted workers would read the addresses of
+    dead workers from it and wait for ever, so every attempt uses its own prefix.
     """
     attempt = f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     store, _, _ = next(rendezvous("env://", rank, size, timeout=COLLECTIVE_TIMEOUT))

@@ -112,7 +112,7 @@ def test_a_head_that_attends_to_the_end_symbol_has_no_links(translator: Any, mon
 
     monkeypatch.setattr(translator, "gold_weights", end_weights)
     links = evaluate_alignment(translator, gold("numbers", "test"), 5).of(GOLD_HEAD).links
-    assert links is not None and (links.found, links.recall, links.aer) == (0, 0.0, 1.0)
+    assert links is not None and (links.predicted, links.recall, links.aer) == (0, 0.0, 1.0)
 
 
 def test_measures_are_means_over_sentences_without_end_symbols(translator: Any) -> None:

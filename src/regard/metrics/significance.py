@@ -9,13 +9,16 @@ all resamples are one matrix product. For a mean over examples the resampled sco
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.metrics.score import check_paired
 from regard.metrics.translation import bleu_metric, chrf_metric
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 Array = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -82,7 +85,7 @@ def resampling_weights(sentences: int, resamples: int, seed: int) -> Array:
 
 
 def _compare(
-    name: str, metric: Any, systems: tuple[Sequence[str], Sequence[str]], references: Sequence[str], weights: Array
+    name: str, metric: "Metric", systems: tuple[Sequence[str], Sequence[str]], references: Sequence[str], weights: Array
 ) -> Comparison:
     scores, resampled = [], []
     for hypotheses in systems:
@@ -102,7 +105,7 @@ def _comparison(name: str, scores: tuple[float, float], delta: float, deltas: Ar
     return Comparison(name, *scores, delta, p_value(deltas, delta), float(low), float(high), signature)
 
 
-def _scores(metric: Any, sums: Array) -> Array:
+def _scores(metric: "Metric", sums: Array) -> Array:
     return np.array([metric._compute_score_from_stats(row.tolist()).score for row in sums])
 
 

@@ -6,10 +6,13 @@ detokenised and cased. There is one reference per sentence.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.metrics.score import Score, check_paired
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 BLEU_TOKENIZERS = ("13a", "intl", "char", "zh", "none", "ja-mecab", "ko-mecab")
 
@@ -37,7 +40,7 @@ def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return _score(TER(), "TER", hypotheses, references)
 
 
-def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> Any:
+def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> "Metric":
     """Make the BLEU metric of sacreBLEU; an unknown or missing tokenizer is a UserError."""
     from sacrebleu.metrics import BLEU
 
@@ -53,7 +56,7 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> Any:
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
 
 
-def chrf_metric(word_order: int = 0) -> Any:
+def chrf_metric(word_order: int = 0) -> "Metric":
     """Make the chrF metric of sacreBLEU; `word_order` is the maximum order of word n-grams."""
     from sacrebleu.metrics import CHRF
 
@@ -74,7 +77,7 @@ def _installed(tokenize: str) -> Iterator[None]:
         ) from error
 
 
-def _score(metric: Any, name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _score(metric: "Metric", name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     check_paired(hypotheses, references)
     value = float(metric.corpus_score(list(hypotheses), [list(references)]).score)
     return Score(name, value, str(metric.get_signature()))

@@ -18,9 +18,10 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Encoding as HuggingFaceEncoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
@@ -185,7 +186,9 @@ class BertTokenizer(Tokenizer):
         return _read(path, lambda text: cls(_lines(text), lowercase, strip_accents, split_chinese))
 
 
-def assemble(ids: dict[str, int], lowercase: bool, strip_accents: bool | None, split_chinese: bool) -> Any:
+def assemble(
+    ids: dict[str, int], lowercase: bool, strip_accents: bool | None, split_chinese: bool
+) -> HuggingFaceTokenizer:
     """Make the `tokenizers.Tokenizer` with the steps above."""
     tokenizer = HuggingFaceTokenizer(
         models.WordPiece(
@@ -201,8 +204,11 @@ def assemble(ids: dict[str, int], lowercase: bool, strip_accents: bool | None, s
     return tokenizer
 
 
-def _encoding(encoding: Any) -> Encoding:
-    return Encoding(encoding.ids, encoding.offsets, encoding.word_ids)
+def _encoding(encoding: HuggingFaceEncoding) -> Encoding:
+    words = [
+        word for word in encoding.word_ids if word is not None
+    ]  # None only for special tokens, which are not added
+    return Encoding(encoding.ids, encoding.offsets, words)
 
 
 def truncate_pair(

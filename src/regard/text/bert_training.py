@@ -11,7 +11,6 @@ of byte pair encoding (Sennrich et al. 2016, section 3.2) in the notation of Wor
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -32,7 +31,7 @@ def train_bert_tokenizer(lines: Iterable[str], settings: BertTextSettings) -> Be
     return BertTokenizer(learn_vocabulary(spellable, sorted(characters), settings), *normalisation)
 
 
-def count_words(lines: Iterable[str], splitter: Any) -> Counter[str]:
+def count_words(lines: Iterable[str], splitter: Tokenizer) -> Counter[str]:
     """Count the words; equal strings between spaces are normalised and split once."""
     raw: Counter[str] = Counter()
     for line in lines:

@@ -11,7 +11,6 @@ import json
 import random
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, trainers
 
@@ -19,7 +18,7 @@ from regard.text.splitting import into_words
 from regard.text.symbols import BYTE_SYMBOLS, SPECIALS
 
 
-def train(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+def train(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Learn the merges from `texts`."""
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = into_words()

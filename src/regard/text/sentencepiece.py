@@ -17,7 +17,6 @@ A multilingual model reads the target language from a token before the text: >>f
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -31,7 +30,7 @@ BLANK, HIDDEN, UNKNOWN = "▁", "\ufdd0", "<unk>"
 class SentencePieceTokenizer(Tokenizer):
     """The SentencePiece tokenizer of an imported model; 0 is padding, 1 begins and 2 ends a sentence."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: HuggingFaceTokenizer) -> None:
         """Wrap a `tokenizers.Tokenizer` that `assemble` made."""
         self._tokenizer = tokenizer
         ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=False)
@@ -95,9 +94,9 @@ def assemble(
     return SentencePieceTokenizer(tokenizer)
 
 
-def cleaning(characters: bytes, prefix: bool, tidy: bool) -> list[Any]:
+def cleaning(characters: bytes, prefix: bool, tidy: bool) -> list[normalizers.Normalizer]:
     """Make the steps of normalisation."""
-    steps: list[Any] = [normalizers.Precompiled(characters)] if characters else []
+    steps: list[normalizers.Normalizer] = [normalizers.Precompiled(characters)] if characters else []
     if tidy:
         steps += [normalizers.Replace(Regex(r"\A +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     steps.append(normalizers.Replace(" ", BLANK))

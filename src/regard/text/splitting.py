@@ -5,8 +5,6 @@ with combining marks as letters, and English contractions only at the end of a w
 its m). No word is longer than 64 characters, so a megabyte without a space is not slower than any other text.
 """
 
-from typing import Any
-
 from tokenizers import Regex, pre_tokenizers
 
 WORD = (
@@ -21,26 +19,26 @@ TOKEN = r" ?\S{1,256}|\s"
 CHARACTER = r"(?m:.)"  # in this dialect of regular expressions (?m:) lets the dot match a line break
 
 
-def _split(*expressions: str) -> Any:
+def _split(*expressions: str) -> pre_tokenizers.PreTokenizer:
     splits = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in expressions]
     return pre_tokenizers.Sequence([*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def into_words() -> Any:
+def into_words() -> pre_tokenizers.PreTokenizer:
     """Split into words, written in byte symbols."""
     return _split(WORD)
 
 
-def into_words_and_ideographs() -> Any:
+def into_words_and_ideographs() -> pre_tokenizers.PreTokenizer:
     """Split into words, and every Han and Kana character by itself, since these scripts have no spaces."""
     return _split(IDEOGRAPH, WORD)
 
 
-def on_spaces() -> Any:
+def on_spaces() -> pre_tokenizers.PreTokenizer:
     """Split on white space; the one space before a token belongs to it."""
     return _split(TOKEN)
 
 
-def into_characters() -> Any:
+def into_characters() -> pre_tokenizers.PreTokenizer:
     """Split into characters."""
     return _split(CHARACTER)

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import groupby
-from typing import Any
 
+from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS, to_bytes
@@ -20,7 +20,7 @@ READABLE |= {0xDC00 + byte: f"<{byte:02X}>" for byte in range(0x80, 0x100)}
 class SubwordTokenizer(Tokenizer):
     """A byte-level tokenizer; 0 is padding, 1 begins and 2 ends a sentence (`PAD`, `BOS`, `EOS`)."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: HuggingFaceTokenizer) -> None:
         """Wrap a `tokenizers.Tokenizer` whose vocabulary is the special tokens, the bytes and tokens of bytes."""
         self._tokenizer = tokenizer
         self._implied = IMPLIED if tokenizer.normalizer is not None else ""
@@ -111,5 +111,5 @@ class SubwordTokenizer(Tokenizer):
         merges = json.loads(self.to_json())["model"].get("merges", [])
         return {(left, right): rank for rank, (left, right) in enumerate(merges)}
 
-    def _encoding(self, text: str) -> Any:
+    def _encoding(self, text: str) -> Encoding:
         return self._tokenizer.encode(require_unicode(text), add_special_tokens=False)

@@ -10,7 +10,8 @@ Each is one `tokenizer.json` that the library `tokenizers` of Hugging Face reads
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+
+from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
 from regard.files import write_text
@@ -19,7 +20,7 @@ from regard.files import write_text
 class Tokenizer(ABC):
     """Text to token ids and back."""
 
-    _tokenizer: Any  # a tokenizers.Tokenizer, which has no types
+    _tokenizer: HuggingFaceTokenizer
 
     @abstractmethod
     def __len__(self) -> int:

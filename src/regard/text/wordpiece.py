@@ -6,7 +6,6 @@ outside the byte symbols. All bytes are in the vocabulary with and without it, s
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, trainers
 
@@ -14,7 +13,7 @@ from regard.text.splitting import into_words_and_ideographs
 from regard.text.symbols import BYTE_SYMBOLS, CONTINUATION, SPECIALS
 
 
-def train(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+def train(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Learn the vocabulary from `texts`.
 
     The continued bytes are given to the trainer as special tokens. Otherwise it would number them in the order of a

@@ -10,20 +10,19 @@ char    single characters
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.text.splitting import into_characters, into_words_and_ideographs, on_spaces
 from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS
 
 
-def train_words(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+def train_words(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Keep the most frequent words of `texts`."""
     return _most_frequent(texts, into_words_and_ideographs(), vocab_size, min_frequency)
 
 
-def train_tokens(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+def train_tokens(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Keep the most frequent tokens of `texts`."""
     tokenizer = _most_frequent((IMPLIED + text for text in texts), on_spaces(), vocab_size, min_frequency)
     tokenizer.normalizer = normalizers.Prepend(IMPLIED)
@@ -31,12 +30,14 @@ def train_tokens(texts: Iterable[str], vocab_size: int, min_frequency: int) -> A
     return tokenizer
 
 
-def train_characters(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Any:
+def train_characters(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Keep the most frequent characters of `texts`."""
     return _most_frequent(texts, into_characters(), vocab_size, min_frequency)
 
 
-def _most_frequent(texts: Iterable[str], splitter: Any, vocab_size: int, min_frequency: int) -> Any:
+def _most_frequent(
+    texts: Iterable[str], splitter: pre_tokenizers.PreTokenizer, vocab_size: int, min_frequency: int
+) -> Tokenizer:
     """Keep the most frequent units of `splitter`; those with equal counts are ordered by spelling."""
     learner = Tokenizer(models.WordLevel(unk_token=SPECIALS[0]))
     learner.pre_tokenizer = splitter

@@ -1,7 +1,6 @@
 """Adam as in Vaswani et al. 2017, section 5.3, and AdamW (Loshchilov & Hutter 2019) with weight decay."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +20,15 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     on_gpu = bool(trainable) and trainable[0].is_cuda
     # On a GPU the learning rate is a tensor, so that a CUDA graph reads it at every replay.
     rate = torch.zeros((), device=trainable[0].device) if on_gpu else 0.0
-    options: dict[str, Any] = dict(betas=betas, eps=settings.adam_epsilon, fused=True, capturable=on_gpu)
+    epsilon = settings.adam_epsilon
     if not settings.weight_decay:
-        return Adam(trainable, lr=rate, **options)
+        return Adam(trainable, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
     groups = [
         {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return AdamW([group for group in groups if group["params"]], lr=rate, **options)
+    groups = [group for group in groups if group["params"]]
+    return AdamW(groups, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:

@@ -1,7 +1,6 @@
-"""Tensors by name, in and out: a model's weights with its ties, and an optimizer's moments. Never pickle."""
+"""Weights and optimizer moments as tensors by name; tied weights are stored once."""
 
 import re
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -38,30 +37,30 @@ def current_name(name: str) -> str:
 
 
 def weights_of(model: nn.Module) -> Tensors:
-    """A copy on the CPU of every weight and buffer; what the model shares under two names is there once, the first."""
+    """Copy every weight and buffer to the CPU; a tied weight is there once, under its first name."""
     tied = set(_ties(model))
     return {name: _copied(tensor) for name, tensor in model.state_dict().items() if name not in tied}
 
 
 def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
-    """Put `weights` into the model, whose own ties fill the names saved once; `source` names them in an error."""
-    own = model.state_dict()
-    for name in weights.keys() & own.keys():
-        if weights[name].shape != own[name].shape:
+    """Load `weights` into the model; tied weights are saved once. `source` names them in an error."""
+    state = model.state_dict()
+    for name in weights.keys() & state.keys():
+        if weights[name].shape != state[name].shape:
             raise UserError(
                 f"{source} does not fit this model: {name} is {tuple(weights[name].shape)} in the file and "
-                f"{tuple(own[name].shape)} in the model",
-                "use the settings the checkpoint was trained with",
+                f"{tuple(state[name].shape)} in the model",
+                "use the settings of the checkpoint",
                 code="other-model",
                 where=source,
             )
     ties = _ties(model)
-    missing = [name for name in own if name not in weights and ties.get(name) not in weights]
-    unknown = [name for name in weights if name not in own]
+    missing = [name for name in state if name not in weights and ties.get(name) not in weights]
+    unknown = [name for name in weights if name not in state]
     if missing or unknown:
         raise UserError(
             f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
-            "use the settings the checkpoint was trained with",
+            "use the settings of the checkpoint",
             code="other-model",
             where=source,
         )
@@ -69,7 +68,7 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
 
 
 def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
-    """What the optimizer remembers of each parameter, as `moment:parameter`, for example `exp_avg:output.weight`."""
+    """Copy the optimizer's moments as `moment:parameter`, for example `exp_avg:output.weight`."""
     return {
         f"{moment}:{name}": _copied(value)
         for name, parameter in model.named_parameters()
@@ -78,7 +77,7 @@ def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
 
 
 def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> None:
-    """Give the optimizer back what `moments_of` took from it, in whatever order it holds the parameters now."""
+    """Load the moments that `moments_of` returned; the order of parameters may differ."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, Tensors] = {}
@@ -90,20 +89,20 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
 
 
 def all_finite(model: nn.Module) -> bool:
-    """Whether every parameter is a number throughout; the device is asked once."""
+    """True if every parameter is finite; the device is synchronised once."""
     flags = [torch.isfinite(parameter).all() for parameter in model.parameters()]
     return not flags or bool(torch.stack(flags).all())
 
 
 def _ties(model: nn.Module) -> dict[str, str]:
-    """Each later name of a tensor the model holds under several, with the first one."""
+    """Map every further name of a tied tensor to its first name."""
     first: dict[tuple[object, ...], str] = {}
     ties = {}
     for name, tensor in model.state_dict().items():
-        place = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()) if tensor.numel() else (name,)
-        if place in first:
-            ties[name] = first[place]
-        first.setdefault(place, name)
+        storage = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()) if tensor.numel() else (name,)
+        if storage in first:
+            ties[name] = first[storage]
+        first.setdefault(storage, name)
     return ties
 
 
@@ -111,7 +110,6 @@ def _copied(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", copy=True).contiguous()
 
 
-def _named(verb: str, names: Iterable[str]) -> list[str]:
-    listed = list(names)
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return [f"it {verb} {', '.join(listed[:3])}{more}"] if listed else []
+def _named(title: str, names: list[str]) -> list[str]:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"{title}: {', '.join(names[:3])}{more}"] if names else []

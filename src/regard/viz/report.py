@@ -9,12 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard.files import write_text
+from regard.files import JsonObject, write_text
 from regard.viz.document import asset, document
 
 Curve = Sequence[tuple[float, float]]
@@ -101,7 +100,7 @@ def write_report(path: Path, report: Report) -> None:
     write_text(path, render(report))
 
 
-def page_data(report: Report) -> dict[str, Any]:
+def page_data(report: Report) -> JsonObject:
     """The report as plain JSON values: what the page's program reads."""
     return {
         "title": report.title,
@@ -113,7 +112,7 @@ def page_data(report: Report) -> dict[str, Any]:
     }
 
 
-def pack_map(attention: AttentionMap) -> dict[str, Any]:
+def pack_map(attention: AttentionMap) -> JsonObject:
     """A map as JSON values, its weights as one byte each (off by at most 1/510) in base64."""
     weights = np.asarray(attention.weights, dtype=np.float64)
     R, C = len(attention.rows), len(attention.columns)
@@ -134,7 +133,7 @@ def pack_map(attention: AttentionMap) -> dict[str, Any]:
     }
 
 
-def _example(example: Example) -> dict[str, Any]:
+def _example(example: Example) -> JsonObject:
     names = [attention.name for attention in example.attention or ()]
     if len(set(names)) < len(names):
         raise ValueError(f"maps of one example need names of their own, not {', '.join(names)}")
