@@ -1,17 +1,23 @@
-"""A run that starts from another: the same vocabulary, its weights first, and clear words where they do not fit."""
+"""start_from: the same vocabulary and initial weights as another run; errors if they do not fit."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from regard.config import apply_overrides, build
+from regard.config import apply_overrides
 from regard.errors import UserError
-from regard.recipe import TranslationRecipe, build_recipe
-from regard.run import Run, train
+from regard.run.run import Run
+from regard.run.train import train
+from regard.tasks.registry import build_recipe
 
 
-def recipe(folder: Path, **changes: object) -> TranslationRecipe:
+def quiet(text: str) -> None:
+    """Report nothing."""
+
+
+def recipe(folder: Path, **changes: object) -> Any:
     values = {
         "name": "small",
         "data": {"root": str(folder), "train": {"file": "a.tsv"}, "valid": {"file": "a.tsv"}, "max_length": 16},
@@ -20,83 +26,89 @@ def recipe(folder: Path, **changes: object) -> TranslationRecipe:
         "training": dict(max_steps=3, batch_tokens=64, warmup=1, schedule="constant", learning_rate=1e-3, samples=0),
         "runtime": {"device": "cpu", "threads": 1},
     }
-    return build(TranslationRecipe, values | changes, "test")
+    return build_recipe(values | changes, "test")
 
 
 @pytest.fixture
 def first(tmp_path: Path) -> Run:
     (tmp_path / "a.tsv").write_text("ab\tba\ncd\tdc\nabc\tcba\n", encoding="utf-8")
     (tmp_path / "b.tsv").write_text("xyz\tzyx\n" * 3 + "zz\tzz\n", encoding="utf-8")
-    return train(recipe(tmp_path), tmp_path / "first", say=lambda text: None).run
+    return train(recipe(tmp_path), tmp_path / "first", report=quiet).run
 
 
-def test_it_begins_with_the_other_runs_vocabulary_and_weights(first: Run, tmp_path: Path) -> None:
+def test_a_run_starts_with_the_vocabulary_and_weights_of_another(first: Run, tmp_path: Path) -> None:
     other = {"root": str(tmp_path), "train": {"file": "b.tsv"}, "valid": {"file": "b.tsv"}, "max_length": 16}
     second = Run.create(tmp_path / "second", recipe(tmp_path, start_from=str(first.folder), data=other))
-    second.make_vocabularies(lambda text: None)
+    second.prepare(quiet)
     assert (second.folder / "tokenizer.json").read_bytes() == (first.folder / "tokenizer.json").read_bytes()
-    begun, best = second.first_model().state_dict(), first.model("best").state_dict()
+    begun, best = second.initial_model().state_dict(), first.model("best").state_dict()
     assert all(torch.equal(begun[name], best[name]) for name in best)
-    fresh = second.new_model().state_dict()
+    fresh = second.task.new_model().state_dict()
     assert not torch.equal(fresh["tgt_embedding.weight"], best["tgt_embedding.weight"])
-    assert train(second.recipe, tmp_path / "third", say=lambda text: None).outcome.step == 3
+    assert train(second.recipe, tmp_path / "third", report=quiet).outcome.step == 3
 
 
-def test_what_has_begun_needs_the_other_run_no_more(first: Run, tmp_path: Path) -> None:
+def test_a_started_run_does_not_need_the_other_run(first: Run, tmp_path: Path) -> None:
     begun = recipe(tmp_path, start_from=str(first.folder))
     longer = begun.model_copy(update={"training": begun.training.model_copy(update={"max_steps": 5})})
-    whole = train(longer, tmp_path / "whole", say=lambda text: None).run
-    second = train(begun, tmp_path / "second", say=lambda text: None).run
+    whole = train(longer, tmp_path / "whole", report=quiet).run
+    second = train(begun, tmp_path / "second", report=quiet).run
     own = (second.folder / "tokenizer.json").read_bytes()
     (first.folder / "tokenizer.json").write_text("{}", encoding="utf-8")
     first.folder.rename(tmp_path / "elsewhere")
-    resumed = train(longer, second.folder, resume=True, say=lambda text: None).run
-    assert (second.folder / "tokenizer.json").read_bytes() == own, "its vocabulary is its own"
+    resumed = train(longer, second.folder, resume=True, report=quiet).run
+    assert (second.folder / "tokenizer.json").read_bytes() == own, "it has its own copy"
     mine, theirs = (run.model("step-00000005").state_dict() for run in (resumed, whole))
     assert all(torch.equal(mine[name], theirs[name]) for name in theirs), "to the bit"
 
 
-def test_what_does_not_fit_is_named(first: Run, tmp_path: Path) -> None:
+def test_settings_that_do_not_fit_are_errors(first: Run, tmp_path: Path) -> None:
     wider = dict(size="tiny", d_model=32, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
-    with pytest.raises(UserError, match=r"write model\.d_model=16$"):
-        train(recipe(tmp_path, start_from=str(first.folder), model=wider), tmp_path / "x", say=lambda text: None)
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(first.folder), model=wider), tmp_path / "x", report=quiet)
+    assert (error.value.code, error.value.where) == ("incompatible-start", "model.d_model")
     fits = recipe(tmp_path).model.model_dump() | {"num_heads": 4, "activation": "gelu", "dropout": 0.3}
-    with pytest.raises(UserError, match=r"write model\.num_heads=2 model\.activation=relu$"):
-        train(recipe(tmp_path, start_from=str(first.folder), model=fits), tmp_path / "w", say=lambda text: None)
-    with pytest.raises(UserError, match="there is no such folder"):
-        train(recipe(tmp_path, start_from=str(tmp_path / "nowhere")), tmp_path / "y", say=lambda text: None)
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(first.folder), model=fits), tmp_path / "w", report=quiet)
+    assert (error.value.code, error.value.where) == ("incompatible-start", "model.num_heads, model.activation")
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(tmp_path / "nowhere")), tmp_path / "y", report=quiet)
+    assert (error.value.code, error.value.where) == ("not-a-run", str(tmp_path / "nowhere"))
     larger = {"kind": "char", "vocab_size": 400}
-    with pytest.raises(UserError, match=r"write text\.vocab_size=300$"):
-        train(recipe(tmp_path, start_from=str(first.folder), text=larger), tmp_path / "v", say=lambda text: None)
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(first.folder), text=larger), tmp_path / "v", report=quiet)
+    assert (error.value.code, error.value.where) == ("incompatible-start", "text.vocab_size")
     apart = {"kind": "char", "vocab_size": 300, "joint": False}
     model = dict(size="tiny", d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1, tie="output")
-    with pytest.raises(UserError, match=r"write text\.joint=true model\.tie=all$"):
-        train(recipe(tmp_path, start_from=str(first.folder), text=apart, model=model), tmp_path / "z", say=print)
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(first.folder), text=apart, model=model), tmp_path / "z", report=quiet)
+    assert (error.value.code, error.value.where) == ("incompatible-start", "text.joint, model.tie")
 
 
-def test_a_model_of_another_kind_is_named_as_it_can_be_written(first: Run, tmp_path: Path) -> None:
+def test_the_remedy_for_another_model_kind_can_be_used(first: Run, tmp_path: Path) -> None:
     recurrent = dict(kind="recurrent", d_model=8, d_embedding=8)
     begun = recipe(tmp_path, start_from=str(first.folder), model=recurrent)
-    with pytest.raises(UserError, match="to start from, is another") as refusal:
-        train(begun, tmp_path / "x", say=lambda text: None)
-    written = refusal.value.remedy.removeprefix("write ").strip("'")
+    with pytest.raises(UserError) as error:
+        train(begun, tmp_path / "x", report=quiet)
+    written = error.value.remedy.removeprefix("write ").strip("'")
     again = apply_overrides(begun.model_dump(exclude_none=True), [written])
-    assert train(build(TranslationRecipe, again, "test"), tmp_path / "x", say=lambda text: None).outcome.step == 3
+    assert train(build_recipe(again, "test"), tmp_path / "x", report=quiet).outcome.step == 3
 
 
-def test_moved_data_is_no_other_data(first: Run, tmp_path: Path) -> None:
+def test_data_can_be_moved(first: Run, tmp_path: Path) -> None:
     (tmp_path / "moved").mkdir()
     (tmp_path / "a.tsv").rename(tmp_path / "moved" / "a.tsv")
     further = recipe(tmp_path / "moved", training=recipe(tmp_path).training.model_dump() | {"max_steps": 5})
-    assert train(further, first.folder, resume=True, say=lambda text: None).outcome.step == 5
-    with pytest.raises(UserError, match=r"other settings in \[text\]"):
+    assert train(further, first.folder, resume=True, report=quiet).outcome.step == 5
+    with pytest.raises(UserError) as error:
         train(recipe(tmp_path / "moved", text={"kind": "word", "vocab_size": 300}), first.folder, resume=True)
+    assert (error.value.code, error.value.where) == ("changed-run", "text")
 
 
-def test_what_reads_another_way_is_nothing_to_start_from(first: Run, tmp_path: Path) -> None:
+def test_a_run_of_another_task_is_an_error(first: Run, tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"text": "a", "label": "x"}\n', encoding="utf-8")
     data = {"root": str(tmp_path), "train": {"file": "c.jsonl"}, "valid": {"file": "c.jsonl"}}
     values = {"name": "c", "task": "classification", "start_from": str(first.folder), "data": data}
-    with pytest.raises(UserError, match="learnt another task: translation") as refusal:
-        train(build_recipe(values, "test"), tmp_path / "c", say=lambda text: None)
-    assert refusal.value.remedy.startswith("start from a run of task pretraining or classification")
+    with pytest.raises(UserError) as error:
+        train(build_recipe(values, "test"), tmp_path / "c", report=quiet)
+    assert error.value.remedy.startswith("start from a run of task pretraining or classification")

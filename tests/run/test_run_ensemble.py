@@ -1,14 +1,14 @@
-"""Runs that vote on one text: as long as all of them can read and write, and only those that write word by word."""
+"""Ensembles: the shortest limits of length hold, and all models predict token by token."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regard.config import build
 from regard.errors import UserError
-from regard.recipe import TranslationRecipe
-from regard.run import Translator, train
+from regard.run.model import Translator
+from regard.run.train import train
+from regard.tasks.registry import build_recipe
 
 SIZES = dict(size="tiny", d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
 
@@ -23,27 +23,27 @@ def trained(folder: Path, name: str, model: dict[str, Any], search: str = "greed
         "decoding": {"search": search},
         "runtime": {"device": "cpu", "threads": 1},
     }
-    train(build(TranslationRecipe, values, "test"), folder / name, say=lambda text: None)
+    train(build_recipe(values, "test"), folder / name, report=lambda text: None)
     return folder / name
 
 
 @pytest.fixture
-def endless(tmp_path: Path) -> Path:
+def unlimited(tmp_path: Path) -> Path:
     (tmp_path / "a.tsv").write_text("ab\tba\ncd\tdc\nabc\tcba\n", encoding="utf-8")
-    return trained(tmp_path, "endless", SIZES)
+    return trained(tmp_path, "unlimited", SIZES)
 
 
-def test_nobody_is_asked_for_more_words_than_it_has_positions_for(endless: Path, tmp_path: Path) -> None:
+def test_the_model_with_the_fewest_positions_limits_the_length(unlimited: Path, tmp_path: Path) -> None:
     bounded = trained(tmp_path, "bounded", SIZES | {"positions": "learned", "max_positions": 20})
     recurrent = trained(tmp_path, "recurrent", dict(kind="recurrent", d_model=8, d_embedding=8))
-    for runs in ([endless, bounded], [bounded, endless], [recurrent, endless, bounded]):
-        found = next(Translator.load(*runs, device="cpu").predict(["abcabcabc"], temperature=50.0)).hypotheses[0]
-        assert not found.finished and len(found.tokens) == 20
+    for runs in ([unlimited, bounded], [bounded, unlimited], [recurrent, unlimited, bounded]):
+        prediction = next(Translator.load(*runs, device="cpu").predict(["abcabcabc"], temperature=50.0))
+        assert not prediction["finished"] and len(prediction["hypotheses"][0]["tokens"]) == 20
 
 
-def test_a_model_that_writes_all_words_at_once_has_no_vote(endless: Path, tmp_path: Path) -> None:
+def test_a_masked_model_cannot_be_in_an_ensemble(unlimited: Path, tmp_path: Path) -> None:
     masked = trained(tmp_path, "masked", SIZES | {"kind": "masked"}, "mask_predict")
-    for runs in ([endless, masked], [masked, endless], [masked, masked]):
+    for runs in ([unlimited, masked], [masked, unlimited], [masked, masked]):
         with pytest.raises(UserError) as error:
-            Translator.load(*runs, device="cpu")
+            Translator.load(*runs, device="cpu").translate("ab")
         assert (error.value.code, error.value.where) == ("unsupported", "run")
