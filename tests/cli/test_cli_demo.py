@@ -23,9 +23,9 @@ QUICK = (
     "decoding.max_length=4",
     "text.kind=char",
     "training.monitor=loss",
-    'data.train={builtin="numbers", part="valid"}',
-    'data.valid={builtin="numbers", part="valid"}',
-    'data.test={builtin="numbers", part="valid"}',
+    'data.train={builtin="numbers", split="valid"}',
+    'data.valid={builtin="numbers", split="valid"}',
+    'data.test={builtin="numbers", split="valid"}',
     "data.workers=1",
     "runtime.threads=1",
 )

@@ -179,7 +179,7 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(tmp_path: Path)
     assert run_ladder(opened, select(["masked-distilled"])[1:], [1], quiet)[0].code == "unfinished-teacher"
     assert run_ladder(opened, select(["masked-distilled"]), [1], quiet) == []
     (source,) = Run.open(tmp_path / "masked-distilled-seed1").recipe.data.train
-    assert len(Path(source.tgt).read_text(encoding="utf-8").splitlines()) == SIZES["train"]
+    assert len(Path(str(source.tgt)).read_text(encoding="utf-8").splitlines()) == SIZES["train"]
     result = Manifest.read(tmp_path / "masked-distilled-seed1" / RESULT).facts
     titles = [search["title"] for search in result["searches"]]
     assert titles == [f"T\u00a0=\u00a0{iterations}" for iterations in (1, 4, 10)]
