@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.data.formats import read_examples
-from regard.data.settings import LabelledDataSettings
+from regard.data.settings import SPLITS, LabelledDataSettings
 from regard.tasks.registry import load_recipe, shipped_recipes
 
 AG = {
@@ -140,9 +140,10 @@ def test_a_recipe_reads_its_files_as_they_are_published(name: str, tmp_path: Pat
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(lzma.compress(content.encode(), preset=0))
     recipe = load_recipe(name, [f"data.root={tmp_path.as_posix()}"])
-    for part in ("train", "valid", "test"):
-        found = list(read_examples(getattr(recipe.data, part), recipe.data.folder, recipe.fields))
-        assert found == expected.get(part, found)
-        assert bool(found) == bool(getattr(recipe.data, part))
+    for split in SPLITS:
+        examples = list(read_examples(getattr(recipe.data, split), recipe.data.folder, recipe.fields))
+        assert examples == expected.get(split, examples)
+        assert bool(examples) == bool(getattr(recipe.data, split))
+    assert isinstance(recipe.data, LabelledDataSettings)
     share = {"valid": recipe.data.hold_out, "test": recipe.data.hold_out_test}
-    assert all(getattr(recipe.data, part) or share[part] for part in share), "all three parts are there"
+    assert all(getattr(recipe.data, split) or share[split] for split in share), "all three splits are there"

@@ -211,8 +211,8 @@ def test_places_are_learned_from_how_well_it_went() -> None:
 def test_a_translation_model_that_draws_is_trained_so_and_judged_by_likelihood(r_drop: float) -> None:
     torch.manual_seed(0)
     vocabulary = train_tokenizer(["one two three", "eins zwei drei"], TextSettings(vocab_size=270))
-    settings = {"training.label_smoothing": 0.0, "training.r_drop": r_drop}
-    task = make_task(Translation, vocabulary, vocabulary, settings=settings)
+    training = {"training.label_smoothing": 0.0, "training.r_drop": r_drop}
+    task = make_task(Translation, vocabulary, vocabulary, settings=training)
     settings = RecurrentSettings(d_model=8, d_embedding=8, attention="hard-reinforce", dropout=0.1)
     model = RecurrentModel(settings, len(vocabulary), len(vocabulary))
     rows = [np.array([*vocabulary.encode(text), EOS]) for text in ("one two", "eins zwei", "three", "drei")]

@@ -176,8 +176,8 @@ def test_a_prompt_beyond_the_positions_is_refused(text: tuple[Language, Tokenize
     settings = {"data.bptt": 4, "model": shape, "decoding.search": "greedy"}
     bounded = make_task(Language, task.tokenizer, task.normalizer, settings=settings)
     model = made(bounded.recipe.model, task)
-    (text,) = texts_of(next(bounded.predict(model, [{"text": "one two"}])))
-    assert len(task.tokenizer.encode(text)) <= 4
+    (continuation,) = texts_of(next(bounded.predict(model, [{"text": "one two"}])))
+    assert len(task.tokenizer.encode(continuation)) <= 4
     with pytest.raises(UserError) as error:
         next(bounded.predict(model, [{"text": "one two one two"}]))
     assert (error.value.code, error.value.where) == ("too-long", "prompt")
