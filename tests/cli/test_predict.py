@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.command import fails, regard
 from tests.conftest import TinyRun
+from tests.tiny import DATA, LABELLED
 
 from regard.run.model import Model
 
@@ -46,13 +47,13 @@ def test_text_and_json_give_the_same_classes(classifier: Path, tmp_path: Path) -
 def test_truncated_texts_are_counted(classifier: Path, answerer: Path, chooser: Path) -> None:
     result = regard("predict", classifier, stdin="a dull book\n" + "a dull book " * 40 + "\n")
     whole, truncated = (json.loads(line) for line in result.lines)
-    max_length = Model.load(classifier).run.recipe.data.max_length
+    max_length = LABELLED["data"]["max_length"]
     assert "truncated" not in whole and truncated["truncated"] == 3 * 40 + 2 - max_length
     assert "1 of 2 texts" in result.err
     question, context = "who " * 200, "Ada lives in Oslo . " * 30
     model = Model.load(answerer)
     (prediction,) = model.predict([{"question": question, "context": context}])
-    assert prediction["truncated"] == 200 - model.run.recipe.data.max_question, "a long context is read in windows"
+    assert prediction["truncated"] == 200 - DATA["answering"]["max_question"], "a long context is read in windows"
     (prediction,) = Model.load(chooser).predict([{"text": "a film " * 200, "choices": ["a", "b"]}])
     assert prediction["truncated"] > 600
 

@@ -115,7 +115,7 @@ def test_other_files(copied: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["parsing", "pretraining", "classification", "tagging", "answering", "choice"])
 def test_the_test_file_given_by_name_has_the_same_scores(task: str, tiny_run: TinyRun, tmp_path: Path) -> None:
     run = tiny_run(task)
-    file = run.parents[1] / Run.open(run).recipe.data.test[0].file
+    file = run.parents[1] / str(Run.open(run).recipe.data.test[0].file)
     output = ("--json", "--output", tmp_path / "scores.json")
     by_file, by_split = (json.loads(regard("evaluate", run, *data, *output).out) for data in (("--file", file), ()))
     assert by_file["scores"] == by_split["scores"]

@@ -24,11 +24,12 @@ COMBINE: dict[str, Any] = {
 
 def hidden_states(model: Model, text: str) -> tuple[list[str], list[Any]]:
     """The tokens and hidden states of one text, computed without a batch."""
-    encoded = model.task.encode_text(model.task.parse_text(text, "text"))
+    task: Any = model.task
+    encoded = task.encode_text(task.parse_text(text, "text"))
     tokens = Padded.of(torch.tensor([encoded.ids]), torch.tensor([len(encoded.ids)]))
     with torch.no_grad():
         states = text_encoder(model).hidden_states(tokens, torch.tensor([encoded.segments]))
-    return model.task.tokenizer.tokens(encoded.ids), [state[0].numpy() for state in states]
+    return task.tokenizer.tokens(encoded.ids), [state[0].numpy() for state in states]
 
 
 @pytest.mark.parametrize("name", ["classifier", "recurrent", "tagger", "pretrained"])
