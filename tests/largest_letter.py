@@ -43,14 +43,13 @@ LETTERS = 128
 
 
 def read_word(record: Record, source: Source) -> Example:
-    columns = (1, 2) if isinstance(record.value, list) else ("word", "letter")
-    word, letter = (record.get(column) for column in columns)
+    word, letter = (record.get(column) for column in (1, 2))
     return {"word": word, "letter": letter}
 
 
 WORDS = Fields(
     inputs=("word",), target="letter", read=read_word, required=("word",), json_form='{"word": "banana"}',
-    endings={".tsv": "tsv", ".jsonl": "jsonl"}, headed_tables=False,
+    endings={".tsv": "tsv"}, headed_tables=False,
 )  # fmt: skip
 
 
