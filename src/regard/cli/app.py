@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from keyword import iskeyword
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,17 +18,18 @@ VERBS = (
 )  # fmt: skip
 """Every verb, in the order of the help. Its module and function have the same name."""
 
-# Types of click are Any: newer versions of typer contain a click of their own.
+Click: TypeAlias = Any
+"""An object of click; newer versions of typer contain a click of their own, with other types."""
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Verb(TyperCommand):
     """A command whose help shows arguments by their names only: RUN, where newer typer writes {RUN} and RUN <str>."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: Click) -> list[str]:
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
-    def get_help(self, ctx: Any) -> str:
+    def get_help(self, ctx: Click) -> str:
         """The help without types; columns keep their width."""
         return re.sub(r"( <[\w\[\]]+>)( +)", lambda match: match[2] + " " * len(match[1]), super().get_help(ctx))
 
@@ -36,13 +37,13 @@ class Verb(TyperCommand):
 class Verbs(TyperGroup):
     """The group of all verbs; only the command that is used is built."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Click) -> list[str]:
         return [*VERBS]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Click, cmd_name: str) -> Click:
         return build_command(cmd_name) if cmd_name in VERBS else None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Click, formatter: Click) -> None:
         """The verbs with the first lines of their docstrings; their options are not built."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, (verb(name).__doc__ or "").partition("\n")[0]) for name in VERBS])
@@ -55,7 +56,7 @@ def verb(name: str) -> Callable[..., None]:
     return function
 
 
-def build_command(name: str) -> Any:
+def build_command(name: str) -> Click:
     """The command of a verb, with all its options."""
     from regard.cli.options import expand_groups
 
@@ -98,6 +99,6 @@ def regard(
     """
 
 
-def app_command() -> Any:
+def app_command() -> Click:
     """The command line as one object that can be run."""
     return get_command(app)

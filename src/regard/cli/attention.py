@@ -1,13 +1,12 @@
 """Attention maps for a terminal, as pictures and as plain values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli.screen import in_colour
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from regard.data.arrays import Array
     from regard.viz.report import AttentionMap
 
 
@@ -27,7 +26,7 @@ def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, hea
     return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(filter(None, (title, name))))
 
 
-def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, npt.NDArray[Any]]":
+def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, Array]":
     """A title, and the weights of one head of one layer (the last one), or the mean of its heads."""
     import numpy as np
 
@@ -48,7 +47,7 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     return f"{title}head {head} of {heads}", selected[head - 1]
 
 
-def map_values(attention: "AttentionMap") -> dict[str, Any]:
+def map_values(attention: "AttentionMap") -> dict[str, object]:
     """A map as plain values: weights (layer, head, row, column) with four digits."""
     import numpy as np
 

@@ -2,15 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, DataOptions, ModelOptions, RunFolder, SearchOptions
+from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions
 from regard.cli.scores import print_comparison, print_scores
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 
 if TYPE_CHECKING:
+    from regard.data.sources import Source
+    from regard.recipe import Recipe
     from regard.run.model import Evaluation, Model
     from regard.tasks.base import Task
 
@@ -88,7 +90,7 @@ def evaluate(
         print_result(f"report: {values['report']}")
 
 
-def evaluate_with_progress(model: "Model", name: str, sources: Any, options: dict[str, Any]) -> "Evaluation":
+def evaluate_with_progress(model: "Model", name: str, sources: "list[Source] | None", options: Options) -> "Evaluation":
     """Evaluate a run on a split or on other sources, with a count on the terminal."""
     on = name if sources is None else ", ".join(map(str, sources))
     report(f"evaluating {model.run.folder} ({model.checkpoint}) on {on}")
@@ -97,7 +99,7 @@ def evaluate_with_progress(model: "Model", name: str, sources: Any, options: dic
         return model.evaluate(split, sources, name=name, progress=progress, **options)
 
 
-def print_evaluation(task: "Task[Any]", evaluation: "Evaluation") -> None:
+def print_evaluation(task: "Task[Recipe]", evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
     print_scores(evaluation.scores)
     for table in task.details(evaluation.examples, evaluation.predictions) if evaluation.examples else ():

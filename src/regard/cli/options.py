@@ -16,8 +16,14 @@ import typer
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from regard.data.sources import Source
     from regard.run.model import Model, Translator
     from regard.tasks.base import Task
+
+Options = dict[str, Any]
+"""Options of a prediction by name, as `Task.configure` takes them."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run (see regard train).")]
@@ -51,7 +57,7 @@ class OptionGroup:
 class SearchOptions(OptionGroup):
     """The fields of `DecodingSettings`; those that are not given are as in the recipe of the run."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         self.values = values
 
     @classmethod
@@ -65,18 +71,18 @@ class SearchOptions(OptionGroup):
             for name, field in DecodingSettings.model_fields.items()
         ]
 
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Options:
         """The options that were given."""
         return {name: value for name, value in self.values.items() if value is not None}
 
 
-def help_of(field: Any) -> str:
+def help_of(field: "FieldInfo") -> str:
     """The description of a setting as the help of an option."""
     text = str(field.description)
     return f"{text[0].upper()}{text[1:]}." if not text.endswith(".") else text
 
 
-def option_type(annotation: Any, help_text: str) -> Any:
+def option_type(annotation: Any, help_text: str) -> object:
     """The annotation of an optional option for a setting of this type."""
     if get_origin(annotation) is Literal:
         return Annotated[str | None, typer.Option(metavar="|".join(get_args(annotation)), help=help_text)]
@@ -141,7 +147,7 @@ class DataOptions(OptionGroup):
     src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
     tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
 
-    def select(self, task: "Task[Any]") -> tuple[str, Any]:
+    def select(self, task: "Task[Any]") -> "tuple[str, list[Source] | None]":
         """A name for the data, and its sources; None for those of the recipe."""
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if files:
@@ -164,7 +170,7 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
             expanded.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
 
     @functools.wraps(verb)
-    def command(**values: Any) -> None:
+    def command(**values: object) -> None:
         for name, (kind, members) in groups.items():
             values[name] = kind(**{member: values.pop(member) for member in members})
         verb(**values)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,11 @@ from regard.cli.options import (
 from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output, input_lines, open_output
 
-Parse = dict[str, Any]
-Format = Callable[[Parse], str]
+if TYPE_CHECKING:
+    from regard.data.examples import Example
+    from regard.trees import Tree
+
+Format = Callable[["Example"], str]
 
 # Treebanks write as words: punctuation, the last full stop of a line, and the endings of don't and Ada's.
 PUNCTUATION = re.compile(r"""(\.\.\.|--|[][(){}"“”„«»!?;…。，、；：？！]|[,:](?!\d)|\.(?=["'”’)\]\s]*$))""")
@@ -79,7 +82,7 @@ def parse(
     print_trees((example | prediction for pairs in groups for example, prediction in pairs), form, output, svg)
 
 
-def print_trees(parses: Iterator[Parse], form: Format, output: str, svg: Path | None) -> None:
+def print_trees(parses: "Iterator[Example]", form: Format, output: str, svg: Path | None) -> None:
     """Print each tree as soon as it is there; draw the last one; report how many were repaired."""
     from regard.files import write_text
     from regard.viz.tree import tree_svg
@@ -100,7 +103,7 @@ def split_words(line: str) -> list[str]:
     return ENDINGS.sub(r" \1", PUNCTUATION.sub(r" \1 ", line)).split()
 
 
-def tree_of(item: Parse) -> Any:
+def tree_of(item: "Example") -> "Tree":
     """The tree of a parse; a blank sentence has an empty one."""
     from regard.tasks.parsing import tree_of as read_tree
     from regard.trees import ROOT, Tree
@@ -108,14 +111,14 @@ def tree_of(item: Parse) -> Any:
     return read_tree(item["tree"]) if item["tree"] else Tree(ROOT)
 
 
-def drawing(item: Parse) -> str:
+def drawing(item: "Example") -> str:
     """A drawing and a blank line."""
     from regard.viz.tree import tree_text
 
     return tree_text(tree_of(item)) + "\n"
 
 
-def json_line(item: Parse) -> str:
+def json_line(item: "Example") -> str:
     """One object for each sentence."""
     score = item["score"] if item["words"] else None
     keys = ("words", "tree", "repaired", "score", "tokens", "parts")

@@ -1,10 +1,10 @@
 """regard predict: predictions of a run of any task."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import InputFile, Interactive, OutputFile, RunFolder, WeightOptions
+from regard.cli.options import InputFile, Interactive, Options, OutputFile, RunFolder, WeightOptions
 from regard.cli.screen import ProgressLine, panel, print_error, report, to_json
 from regard.cli.streams import (
     STDIO,
@@ -76,7 +76,7 @@ def predict(
         )
 
 
-def ask_and_predict(model: "Model", options: dict[str, Any]) -> None:
+def ask_and_predict(model: "Model", options: Options) -> None:
     """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
     from regard.tasks.inputs import parse_json_line
 

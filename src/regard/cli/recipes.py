@@ -3,7 +3,7 @@
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
 
 import typer
 
@@ -122,7 +122,7 @@ def default_text(field: "FieldInfo") -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def type_text(kind: Any) -> str:
+def type_text(kind: object) -> str:
     """A type in words: a number, one of some names, a source."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
@@ -136,5 +136,5 @@ def type_text(kind: Any) -> str:
         return f"{type_text(arguments[0])} or list"
     if origin is dict:
         return "table"
-    names = {str: "text", int: "whole number", float: "number", bool: "true | false"}
-    return names.get(kind, getattr(kind, "__name__", str(kind)).lower())
+    name: str = getattr(kind, "__name__", str(kind)).lower()
+    return {"str": "text", "int": "whole number", "float": "number", "bool": "true | false"}.get(name, name)

@@ -136,9 +136,3 @@ class ProgressLine:
         if self._shown:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
             self._shown = 0.0
-
-
-# Former names, until every verb uses the new ones.
-say, result, result_json, complain, table, Ticker = (
-    report, print_result, print_json, print_error, print_table, ProgressLine,
-)  # fmt: skip

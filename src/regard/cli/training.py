@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli.screen import ProgressLine, report
 
@@ -28,7 +28,7 @@ def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Traine
         return train(recipe, folder, resume=resume, report=report_stage, progress=line)
 
 
-def outcome_values(trained: "Trained") -> dict[str, Any]:
+def outcome_values(trained: "Trained") -> dict[str, object]:
     """The end of a training as plain values."""
     outcome, run = trained.outcome, trained.run
     return {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,8 +23,8 @@ from regard.cli.streams import (
 )
 from regard.errors import UserError
 
-Example = dict[str, Any]
-Prediction = dict[str, Any]
+if TYPE_CHECKING:
+    from regard.tasks.base import Example, Prediction
 
 
 def translate(
@@ -93,7 +93,7 @@ def check_runs(runs: list[str]) -> None:
             )
 
 
-def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[str | Example]:
+def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "Iterator[str | Example]":
     """Each source with the beginning of its translation; a missing line of a prefix file is blank."""
     if prefixes is None:
         yield from sources
@@ -102,7 +102,7 @@ def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> Ite
     yield from ({"src": source, "prefix": next(remaining, "")} for source in sources)
 
 
-def plain_line(index: int, example: Example, output: Prediction) -> str:
+def plain_line(index: int, example: "Example", output: "Prediction") -> str:
     """The best translation, or with --nbest one line for each: index ||| text ||| score."""
     if "hypotheses" not in output:
         return str(output["translation"])
@@ -111,14 +111,14 @@ def plain_line(index: int, example: Example, output: Prediction) -> str:
     return "\n".join(f"{index} ||| {item['text']} ||| {item['score']:.4f}" for item in output["hypotheses"])
 
 
-def scored_line(index: int, example: Example, output: Prediction) -> str:
+def scored_line(index: int, example: "Example", output: "Prediction") -> str:
     """score, tab, text; with --nbest as `plain_line`."""
     if "hypotheses" in output:
         return plain_line(index, example, output)
     return f"{output['score'] or 0.0:.4f}\t{output['translation']}"
 
 
-def json_line(index: int, example: Example, output: Prediction) -> str:
+def json_line(index: int, example: "Example", output: "Prediction") -> str:
     """One object."""
     return to_json({"source": example["src"], **output})
 
@@ -131,7 +131,7 @@ class Counts:
     unfinished: int = 0
     looped: int = 0
 
-    def add(self, prediction: Prediction, before_report: Callable[[], None] = lambda: None) -> None:
+    def add(self, prediction: "Prediction", before_report: Callable[[], None] = lambda: None) -> None:
         """Count a line; warn about a line that is too long for the model."""
         self.lines += 1
         used = prediction["hypotheses"][: prediction["parts"]]

@@ -7,6 +7,8 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.run.model import Evaluation, Explanation, Model
+from regard.tasks.base import Example as TaskExample
+from regard.tasks.base import Prediction
 from regard.training.console import format_duration
 from regard.training.log import METRICS
 from regard.viz.report import AttentionMap, Example, Report
@@ -114,7 +116,7 @@ def choose_examples(correct: Sequence[bool], count: int) -> list[int]:
     return sorted([*wrong, *right[: count - len(wrong)]])
 
 
-def attention_or_none(model: Model, example: dict[str, Any], prediction: dict[str, Any]) -> list[AttentionMap] | None:
+def attention_or_none(model: Model, example: TaskExample, prediction: Prediction) -> list[AttentionMap] | None:
     """The attention maps of an example; None if it has none or if they are too large to draw."""
     try:
         maps = model.task.attention(model.model, example, prediction)
