@@ -12,9 +12,14 @@ from regard.cli.screen import ProgressLine, print_json, print_result, print_tabl
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
-    from regard.recipe import Recipe
     from regard.run.model import Evaluation, Model
-    from regard.tasks.base import Task
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="The file for scores and predictions [RUN/evaluations/NAME.json]."
+    ),
+]
 
 
 def evaluate(
@@ -26,15 +31,8 @@ def evaluate(
     tokenize: Annotated[
         str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, intl, ... [13a]")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file for scores and predictions [RUN/evaluations/NAME.json]."
-        ),
-    ] = None,
-    page: Annotated[
-        bool, typer.Option("--report", help="Also write an HTML page with examples and attention.")
-    ] = False,
+    output: Output = None,
+    page: Annotated[bool, typer.Option("--report", help="Also write an HTML page with examples.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the scores of a run on test data.
@@ -56,38 +54,44 @@ def evaluate(
     """
     from regard.files import require_writable, write_json
 
-    evaluated = model.load(run)
+    evaluated, base = model.load(run), None
     options = search.changes() | ({} if tokenize is None else {"tokenize": tokenize})
     task = evaluated.task.configure(**options)
-    base = None
     if against is not None:
         task.check_comparable()
         base = model.load(against, task=task.name)
     name, sources = data.select(task)
-    # The name has all options, so that the evaluation of one search does not overwrite that of another.
-    title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in options.items())])
-    path = output or evaluated.run.folder / "evaluations" / f"{title}.json"
+    path = output or default_path(evaluated, name, options)
     require_writable(path)
     evaluation = evaluate_with_progress(evaluated, name, sources, options)
     write_json(path, evaluation.to_json())
-    values = {"file": str(path), **evaluation.to_json(texts=False)}
     comparisons = []
     if base is not None:
-        other = evaluate_with_progress(base, name, sources, options)
-        comparisons = evaluated.compare(other, evaluation)
-        values |= {"against": against, "comparison": [asdict(item) for item in comparisons]}
-    if page:
-        values["report"] = write_page(evaluated, evaluation, path.with_suffix(".html"))
+        comparisons = evaluated.compare(evaluate_with_progress(base, name, sources, options), evaluation)
+    report_path = write_page(evaluated, evaluation, path.with_suffix(".html")) if page else None
     if as_json:
-        print_json(values)
+        values = {"file": str(path), **evaluation.to_json(texts=False)}
+        values |= {"against": against, "comparison": [asdict(item) for item in comparisons]} if against else {}
+        print_json(values | ({"report": report_path} if report_path else {}))
         return
-    print_evaluation(task, evaluation)
+    print_evaluation(evaluation)
     if comparisons:
         print_comparison(comparisons, str(against), run)
+    print_result(f"{describe_work(evaluation)}; scores and predictions: {path}")
+    if report_path:
+        print_result(f"report: {report_path}")
+
+
+def default_path(model: "Model", name: str, options: Options) -> Path:
+    """The file of an evaluation; its name has all options, so that one search does not overwrite another."""
+    title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in options.items())])
+    return model.run.folder / "evaluations" / f"{title}.json"
+
+
+def describe_work(evaluation: "Evaluation") -> str:
+    """The number of examples and the time."""
     count = f"{len(evaluation.examples):,} examples in " if evaluation.examples else ""
-    print_result(f"{count}{evaluation.seconds:.1f} seconds; scores and predictions: {path}")
-    if page:
-        print_result(f"report: {values['report']}")
+    return f"{count}{evaluation.seconds:.1f} seconds"
 
 
 def evaluate_with_progress(model: "Model", name: str, sources: "list[Source] | None", options: Options) -> "Evaluation":
@@ -99,8 +103,9 @@ def evaluate_with_progress(model: "Model", name: str, sources: "list[Source] | N
         return model.evaluate(split, sources, name=name, progress=progress, **options)
 
 
-def print_evaluation(task: "Task[Recipe]", evaluation: "Evaluation") -> None:
+def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
+    task = evaluation.task
     print_scores(evaluation.scores)
     for table in task.details(evaluation.examples, evaluation.predictions) if evaluation.examples else ():
         print_table(table.columns, table.rows, table.right)

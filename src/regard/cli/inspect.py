@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.attention import draw_map, map_svg, map_values, select_head
-from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
+from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions
 from regard.cli.screen import panel, print_json, print_result, report
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run.model import Explanation, Model
 
 MAX_TITLE_CHARACTERS = 60
 
@@ -48,25 +51,12 @@ def inspect(
     from regard.files import require_writable, write_text
     from regard.run.report import explanation_report
     from regard.tasks.base import truncate
-    from regard.tasks.inputs import parse_json_line
     from regard.viz.report import write_report
 
     if svg is not None:
         require_writable(svg)
-    if not text.strip():
-        raise UserError(
-            "the text is blank", 'write one in quotation marks: regard inspect RUN "A text."',
-            code="blank-input", where="text",
-        )  # fmt: skip
     loaded, options = model.load(run), search.changes()
-    explanation = loaded.explain(parse_json_line(text, "the text"), target, **options)
-    if not explanation.maps:
-        raise UserError(
-            f"{run} has no attention weights to show: {loaded.run.recipe.model.summary}",
-            "inspect a run whose model uses attention",
-            code="no-attention",
-            where=run,
-        )
+    explanation = explain(loaded, text, target, options)
     shown, example, prediction = explanation.maps[-1], explanation.example, explanation.prediction
     select_head(shown, layer, head)  # an unknown layer or head is an error before anything is written
     if svg is not None:
@@ -85,6 +75,24 @@ def inspect(
         print_result(f"picture: {svg}")
     if page is not None:
         print_result(f"every layer and head: {page}")
+
+
+def explain(model: "Model", text: str, target: str | None, options: Options) -> "Explanation":
+    """The prediction for a text and its attention weights; a UserError if the model has none."""
+    from regard.tasks.inputs import parse_json_line
+
+    if not text.strip():
+        remedy = 'write one in quotation marks: regard inspect RUN "A text."'
+        raise UserError("the text is blank", remedy, code="blank-input", where="text")
+    explanation = model.explain(parse_json_line(text, "the text"), target, **options)
+    if not explanation.maps:
+        raise UserError(
+            f"{model.run.folder} has no attention weights to show: {model.run.recipe.model.summary}",
+            "inspect a run whose model uses attention",
+            code="no-attention",
+            where=model.run.folder,
+        )
+    return explanation
 
 
 def default_page(folder: Path) -> Path | None:
