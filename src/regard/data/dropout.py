@@ -1,6 +1,6 @@
 """BPE-dropout: every epoch segments the words differently, reproducibly and at the speed of a table.
 
-Each distinct word of a store gets some segmentations, sampled once (`regard.text.dropout.segment`), and every sentence
+Each distinct word of a store gets some segmentations, sampled once (`segment`), and every sentence
 is stored as a row of word ids. In an epoch each occurrence of a word takes one of its segmentations, chosen by a hash
 of (seed, epoch, occurrence). Lengths follow from the tables, so batches are planned with the lengths they will have.
 
@@ -9,9 +9,10 @@ of (seed, epoch, occurrence). Lengths follow from the tables, so batches are pla
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
 from regard.errors import UserError
 from regard.random import random_key
-from regard.text.bpe import segment
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import EOS
 from regard.text.tokenizer import Tokenizer
@@ -234,3 +234,24 @@ class SegmentationSampler:
             return [self.tokenizer.encode_word(word)] * SEGMENTATIONS
         rates = [self.rate] * SAMPLED + [0.0]
         return [[ids[piece] for piece in segment(word, ranks, rate, generator)] for rate in rates]
+
+
+def segment(symbols: str, merge_ranks: Mapping[tuple[str, str], int], rate: float, rng: random.Random) -> list[str]:
+    """Segment one word, written in byte symbols, with BPE-dropout (Provilkov, Emelianenko and Voita 2020, algorithm 1).
+
+    A model that sees many segmentations of a word learns how subwords compose, and is more robust to misspellings.
+
+    In every round, list the merges that apply anywhere in the word, drop each with probability `rate`, and do the one
+    of lowest rank (leftmost on a tie); end when none is left. Rate 0 is byte pair encoding; rate 1 gives bytes.
+    """
+    subwords = list(symbols)
+    while True:
+        merges = [
+            (merge_ranks[pair], index)
+            for index, pair in enumerate(pairwise(subwords))
+            if pair in merge_ranks and (rate == 0 or rng.random() >= rate)
+        ]
+        if not merges:
+            return subwords
+        _, index = min(merges)
+        subwords[index : index + 2] = [subwords[index] + subwords[index + 1]]

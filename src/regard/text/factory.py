@@ -9,20 +9,20 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
 from regard.files import nearest_file
-from regard.text import bpe, wordpiece, words
 from regard.text.bert import BertTokenizer
 from regard.text.bert_training import train_bert_tokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
 from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.trainers import train_bpe, train_characters, train_tokens, train_wordpiece, train_words
 
 TRAINERS = {
-    "bpe": bpe.train,
-    "wordpiece": wordpiece.train,
-    "word": words.train_words,
-    "token": words.train_tokens,
-    "char": words.train_characters,
+    "bpe": train_bpe,
+    "wordpiece": train_wordpiece,
+    "word": train_words,
+    "token": train_tokens,
+    "char": train_characters,
 }
 
 
