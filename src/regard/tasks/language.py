@@ -41,8 +41,7 @@ from regard.errors import UserError
 from regard.files import checksum, write_text
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.metrics.language import language_scores
-from regard.metrics.score import Score
+from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGram, NGramSettings
