@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.engines.tree_cache import TreeKVCache
-from regard.layers.blocks import DecoderLayer, EncoderLayer
-from regard.layers.feedforward import Activation, FeedForward
+from regard.layers.blocks import Activation, DecoderLayer, EncoderLayer, FeedForward
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, frequencies
 from regard.layers.residual import PostNorm, PreNorm
 from regard.models.transformer import Transformer

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
 from regard.files import read_json, replacing
-from regard.layers.blocks import DecoderLayer, EncoderLayer
-from regard.layers.feedforward import FeedForward
+from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import EPSILON
 from regard.models.transformer import Transformer

@@ -13,13 +13,36 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention
-from regard.layers.feedforward import FeedForward
 from regard.layers.residual import PostNorm, PreNorm
+
+Activation = Callable[[Tensor], Tensor]
+
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+class FeedForward(nn.Module):
+    """The position-wise feed-forward network (Vaswani et al. 2017, equation 2): (*, D) -> (*, D_ff) -> (*, D).
+
+        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
+
+    Attention moves information between positions; this layer works on each position alone.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff)
+        self.fc2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.dropout(self.activation(self.fc1(x))))
 
 
 class EncoderLayer(nn.Module):

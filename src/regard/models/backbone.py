@@ -1,4 +1,4 @@
-"""What all Transformers share: settings, positions, layers, and the backbone of models that read one text.
+"""Components of all Transformers: settings, positions, layers, and the backbone of models that read one text.
 
     x_i = embedding of token i, with its position
     h   = L layers of self-attention and feed-forward networks, and a final norm where the layers are pre-norm
@@ -23,8 +23,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.config import Field, SettingError, Unused, unless
-from regard.layers.blocks import EncoderLayer, TransformerStack
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
+from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
 from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
 from regard.layers.residual import NORMS, PostNorm, PreNorm
 from regard.models.settings import ModelSettings

@@ -26,9 +26,8 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Layout, Packed, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.config import Field, SettingError
-from regard.layers.blocks import EncoderLayer, TransformerStack
+from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
 from regard.layers.embeddings import OutputProjection
-from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.models.backbone import TransformerBackbone
