@@ -36,7 +36,7 @@ from regard.runtime import seed_everything
 from regard.tasks.base import Task
 from regard.tasks.registry import TASKS, load_recipe
 from regard.training.log import METRICS, Logs, MetricsFile
-from regard.training.schedule import build_schedule
+from regard.training.optimizer import build_schedule
 
 RECIPES = ("wnut17", "squad", "swag", "commonsenseqa")
 NO_WEIGHT_DECAY = ("bias", "LayerNorm.weight")

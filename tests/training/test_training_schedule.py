@@ -9,7 +9,7 @@ from tests.training.toy import toy_settings
 
 from regard.config import build
 from regard.errors import UserError
-from regard.training.schedule import build_schedule, constant, cosine, inverse_sqrt, linear, paper
+from regard.training.optimizer import build_schedule, constant, cosine, inverse_sqrt, linear, paper
 from regard.training.settings import TrainingSettings, improves
 
 modest = settings(deadline=None, max_examples=50, derandomize=True, database=None)

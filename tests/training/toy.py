@@ -25,7 +25,7 @@ from regard.training.checkpoint import Checkpoints
 from regard.training.distributed import place
 from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
-from regard.training.schedule import build_schedule
+from regard.training.optimizer import build_schedule
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 

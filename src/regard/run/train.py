@@ -24,8 +24,8 @@ from regard.training.distributed import broadcast_from_rank0, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
+from regard.training.optimizer import build_schedule
 from regard.training.progress import Progress as TrainingProgress
-from regard.training.schedule import build_schedule
 from regard.training.task import Validation
 from regard.training.weights import weights_of
 

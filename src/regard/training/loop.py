@@ -28,7 +28,7 @@ from regard.training.events import (
     ValidationRecord,
 )  # fmt: skip
 from regard.training.interruption import Interruption
-from regard.training.schedule import Schedule
+from regard.training.optimizer import Schedule
 from regard.training.settings import TrainingSettings, improves
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step, without_compilation
