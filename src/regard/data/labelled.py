@@ -155,7 +155,7 @@ def load_splits(data: LabelledDataSettings, fields: Fields) -> LabelledSplits:
 
 
 def _inputs(data: LabelledDataSettings, fields: Fields, digests: Digests) -> object:
-    """What the splits depend on."""
+    """Settings and file contents that the splits depend on."""
     names = ("hold_out", "hold_out_test", "drop_duplicates", "same_ending", "keep_apart", "limit", "limit_seed")
     selection = {name: getattr(data, name) for name in names}
     sources = {split: identify(getattr(data, split), data.folder, fields, digests) for split in SPLITS}

@@ -1,4 +1,4 @@
-"""Inputs of BERT pretraining, sampled anew in every epoch (Devlin et al. 2018, section 3.1 and A.2).
+"""Inputs of BERT pretraining, sampled again in every epoch (Devlin et al. 2018, section 3.1 and A.2).
 
     [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: the sentences that follow, or, half of the time, some
                               of another document; the sentences that would have followed are then used later.

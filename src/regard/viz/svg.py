@@ -55,7 +55,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A piece of a picture and the room it takes."""
+    """A piece of a picture and its size."""
 
     width: float
     height: float
@@ -133,17 +133,17 @@ def matrix(panel: Panel) -> Drawing:
 
 
 def cells(weights: NDArray[np.float64], panel: Panel, left: float, top: float) -> list[str]:
-    """A square for every weight that can be seen, which says its row, its column and itself when pointed at."""
-    found = []
+    """A square for every visible weight; its tooltip has the row, the column and the weight."""
+    squares = []
     for (row, column), weight in np.ndenumerate(weights):
         share = min(1.0, abs(float(weight)) / panel.full)
         if share >= FAINT:
-            place = f'x="{number(left + CELL * column)}" y="{number(top + CELL * row)}" width="{CELL}" height="{CELL}"'
+            box = f'x="{number(left + CELL * column)}" y="{number(top + CELL * row)}" width="{CELL}" height="{CELL}"'
             names = " → ".join(name for name in (visible(panel.rows[row]), visible(panel.columns[column])) if name)
-            told = html.escape(f"{names}: {weight:.3f}" if names else f"{weight:.3f}")
+            label = html.escape(f"{names}: {weight:.3f}" if names else f"{weight:.3f}")
             kind = "more" if weight > 0 else "less"
-            found.append(f'<rect class="{kind}" {place} fill-opacity="{number(share)}"><title>{told}</title></rect>')
-    return found
+            squares.append(f'<rect class="{kind}" {box} fill-opacity="{number(share)}"><title>{label}</title></rect>')
+    return squares
 
 
 def legend(full: float, below: bool, above: bool) -> Drawing:

@@ -90,13 +90,13 @@ def arranged(tree: Tree, gap: int) -> tuple[list[Spot], int]:
     return done[0]
 
 
-def tree_text(tree: Tree, room: int | None = None) -> str:
-    """A tree for a terminal of `room` cells (its own width if not given); of no words, nothing."""
-    room = shutil.get_terminal_size().columns if room is None else room
+def tree_text(tree: Tree, width: int | None = None) -> str:
+    """A tree for a terminal of `width` cells (default: the width of this terminal); "" for a tree without words."""
+    width = shutil.get_terminal_size().columns if width is None else width
     if not tree.children and not tree.word:
         return ""
     spots, columns = arranged(outermost(tree), GAP)
-    return "\n".join(drawn(spots, columns) if columns <= room else indented(outermost(tree)))
+    return "\n".join(drawn(spots, columns) if columns <= width else indented(outermost(tree)))
 
 
 def drawn(spots: list[Spot], columns: int) -> list[str]:
