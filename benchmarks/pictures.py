@@ -106,7 +106,8 @@ class Studio:
     def passes(self) -> str:
         """Mask-predict pass by pass: how likely each written word was, where it was predicted anew."""
         translator = self.translator("masked")
-        model, vocabulary, total = translator.model, translator.task.src_tokenizer, 4
+        model: Any = translator.model
+        vocabulary, total = translator.task.src_tokenizer, 4
         source = torch.tensor([[*vocabulary.encode(SOURCE), EOS]])
         src = Padded.of(source, torch.tensor([source.size(1)]))
         with torch.inference_mode():

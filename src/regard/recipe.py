@@ -7,11 +7,11 @@ values that differ from the defaults of a group. So a setting and its help text 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from regard.config import Field, SettingError, Settings, nearest, with_defaults
+from regard.config import Field, SettingError, Settings, Table, nearest, with_defaults
 from regard.data.fields import Fields
 from regard.data.settings import DataSettings, check_sources
 from regard.models.settings import ModelSettings
@@ -46,14 +46,14 @@ class Recipe(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def apply_defaults(cls, values: Any) -> Any:
+    def apply_defaults(cls, values: object) -> object:
         """Insert the defaults of the task where the recipe gives no value."""
         if not isinstance(values, dict):
             return values
         return cls.infer_defaults(with_defaults(cls, values, cls.defaults))
 
     @classmethod
-    def infer_defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def infer_defaults(cls, values: Table) -> Table:
         """Insert defaults that depend on other settings."""
         return values
 
@@ -79,7 +79,7 @@ class Recipe(Settings):
         return to_toml(self.model_dump(exclude_none=True))
 
 
-def to_toml(values: dict[str, Any], prefix: str = "") -> str:
+def to_toml(values: Table, prefix: str = "") -> str:
     """Write plain values as TOML: simple values first, then one table per group."""
     simple = {k: v for k, v in values.items() if not isinstance(v, dict)}
     lines = [f"{key} = {_toml_value(value)}" for key, value in simple.items()]

@@ -81,7 +81,8 @@ def test_the_pooler_of_the_model(pretrained: Path) -> None:
     model = Model.load(pretrained, device="cpu")
     (embedding,) = model.embed(["a film"], pool="pooler")
     _, states = hidden_states(model, "a film")
-    expected = torch.tanh(model.model.bert.pooler(torch.from_numpy(states[-1][0])))
+    network: Any = model.model
+    expected = torch.tanh(network.bert.pooler(torch.from_numpy(states[-1][0])))
     np.testing.assert_allclose(embedding.vector, expected.detach().numpy(), atol=1e-5)
 
 

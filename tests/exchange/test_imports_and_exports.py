@@ -53,7 +53,7 @@ def test_a_bert_without_heads_is_a_pretraining_run_with_random_heads(tmp_path: P
     assert imported.run.recipe.task == "pretraining" and imported.run.recipe.data.train == []
     assert {name.split(".")[0] for name in imported.random_weights} == {"masked", "next"}
     assert imported.weights == sum(parameter.numel() for parameter in other.parameters())
-    network = Run.open(tmp_path / "run").model()
+    network: Any = Run.open(tmp_path / "run").model()
     ids = torch.randint(5, 40, (2, 6), generator=torch.Generator().manual_seed(1))
     h = network.bert(Padded.of(ids, torch.tensor([6, 6])))
     torch.testing.assert_close(h, other(input_ids=ids).last_hidden_state, atol=1e-5, rtol=1e-5)
@@ -90,7 +90,8 @@ def test_a_finetuned_bert_gives_the_same_logits_and_comes_back_to_the_bit(task: 
     assert imported.random_weights == ([] if loaded.pooled else ["encoder.pooler.weight", "encoder.pooler.bias"])
     from tests.exchange.test_exchange_bert import compare, our_answers
 
-    compare(task, our_answers(run.model()), their_answers(other, task))
+    network: Any = run.model()
+    compare(task, our_answers(network), their_answers(other, task))
     if imported.random_weights:
         with pytest.raises(UserError) as error:
             next(Model([run], device="cpu").embed(["cats"], pool="pooler"))

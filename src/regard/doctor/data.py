@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from regard.data.store import MANIFEST, damaged_files
 from regard.doctor.check import STATUSES, Check, Status, grade, judge
 from regard.doctor.sample import DryRun, SplitSurvey, Survey
 from regard.recipe import Recipe
-from regard.tasks.base import Task, truncate
+from regard.tasks.base import AnyTask, truncate
 
 HELD_OUT = ("valid", "test")
 MAX_CHECKED = 2_000
@@ -55,13 +54,13 @@ def check_files(recipe: Recipe, surveyed: Survey) -> Check:
     return Check("files", "pass", finding)
 
 
-def show_examples(task: type[Task[Any]], surveyed: Survey) -> Check:
+def show_examples(task: type[AnyTask], surveyed: Survey) -> Check:
     """Show the first example of each split: only a person sees exchanged files or wrong columns."""
     lines = [f"{split}: {_shown(task, samples[0])}" for split, samples in surveyed.samples.items() if samples]
     return Check("examples", "pass", "the first example of each split\n" + "\n".join(lines))
 
 
-def _shown(task: type[Task[Any]], example: Example) -> str:
+def _shown(task: type[AnyTask], example: Example) -> str:
     texts, target = task.texts(example), task.recipe_type.fields.target
     inputs = " | ".join(truncate(text, MAX_SHOWN_CHARACTERS) for text in texts["source"])
     if "target" in texts:
@@ -85,7 +84,7 @@ def check_overlap(recipe: Recipe, surveyed: Survey) -> Check:
     return judge("overlap", grade(max(shares.values(), default=0.0), 0.0, MAX_OVERLAP), finding, remedy)
 
 
-def check_labels(task: type[Task[Any]], surveyed: Survey) -> Check:
+def check_labels(task: type[AnyTask], surveyed: Survey) -> Check:
     """There are several classes, each frequent enough to be learnt, and none only in valid or test."""
     name, train, checks = "labels", surveyed.splits["train"], task.label_checks
     if train.numbers:

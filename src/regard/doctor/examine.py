@@ -8,7 +8,6 @@ Every result is yielded as soon as it is known. The path ends early if later che
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from regard.doctor import data, model, resources
 from regard.doctor.check import REMAINING, Check, Progress, guarded
@@ -17,7 +16,7 @@ from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.run.run import Run, check_same_model
 from regard.runtime import World, close_world, open_world
-from regard.tasks.base import STORES, Task
+from regard.tasks.base import STORES, AnyTask
 from regard.tasks.registry import load_recipe, task_of
 
 
@@ -68,7 +67,7 @@ def check_start(recipe: Recipe) -> Check:
 def _examine(
     recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: Progress | None
 ) -> Iterator[Check]:
-    task: type[Task[Any]] = task_of(recipe)
+    task: type[AnyTask] = task_of(recipe)
     splits = task.read_splits(recipe, temporary)
     surveyed = survey(task, splits, recipe.runtime.seed, quick, progress)
     yield (files := data.check_files(recipe, surveyed))

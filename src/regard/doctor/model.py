@@ -5,7 +5,6 @@ B sequences, T tokens, V vocabulary, M tokens of a batch without padding.
 
 import math
 import time
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ from regard.doctor.check import MODEL_DEFECT, Check, Progress
 from regard.doctor.sample import DryRun
 from regard.losses.crossentropy import Loss
 from regard.runtime import autocast
-from regard.tasks.base import Task
+from regard.tasks.base import AnyTask
 from regard.text.symbols import PAD
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 
@@ -31,7 +30,7 @@ OVERFIT_STEPS, OVERFIT_WARMUP, OVERFIT_SECONDS = 500, 40, 30.0
 MISALIGNED = "weights, embeddings or labels are scaled or aligned wrongly; " + MODEL_DEFECT
 
 
-def compute_loss(dry: DryRun, task: Task[Any], model: nn.Module, batch: Batch) -> Loss:
+def compute_loss(dry: DryRun, task: AnyTask, model: nn.Module, batch: Batch) -> Loss:
     """The loss of a batch as in training."""
     with autocast(dry.world):
         return task.loss(model, batch)

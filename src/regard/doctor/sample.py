@@ -26,7 +26,7 @@ from regard.doctor.check import Progress
 from regard.recipe import Recipe
 from regard.run.run import Run, absolutize
 from regard.runtime import World, seed_everything
-from regard.tasks.base import Task
+from regard.tasks.base import AnyTask
 from regard.tasks.examination import SplitExamples
 from regard.tasks.registry import build_recipe, task_of
 
@@ -74,7 +74,7 @@ class Survey:
 
 
 def survey(
-    task: type[Task[Any]], data: SplitExamples, seed: int, quick: bool = False, progress: Progress | None = None
+    task: type[AnyTask], data: SplitExamples, seed: int, quick: bool = False, progress: Progress | None = None
 ) -> Survey:
     """Read valid and test, then the training data; a UserError if a file has a defect."""
     result = Survey(complete=True, dropped=dict(data.dropped))
@@ -157,7 +157,7 @@ class DryRun:
         return self.run.recipe
 
     @property
-    def task(self) -> Task[Any]:
+    def task(self) -> AnyTask:
         return self.run.task
 
     @property
@@ -177,7 +177,7 @@ class DryRun:
         return [(step.tokens, max(map(elements, step.micro_batches))) for step in steps]
 
     @cached_property
-    def plain_task(self) -> Task[Any]:
+    def plain_task(self) -> AnyTask:
         """The task without dropout, label smoothing and other regularisation."""
         model, training = self.recipe.model, self.recipe.training
         dropout = {name: 0.0 for name in model.model_dump() if name.endswith(("dropout", "weight_drop"))}

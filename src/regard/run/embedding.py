@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -47,8 +48,7 @@ class Embedding:
 
     example: Example
     tokens: list[str]
-    vector: Any
-    """numpy, float32"""
+    vector: npt.NDArray[np.float32]
     truncated: int = 0
     """Tokens of the text beyond the maximum length."""
 
@@ -93,7 +93,7 @@ class Features:
 
 @torch.no_grad()
 def embed(
-    model: "Model", inputs: Iterable[str | Mapping[str, Any]], features: Features, where: str
+    model: "Model", inputs: Iterable[str | Mapping[str, object]], features: Features, where: str
 ) -> Iterator[Embedding]:
     """Embed any number of texts, or pairs of texts, in order and in bounded memory."""
     encoder, task = text_encoder(model), model.task
@@ -108,7 +108,7 @@ def embed(
     parsed = (task.parse_text(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
     for chunk in chunk_examples(parsed):
         encoded = [task.encode_text(example) for example in chunk]
-        vectors: list[Any] = [None] * len(chunk)
+        vectors = [np.zeros(0, np.float32) for _ in chunk]
         for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
             batch = Inputs.of([[encoded[index]] for index in group], False).pad(np.arange(len(group)))
             batch = batch.to(model.world.device)

@@ -20,14 +20,17 @@ import torch
 from torch import nn
 
 from regard.config import build
+from regard.data.sources import Source
+from regard.decoding.engine import Engine
 from regard.engines.choose import ENGINES
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
-from regard.tasks.base import Example, Prediction, Progress, Task
+from regard.tasks.base import AnyTask, Example, Prediction, Progress
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import read_progress
@@ -38,7 +41,7 @@ RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = "random_weights", "drawn"
 """Key of a checkpoint's progress, now and in older runs: names of weights that an import filled with random values."""
 PROGRESS_EVERY = 100
 
-Input = str | Mapping[str, Any]
+Input = str | Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,15 @@ class Evaluation:
     run: str
     checkpoint: str
     data: str
-    options: dict[str, Any]
+    options: JsonObject
     scores: list[Score]
     seconds: float
     examples: list[Example] = field(repr=False)
     predictions: list[Prediction] = field(repr=False)
-    task: Task[Any] = field(repr=False)
+    task: AnyTask = field(repr=False)
     """The task, configured by `options`."""
 
-    def to_json(self, texts: bool = True) -> dict[str, Any]:
+    def to_json(self, texts: bool = True) -> JsonObject:
         """Plain values; without `texts`, the number of examples in place of examples and predictions."""
         values = {name: getattr(self, name) for name in ("run", "checkpoint", "data", "options", "seconds")}
         values["scores"] = [asdict(score) for score in self.scores]
@@ -92,7 +95,7 @@ class Model:
         device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
         self.world = open_world(build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"))
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
-        self.task: Task[Any] = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)
+        self.task: AnyTask = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)
         if engine not in self.task.engines:
             raise UserError(
                 f"the task {self.task.name} does not support the engine {engine}",
@@ -121,7 +124,7 @@ class Model:
         return [self._precise(run.model(self.checkpoint, self.world.device)) for run in self.runs]
 
     @property
-    def model(self) -> Any:
+    def model(self) -> nn.Module:
         """The model of the first run."""
         return self.models[0]
 
@@ -131,7 +134,7 @@ class Model:
         return model if counted or self.world.precision == "fp32" else model.to(torch.bfloat16)
 
     @cached_property
-    def engine(self) -> Any:
+    def engine(self) -> nn.Module | Engine:
         """What `predict` runs: the model, or an engine that decodes with it."""
         if self._engine_name == "ctranslate2":
             from regard.run.exporting import ctranslate2_engine
@@ -146,7 +149,7 @@ class Model:
 
     # ---- predict ----------------------------------------------------------------------------------------------------
 
-    def predict(self, inputs: Iterable[Input], *, where: str = "example", **options: Any) -> Iterator[Prediction]:
+    def predict(self, inputs: Iterable[Input], *, where: str = "example", **options: object) -> Iterator[Prediction]:
         """A prediction for each input, any number of them, in order and in bounded memory.
 
         An input is a dictionary or plain text (see `Task.parse`). Options are those of the task: beam=8, nbest=5, ...
@@ -158,7 +161,7 @@ class Model:
         return task.predict(self.engine, examples)
 
     def predict_pairs(
-        self, inputs: Iterable[Input], *, where: str = "example", **options: Any
+        self, inputs: Iterable[Input], *, where: str = "example", **options: object
     ) -> Iterator[tuple[Example, Prediction]]:
         """Predictions as in `predict`, each with its example."""
         task = self.task.configure(**options)
@@ -179,12 +182,12 @@ class Model:
     def evaluate(
         self,
         split: str = "test",
-        sources: Any = None,
+        sources: Sequence[Source] | None = None,
         *,
         name: str = "",
         examples: Sequence[Example] | None = None,
         progress: Progress | None = None,
-        **options: Any,
+        **options: object,
     ) -> Evaluation:
         """Scores on a split of the recipe, on other `sources`, or on `examples`; nothing is left out."""
         started, task = time.perf_counter(), self.task.configure(**options)
@@ -227,7 +230,7 @@ class Model:
 
     # ---- explain and embed ------------------------------------------------------------------------------------------
 
-    def explain(self, value: Input, target: str | None = None, **options: Any) -> Explanation:
+    def explain(self, value: Input, target: str | None = None, **options: object) -> Explanation:
         """A prediction and the attention weights behind it; with `target`, those of this output instead."""
         task = self.task.configure(**options)
         example = task.parse(value, "the text")

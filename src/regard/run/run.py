@@ -23,9 +23,9 @@ from regard.config import apply_overrides, read_toml
 from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
-from regard.files import Manifest, digest, io_errors, read_json, write_text
+from regard.files import JsonObject, Manifest, digest, io_errors, read_json, write_text
 from regard.recipe import Recipe, to_toml
-from regard.tasks.base import RECIPE, STORES, Progress, Report, Task
+from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_weights
 from regard.training.log import METRICS
@@ -84,7 +84,7 @@ class Run:
     # ---- task -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def task(self) -> Task[Any]:
+    def task(self) -> AnyTask:
         """The task with the tokenizers and labels of this run."""
         self.check_manifest()
         return task_of(self.recipe).load(self.recipe, self.folder)
@@ -205,10 +205,10 @@ class Run:
                     where=file,
                 )
 
-    def _manifest(self) -> tuple[Path, dict[str, Any], dict[str, str]]:
+    def _manifest(self) -> tuple[Path, JsonObject, dict[str, str]]:
         """The manifest's path, settings by full name, and sha256 by file; empty if there is none."""
         path, old = self.folder / MANIFEST, self.folder / OLD_MANIFEST
-        groups: dict[str, dict[str, Any]] = {}
+        groups: dict[str, JsonObject] = {}
         sums: dict[str, str] = {}
         if path.exists():
             manifest = Manifest.read(path)
@@ -239,7 +239,7 @@ class Run:
             self.task.initialize(model, read_weights(path), start.task, str(path))
         return model
 
-    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> Any:
+    def model(self, checkpoint: str = "best", device: torch.device | None = None) -> nn.Module:
         """The model with the weights of a checkpoint, in evaluation mode."""
         path = self.checkpoints.resolve(checkpoint)
         return self.task.load_model(read_weights(path), str(path)).to(device or torch.device("cpu")).eval()

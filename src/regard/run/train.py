@@ -9,17 +9,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
+from regard.data.batch import Batch
 from regard.data.steps import PrefetchedSteps
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
+from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
 from regard.run.run import Run
 from regard.runtime import World, close_world, open_world, seed_everything
-from regard.tasks.base import RECIPE, Example, Progress, Report, Task, ValidationData
+from regard.tasks.base import RECIPE, AnyTask, Example, Progress, Report, ValidationData
 from regard.training.distributed import broadcast_from_rank0, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
@@ -98,7 +99,7 @@ def train(
 class Objective:
     """A task with its validation data, as the training loop takes it."""
 
-    task: Task[Any]
+    task: AnyTask
     valid: ValidationData
     recurrent_state: dict[str, Tensor] = field(default_factory=dict)
     """The recurrent state that the task carries from batch to batch; empty if it carries none."""
@@ -106,7 +107,7 @@ class Objective:
     def __post_init__(self) -> None:
         object.__setattr__(self, "recurrent_state", getattr(self.task, "recurrent_state", {}))
 
-    def loss(self, model: nn.Module, batch: Any) -> Any:
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return self.task.loss(model, batch)
 
     def validate(self, model: nn.Module) -> Validation:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import exp
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -35,12 +35,11 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
-from regard.tasks.base import Ask, Example, Prediction, truncate
+from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import CHUNK_EXAMPLES, split_columns
 from regard.tasks.labelled import LabelledTask
-from regard.tasks.learning import LearningTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.text.bert import Encoding
 from regard.training.task import Sample
@@ -113,7 +112,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
     def overfit_bound(self, batch: Batch) -> float:
         return 0.25 * self.expected_loss(batch).value
 
-    def same_head(self, start: LearningTask[Any]) -> bool:
+    def same_head(self, start: AnyTask) -> bool:
         return start.name == self.name
 
     @cached_property
@@ -170,7 +169,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
         ]
         return nbest[0] | {"nbest": nbest}
 
-    def configure(self, **options: Any) -> Self:
+    def configure(self, **options: object) -> Self:
         nbest = options.pop("nbest", None)
         task = super().configure(**options)
         return task if nbest is None else replace(task, nbest=check_nbest(nbest), show_nbest=True)
@@ -214,9 +213,9 @@ class Answering(LabelledTask[AnsweringRecipe]):
         return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
 
 
-def check_nbest(nbest: int) -> int:
+def check_nbest(nbest: object) -> int:
     """The number of outputs; a UserError if it is less than 1."""
-    if nbest < 1:
+    if not isinstance(nbest, int) or nbest < 1:
         raise UserError(f"--nbest is {nbest}", "write 1 or more", code="invalid-option", where="nbest")
     return nbest
 

@@ -22,6 +22,7 @@ from torch import nn
 from regard.data.examples import Example as Example
 from regard.data.settings import SPLITS as SPLITS
 from regard.data.store import Progress as Progress
+from regard.decoding.engine import Engine
 from regard.errors import UserError
 from regard.exchange.bert import BertHead
 from regard.metrics.score import Score
@@ -69,11 +70,11 @@ class Task(LearningTask[R]):
     """The class of Hugging Face transformers for a BERT with the output layer of this task."""
 
     @classmethod
-    def resolve(cls, recipe: Recipe) -> type["Task[Any]"]:
+    def resolve(cls, recipe: Recipe) -> "type[AnyTask]":
         """The task class for a recipe; a task whose model kinds need different losses chooses a subclass."""
         return cls
 
-    def configure(self, **options: Any) -> Self:
+    def configure(self, **options: object) -> Self:
         """The task with options of prediction changed (for example beam=8); a UserError for an unknown option."""
         for name in options:
             raise UserError(
@@ -84,7 +85,7 @@ class Task(LearningTask[R]):
             )
         return self
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         """The example that a line of text or a dictionary means, checked, without its target; errors name `where`."""
         values = self.parse_line(value, where) if isinstance(value, str) else value
         fields = self.fields
@@ -125,7 +126,7 @@ class Task(LearningTask[R]):
         """The keys that a person is asked for."""
         return self.fields.required
 
-    def join(self, others: Sequence["Task[Any]"]) -> Self:
+    def join(self, others: "Sequence[AnyTask]") -> Self:
         """The task of an ensemble of runs."""
         if others:
             raise UserError(
@@ -140,7 +141,7 @@ class Task(LearningTask[R]):
     def check_predict(self) -> None:
         """Raise UserError if the run cannot predict anything."""
 
-    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> Any:
+    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> nn.Module | Engine:
         """What `predict` runs: the model itself, or an engine that decodes with one or several models."""
         return models[0]
 
@@ -247,6 +248,10 @@ class Table:
     columns: tuple[str, ...]
     rows: list[list[str]]
     right: tuple[str, ...] = ()
+
+
+AnyTask = Task[Any]
+"""A task of any kind."""
 
 
 def truncate(text: str, length: int = 200) -> str:

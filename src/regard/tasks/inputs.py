@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from regard.data.examples import Example
 from regard.data.lines import check_surrogates
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer
@@ -23,12 +24,12 @@ MAX_JSON_DEPTH = 32
 BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+")
 
 
-def parse_json_line(line: str, where: str) -> dict[str, Any] | str:
+def parse_json_line(line: str, where: str) -> Example | str:
     """A line of input: the JSON object it holds if it begins with {, else the text itself."""
     if not line.lstrip().startswith("{"):
         return line
     try:
-        values: dict[str, Any] = json.loads(line)
+        values: Example = json.loads(line)
     except (ValueError, RecursionError) as error:
         remedy = 'a line that begins with { is read as JSON; for such a text write {"text": "{..."}'
         raise UserError(f"{where} is not JSON: {error}", remedy, code="not-json", where=where) from error
@@ -46,12 +47,12 @@ def is_deep(value: object) -> bool:
     return bool(level)
 
 
-def check_text(values: Mapping[str, Any], where: str) -> None:
+def check_text(values: Mapping[str, object], where: str) -> None:
     """Raise UserError if an example holds something that is no Unicode text."""
     check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
 
 
-def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> dict[str, Any]:
+def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> Example:
     """The example of a line with tabs between its values, of which the first `required` must be there."""
     cells = line.split("\t")
     if not required <= len(cells) <= len(keys):
@@ -65,10 +66,10 @@ def split_columns(line: str, keys: Sequence[str], required: int, where: str, for
     return dict(zip(keys, cells, strict=False))
 
 
-def chunk_examples(examples: Iterable[dict[str, Any]], max_examples: int = CHUNK_EXAMPLES) -> Iterator[list[Any]]:
+def chunk_examples(examples: Iterable[Example], max_examples: int = CHUNK_EXAMPLES) -> Iterator[list[Example]]:
     """Consecutive examples in chunks of bounded size."""
 
-    def size(example: dict[str, Any]) -> int:
+    def size(example: Example) -> int:
         return sum(len(value if isinstance(value, str) else str(value)) for value in example.values())
 
     return chunk(examples, size, max_examples)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from regard.data.labelled import LabelledSplits, load_splits, open_splits
 from regard.data.planning import Batches, Budget, groups_by_length
 from regard.data.records import Location
 from regard.data.sources import Source
+from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import read_json
@@ -41,12 +42,11 @@ from regard.models.bert import BertSettings
 from regard.models.text_encoder import EncoderWithHead, build_encoder
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.base import SPLITS, STORES, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, split_columns
-from regard.tasks.learning import LearningTask
 from regard.tasks.text_inputs import (
     encoder_attention,
     encoder_weights,
@@ -258,18 +258,18 @@ class LabelledTask(Task[L]):
         dropout = getattr(settings, "dropout", 0.0) if self.head_dropout else 0.0
         return EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
 
-    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: LearningTask[Any], where: str) -> None:
+    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
         """Copy the encoder, and the head if it has the same labels."""
         assert isinstance(model, EncoderWithHead)
         load_weights(model.encoder, encoder_weights(weights), where)
         if self.same_head(start) and weights["head.weight"].shape == model.head.weight.shape:
             load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, where)
 
-    def same_head(self, start: LearningTask[Any]) -> bool:
+    def same_head(self, start: AnyTask) -> bool:
         """True if the head of another task means the same as the head of this one."""
         return start.name == self.name and getattr(start, "labels", None) == self.labels
 
-    def training_settings(self, batches: Any) -> TrainingSettings:
+    def training_settings(self, batches: BatchSource) -> TrainingSettings:
         """Epochs converted to steps."""
         return self.recipe.training.in_steps(batches.steps_in_epoch(0))
 
@@ -292,7 +292,7 @@ class LabelledTask(Task[L]):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         inputs = super().parse(value, where)
         return inputs | self.fields.parse(inputs, Location(where))
 
@@ -364,7 +364,7 @@ class LabelledTask(Task[L]):
         assert isinstance(model, EncoderWithHead)
         return model.encoder
 
-    def parse_text(self, value: str | Mapping[str, Any], where: str) -> Example:
+    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
         return parse_text(value, where)
 

@@ -38,7 +38,7 @@ from regard.decoding.settings import DecodingSettings, change_search
 from regard.decoding.stepper import Symbols
 from regard.engines.choose import as_engine
 from regard.errors import UserError
-from regard.files import checksum, write_text
+from regard.files import JsonObject, checksum, write_text
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score, language_scores
@@ -324,7 +324,7 @@ class Language(Task[LanguageRecipe]):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def configure(self, **options: Any) -> Self:
+    def configure(self, **options: object) -> Self:
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if not options:
             return self
@@ -332,7 +332,7 @@ class Language(Task[LanguageRecipe]):
             options = {"extra_length": options["max_length"]} | options
         return replace(self, decoding=build(DecodingSettings, change_search(self.decoding, options), "decoding"))
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
             return {"text": value}
         if not isinstance(value.get("text"), str):
@@ -340,16 +340,16 @@ class Language(Task[LanguageRecipe]):
         check_text(value, where)
         return dict(value)
 
-    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+    def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Lines that begin with each prompt, `decoding.nbest` of them; a prompt may be empty."""
-        engine, number = as_engine(engine, SYMBOLS), 0
+        decoder, number = as_engine(engine, SYMBOLS), 0
         for prompts in chunk(examples, lambda example: len(example["text"]), CHUNK_PROMPTS):
             ids = [self.tokenizer.encode(self.normalizer(prompt["text"])) for prompt in prompts]
-            for hypotheses in self._continue(engine, ids, self.decoding, number):
+            for hypotheses in self._continue(decoder, ids, self.decoding, number):
                 yield {"continuations": [self._continuation(item) for item in hypotheses]}
             number += len(prompts)
 
-    def _continuation(self, item: Hypothesis) -> dict[str, Any]:
+    def _continuation(self, item: Hypothesis) -> JsonObject:
         text = one_line(self.tokenizer.decode(item.tokens))
         return {"text": text, "log_prob": item.log_prob, "finished": item.finished, "looped": item.looped}
 

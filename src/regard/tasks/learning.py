@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,9 @@ from regard.tasks.examination import Examination, R
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import load_weights
+
+if TYPE_CHECKING:
+    from regard.tasks.base import AnyTask
 
 Report = Callable[[str], None]
 """Prints one line about the progress of the work."""
@@ -192,7 +195,7 @@ class LearningTask(Examination[R], ABC, Generic[R]):
     def new_model(self) -> nn.Module:
         """A model with random weights."""
 
-    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "LearningTask[Any]", where: str) -> None:
+    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "AnyTask", where: str) -> None:
         """Copy the weights of the run that training starts from into a new model."""
         load_weights(model, weights, where)
 

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.layouts import Packed, Padded, Tokens
+from regard.attention.layouts import Attentions, Layout, Packed, Padded, Tokens
 from regard.data.batch import Batch
 from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
@@ -62,7 +62,7 @@ def count_in(rows: Tensor, selected: Tensor, sentences: int) -> Tensor:
     return zeros.scatter_add(0, rows.flatten(), selected.flatten().long())
 
 
-def sentences_of(layout: Any) -> tuple[Tensor, int]:
+def sentences_of(layout: Layout) -> tuple[Tensor, int]:
     """The sentence of each position, (*), and the number of sentences of the layout."""
     if isinstance(layout, Packed):
         return layout.rows, len(layout.offsets) - 1
@@ -135,7 +135,9 @@ class MaskedTranslation(Translation):
             max_length=self.decoding.max_length,
         )
 
-    def attention_weights(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Any]:
+    def attention_weights(
+        self, model: Any, source: str, target: Sequence[int]
+    ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens after the LENGTH token, target tokens, and all weights with every token visible."""
         device = next(model.parameters()).device
         ids = self.src_tokenizer.encode(source)[: self.max_source - 1]

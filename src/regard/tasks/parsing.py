@@ -11,12 +11,14 @@ an output that is not a tree of the sentence is repaired (trees.py, `from_tokens
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
+from torch import nn
 
-from regard.config import SettingError
+from regard.config import SettingError, Table
 from regard.data.fields import TREES, Fields
+from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores
@@ -30,6 +32,7 @@ from regard.text.settings import TextSettings
 from regard.training.task import Sample
 from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
 from regard.viz.panel import Screen, printable
+from regard.viz.report import AttentionMap
 
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one token, even if it is rare."""
@@ -54,7 +57,7 @@ class ParsingRecipe(TranslationRecipe):
     monitors = ("loss", "perplexity", "precision", "recall", "complete", "f1")
 
     @classmethod
-    def infer_defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def infer_defaults(cls, values: Table) -> Table:
         """All hypotheses are candidates: the first one that is a tree is the output."""
         decoding = values.get("decoding", {})
         if not isinstance(decoding, dict):
@@ -89,7 +92,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     def quick_search(self) -> DecodingSettings:
         return super().quick_search.model_copy(update={"loop_guard": self.decoding.loop_guard})
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
             return {"words": value.split()}
         given = value.get("words", value.get("text"))
@@ -101,7 +104,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
         listed = given.split() if isinstance(given, str) else given
         return {**{key: item for key, item in value.items() if key not in ("text", "tree")}, "words": listed}
 
-    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+    def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         waiting: deque[Example] = deque()
 
         def sources() -> Iterator[Example]:
@@ -140,7 +143,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return printable(prediction["tree"])
 
-    def attention(self, model: Any, example: Example, prediction: Prediction) -> list[Any]:
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         translation = {"translation": " ".join(prediction["tokens"])}
         return super().attention(model, {"src": sentence_text(example["words"])}, translation)
 

@@ -33,6 +33,7 @@ from regard.data.pretraining_batches import PretrainingBatches, evaluation_batch
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score
@@ -236,7 +237,7 @@ class Pretraining(Task[PretrainingRecipe]):
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
-    def configure(self, **options: Any) -> Self:
+    def configure(self, **options: object) -> Self:
         nbest = options.pop("nbest", None)
         task = super().configure(**options)
         return task if nbest is None else replace(task, nbest=check_nbest(nbest))
@@ -256,10 +257,10 @@ class Pretraining(Task[PretrainingRecipe]):
                 code="missing-weights",
             )
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         return parse_text(value, where)
 
-    def parse_text(self, value: str | Mapping[str, Any], where: str) -> Example:
+    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
         return parse_text(value, where)
 
@@ -305,7 +306,7 @@ class Pretraining(Task[PretrainingRecipe]):
         owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)
         words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + positions)
         best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.tokenizer)))
-        masks: list[list[list[dict[str, Any]]]] = [[] for _ in inputs]
+        masks: list[list[list[JsonObject]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
             tokens = zip(self.tokenizer.tokens(ids), values, strict=True)
             masks[owner].append([{"token": token, "probability": value} for token, value in tokens])

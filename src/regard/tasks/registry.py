@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from regard.config import Table, apply_overrides, build, nearest, read_toml
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.tasks.answering import Answering
-from regard.tasks.base import RECIPE, Task
+from regard.tasks.base import RECIPE, AnyTask
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.language import Language
@@ -27,9 +27,9 @@ from regard.tasks.translation import Translation
 PLUGINS = "REGARD_PLUGINS"
 DEFAULT_TASK = "translation"
 
-T = TypeVar("T", bound=type[Task[Any]])
+T = TypeVar("T", bound=type[AnyTask])
 
-TASKS: dict[str, type[Task[Any]]] = {
+TASKS: dict[str, type[AnyTask]] = {
     task.name: task
     for task in (
         Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Answering, Choice,
@@ -44,7 +44,7 @@ def register(task: T) -> T:
     return task
 
 
-def all_tasks() -> dict[str, type[Task[Any]]]:
+def all_tasks() -> dict[str, type[AnyTask]]:
     """The registry, with the tasks of all plugins."""
     for name in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
         load_plugin(Path(name))
@@ -65,7 +65,7 @@ def load_plugin(path: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def task_of(recipe: Recipe) -> type[Task[Any]]:
+def task_of(recipe: Recipe) -> type[AnyTask]:
     """The task class of a recipe."""
     return all_tasks()[recipe.task].resolve(recipe)
 
@@ -88,7 +88,7 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
     return build(settings, merge_start_settings(tasks[name], values), source, settings.defaults, allow_unused)
 
 
-def merge_start_settings(task: type[Task[Any]], values: Table) -> Table:
+def merge_start_settings(task: type[AnyTask], values: Table) -> Table:
     """Use [text] and [model] of the run to start from as defaults: its weights fit no other model.
 
     A run that is missing or not compatible is reported later, when it is opened.
@@ -106,7 +106,7 @@ def merge_start_settings(task: type[Task[Any]], values: Table) -> Table:
     return merged
 
 
-def start_tasks(task: type[Task[Any]]) -> tuple[str, ...]:
+def start_tasks(task: type[AnyTask]) -> tuple[str, ...]:
     """The tasks whose runs a run of `task` may start from."""
     return task.compatible_starts or (task.name,)
 

@@ -16,8 +16,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import Packed, Padded
-from regard.config import SettingError, Unused, build
+from regard.attention.layouts import Attentions, Packed, Padded
+from regard.config import SettingError, Table, Unused, build
 from regard.data.batch import Batch
 from regard.data.fields import PAIRS, Fields
 from regard.data.pairs import Pairs
@@ -37,7 +37,7 @@ from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe import Recipe
-from regard.tasks.base import Example, Prediction, Task
+from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.inputs import check_text, chunk, one_line, split_text
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
@@ -61,7 +61,7 @@ class TranslationRecipe(Recipe):
     decoding: DecodingSettings = DecodingSettings()
 
     @classmethod
-    def infer_defaults(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def infer_defaults(cls, values: Table) -> Table:
         """A masked model has one search."""
         model, decoding = values.get("model", {}), values.get("decoding", {})
         if isinstance(model, dict) and model.get("kind") == "masked" and isinstance(decoding, dict):
@@ -192,25 +192,25 @@ class Seq2SeqTask(Task[R]):
         return 0.5 * sentences * math.log(sentences) / int(batch["target_lengths"].sum())
 
     def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
-        layout: Any = Packed if packed else Padded
+        layout: type[Packed] | type[Padded] = Packed if packed else Padded
         source, target = (layout.of(batch[name], batch[f"{name}_lengths"]) for name in ("source", "target"))
         logits: Tensor = model(source, target).logits()
         inside = torch.arange(batch["target"].size(1), device=logits.device) < batch["target_lengths"][:, None]
         return logits if packed else logits[inside]
 
-    def configure(self, **options: Any) -> Self:
+    def configure(self, **options: object) -> Self:
         tokenizer = options.pop("tokenize", None)
         task = self
         if tokenizer is not None:
-            bleu_metric(tokenizer)  # an unknown tokenizer is an error now, not after decoding
-            task = replace(task, bleu_tokenizer=tokenizer)
+            bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
+            task = replace(task, bleu_tokenizer=str(tokenizer))
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
             settings = build(type(self.decoding), change_search(self.decoding, options), "decoding")
             task = replace(task, decoding=settings)
         return task
 
-    def join(self, others: Sequence[Task[Any]]) -> Self:
+    def join(self, others: Sequence[AnyTask]) -> Self:
         """The task of an ensemble: the tokenizers must be the same; the shortest limits of length hold."""
         tasks = [self, *others]
         for other in others:
@@ -230,7 +230,7 @@ class Seq2SeqTask(Task[R]):
     def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> Engine:
         return (readable_engine if name == "readable" else fastest_engine)(models, SYMBOLS, device)
 
-    def parse(self, value: str | Mapping[str, Any], where: str = "the input") -> Example:
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
             return {"src": value}
         source = value.get("src", value.get("text"))
@@ -239,11 +239,11 @@ class Seq2SeqTask(Task[R]):
         check_text(value, where)
         return {**{key: item for key, item in value.items() if key not in ("text", "tgt")}, "src": source}
 
-    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+    def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Translate {"src", "prefix"?}; a blank source gives a blank translation, a long one is split into parts."""
-        engine, number = as_engine(engine, SYMBOLS), 0
+        decoder, number = as_engine(engine, SYMBOLS), 0
         for lines in chunk(examples, lambda example: len(example["src"]), CHUNK_LINES):
-            yield from self._predict_chunk(engine, lines, number)
+            yield from self._predict_chunk(decoder, lines, number)
             number += len(lines)
 
     def _predict_chunk(self, engine: Engine, examples: Sequence[Example], first: int) -> Iterator[Prediction]:
@@ -337,7 +337,9 @@ class Seq2SeqTask(Task[R]):
                 where="text",
             )
 
-    def attention_weights(self, model: Any, source: str, target: Sequence[int]) -> tuple[list[str], list[str], Any]:
+    def attention_weights(
+        self, model: Any, source: str, target: Sequence[int]
+    ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens, target tokens (a row is the position that wrote the token) and all attention weights."""
         device = next(model.parameters()).device
         ids = self.src_tokenizer.encode(source)[: self.max_source - 1]

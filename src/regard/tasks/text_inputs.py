@@ -37,7 +37,7 @@ class TextTask(Protocol):
     @property
     def tokenizer(self) -> BertTokenizer: ...
 
-    def parse_text(self, value: str | Mapping[str, Any], where: str) -> Example:
+    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
         ...
 
@@ -46,7 +46,7 @@ class TextTask(Protocol):
         ...
 
 
-def parse_text(value: str | Mapping[str, Any], where: str) -> Example:
+def parse_text(value: str | Mapping[str, object], where: str) -> Example:
     """The example {"text", "pair"?} that a line or a dictionary means."""
     values = split_columns(value, ("text", "pair"), 1, where, TEXT_FORM) if isinstance(value, str) else value
     if values.get("text") is None:

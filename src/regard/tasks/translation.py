@@ -27,7 +27,7 @@ from regard.models.transformer import TransformerSettings
 from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.base import STORES, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
@@ -232,7 +232,7 @@ class Translation(TranslationTask[TranslationRecipe]):
     variants = TRANSLATION_VARIANTS
 
     @classmethod
-    def resolve(cls, recipe: Recipe) -> type[Task[Any]]:
+    def resolve(cls, recipe: Recipe) -> type[AnyTask]:
         """A model that fills in masked tokens has its own loss and search."""
         from regard.tasks.masked_translation import MaskedTranslation
 
