@@ -25,7 +25,7 @@ Sides = tuple[str, str]
 
 
 def assignments(pairs: Iterable[Sides], plan: SplitPlan, exclude: Iterable[str] = ()) -> list[str]:
-    """What becomes of each pair."""
+    """The split of each pair."""
     keys = read_keys(({"src": src, "tgt": tgt} for src, tgt in pairs), plan.seed)
     excluded = np.array([hash_sentence(sentence, plan.seed) for sentence in exclude], np.uint64)
     return [(*SPLITS, *LEFT_OUT)[code] for code in assign(keys, excluded, plan)[0]]

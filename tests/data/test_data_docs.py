@@ -1,4 +1,4 @@
-"""What docs/data.md shows is true: each recipe of it loads, and reads the files beside it."""
+"""The recipes of docs/data.md load, and read the files beside them."""
 
 import json
 import re

@@ -48,7 +48,7 @@ def store_of(documents: list[list[int]], seed: int = 0) -> TokenizedDocuments:
 
 
 def text_of(documents: int, seed: int = 0) -> TokenizedDocuments:
-    """The same with pieces of the vocabulary: sentences of 3 to 12 of them."""
+    """Documents of token ids: sentences of 3 to 12 tokens."""
     rng = np.random.default_rng(seed)
     store = store_of([rng.integers(3, 13, rng.integers(4, 30)).tolist() for _ in range(documents)])
     tokens = rng.integers(len(SPECIALS), len(vocabulary()), len(store.tokens)).astype(np.uint16)

@@ -104,7 +104,7 @@ def test_every_search_with_every_number_of_slots(
 
 
 def test_the_cases_cover_all_kinds_of_results() -> None:
-    """What the tests above are worth: texts that end, soon and late, texts that loop and texts that are cut."""
+    """The inputs above have all kinds of results: early and late ends, loops, cut texts."""
     actual = []
     for seed, ends in itertools.product(range(4), (-2.0, 5.0)):
         engine, (sources, max_new_tokens) = DeviceEngine(build(seed, 4.0, ends), SYMBOLS), texts(9, seed)

@@ -130,7 +130,7 @@ def test_schemes_between_tokens_leave_the_words_alone(scheme: NoPositions) -> No
 
 @pytest.mark.parametrize("scheme", [Relative(K, 2), ALiBi(H), Rotary()], ids=lambda x: type(x).__name__)
 def test_only_distances_count(scheme: Relative | ALiBi | Rotary) -> None:
-    """The same words later in a text, with the same words around them, find the same."""
+    """Equal words with equal neighbours get equal results later in a text."""
     torch.manual_seed(0)
     position_bias = scheme.position_bias()
     scored_attention = None if position_bias is None else ScoredAttention(ScaledDot(K, K, K), position_bias)

@@ -50,7 +50,7 @@ class Tiny(nn.Module):
     def drawing(
         self, places: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
     ) -> tuple[Tensor, Tensor, SampledAlignments]:
-        """What comes of it if the lot falls on these places, one after another."""
+        """The result if exactly these positions are sampled, one after another."""
         lots = iter(places)
         noise = lambda like: 1e9 * F.one_hot(torch.tensor(next(lots)), S).expand_as(like)  # noqa: E731
         monkeypatch.setattr("regard.attention.recurrent_attention.gumbel", noise)

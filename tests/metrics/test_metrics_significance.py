@@ -15,7 +15,7 @@ WORDS = ["the", "a", "cat", "dog", "house", "tree", "walks", "sits", "on", "near
 
 
 def corpus(sentences: int, noise: float, seed: int) -> list[str]:
-    """The same sentences for every noise, with that share of their words replaced."""
+    """Equal sentences for every noise, with that share of their words replaced."""
     words, errors = random.Random(7), random.Random(seed)
     lines = []
     for _ in range(sentences):

@@ -1,4 +1,4 @@
-"""What the forward pass of a model returns, as logits."""
+"""The logits of the forward pass of a model."""
 
 from typing import Any
 

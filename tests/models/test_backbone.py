@@ -20,7 +20,7 @@ def model(**settings: object) -> Transformer:
 
 
 def differs(transformer: Transformer) -> bool:
-    """Whether two passes in training give different logits."""
+    """True if two passes in training give different logits."""
     tokens = Padded.of(torch.arange(3, 11)[None], torch.tensor([8]))
     return not torch.allclose(*(transformer(tokens, tokens).logits() for _ in range(2)))
 

@@ -1,4 +1,4 @@
-"""What must hold for any language model: words one by one are the text at once, and the past goes as far as it says."""
+"""Properties of any language model: steps equal the whole pass, and the context has the length of the settings."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ def test_the_output_can_be_read_by_a_loss_and_in_bf16(values: dict[str, Any], mo
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize("values", [ALL[2], ALL[5], ALL[7]], ids=str)
 def test_every_search_generates(values: dict[str, Any], search: str) -> None:
-    """What a search says of a text is what the model says of it, the end of the line before being its beginning."""
+    """The score of a search equals the log-probability of the model; the text begins after the end of a line."""
     model = build(values)
     engine = StepperEngine(model, Symbols(bos=2, eos=2, pad=0), torch.device("cpu"))
     settings = DecodingSettings.model_validate(dict(search=search))

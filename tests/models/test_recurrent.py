@@ -1,4 +1,4 @@
-"""What must hold for any recurrent translator: steps are the whole, padding is never seen, and it learns."""
+"""Properties of any recurrent translation model: steps equal the whole pass, padding has no effect, it learns."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What must hold for any Transformer: sizes, layouts, caches, and that nobody sees what they must not see."""
+"""Properties of any Transformer: sizes, layouts, caches, and no attention to hidden positions."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a task carries from batch to batch is part of a checkpoint, and comes back only where it means the same."""
+"""The recurrent state between batches is part of a checkpoint, and is loaded only if the batches are the same."""
 
 from pathlib import Path
 from typing import Any

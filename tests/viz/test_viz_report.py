@@ -58,7 +58,7 @@ def report(**changes: Any) -> Report:
 
 
 class Page(HTMLParser):
-    """What a browser would see: elements with their attributes, and the text of scripts and styles."""
+    """The page as a browser parses it: elements with their attributes, and the text of scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ class SplitCounts:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What was read, the sizes of the splits, and the shares that give the same splits when the corpora have grown."""
+    """The corpora, the sizes of the splits, and the shares that give the same splits when the corpora have grown."""
 
     corpora: list[str]
     exclude: list[str]
@@ -145,7 +145,7 @@ def sentences(path: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Keys:
-    """What is kept of the pairs: the hash of each side, the hash of the exact pair, and True if a side is blank."""
+    """Hashes of the pairs: the hash of each side, the hash of the exact pair, and True if a side is blank."""
 
     src: Hashes
     tgt: Hashes

@@ -1,6 +1,6 @@
 """Fields: which keys the examples of a task have, and from which formats and columns they are read.
 
-A task owns or imports one `Fields` value. Nothing else in this room depends on the task.
+A task owns or imports one `Fields` value. Nothing else in this package depends on the task.
 """
 
 from collections.abc import Callable, Mapping

@@ -128,7 +128,7 @@ class Inputs:
         return int(self.sequences.max(initial=1))
 
     def at_epoch(self, epoch: int) -> "Inputs":
-        """The same in every epoch."""
+        """Return these examples: they do not change with the epoch."""
         return self
 
     def count(self, indices: Array) -> tuple[int, int]:

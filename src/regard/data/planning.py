@@ -88,7 +88,7 @@ class Examples(Protocol):
 
 
 class Epochs(Protocol):
-    """The same examples in every epoch, possibly in another form (BPE-dropout)."""
+    """Return the examples of an epoch: equal ones, possibly in another form (BPE-dropout)."""
 
     def at_epoch(self, epoch: int) -> Examples: ...
 

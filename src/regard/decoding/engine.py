@@ -1,6 +1,6 @@
 """The interface of an engine: token ids in, hypotheses out.
 
-A `Stepper` is driven by the searches of this room. An `Engine` runs the whole search itself: on a GPU without waiting
+A `Stepper` is driven by the searches of `decoding`. An `Engine` runs the whole search itself: on a GPU without waiting
 for the host, or in another library.
 """
 

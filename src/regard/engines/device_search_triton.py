@@ -258,7 +258,7 @@ class TritonBeamSlots(BeamSlots):
 
 
 def _bytes(flags: Tensor) -> Tensor:
-    """The same memory as bytes."""
+    """View the memory as bytes."""
     return flags.view(torch.uint8)
 
 

@@ -1,1 +1,1 @@
-"""Models of other programs, read and written. Their names, files and shapes are known in this room only."""
+"""Models of other programs, read and written. Their names, files and shapes are used in this package only."""

@@ -13,7 +13,7 @@ The target is Y and its end symbol. The end symbol is never masked: it tells the
 chooses the symbol of masked positions; it must not occur in a text.
 
 B sentences, S source, T target with its end symbol, D model, V vocabulary, L lengths; `*` is (B, T) padded or (N,)
-packed, with room for B sentences.
+packed, with space for B sentences.
 """
 
 from typing import Literal, NamedTuple, Self

@@ -39,7 +39,7 @@ LINE = 20
 MARGIN = 14
 LONGEST_LABEL = 24
 FAINT = 0.005
-"""What is less than this share of full colour is left out: it could not be seen."""
+"""A weight below this share of full colour is left out: it could not be seen."""
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def tree_svg(tree: Tree, title: str = "") -> str:
 
 
 def tree_drawing(tree: Tree) -> Drawing:
-    """The same without its ground."""
+    """The drawing of a tree without its background."""
     spots, columns = arranged(outermost(tree), WIDER_GAP)
     highest = spots[-1].level
     lines, names = [], []
