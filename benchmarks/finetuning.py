@@ -33,7 +33,7 @@ from regard.run.report import read_metrics
 from regard.run.run import Run
 from regard.run.train import train
 from regard.runtime import seed_everything
-from regard.tasks.base import Task
+from regard.tasks.base import AnyTask
 from regard.tasks.registry import TASKS, load_recipe
 from regard.training.log import METRICS, Logs, MetricsFile
 from regard.training.optimizer import build_schedule
@@ -140,7 +140,7 @@ def random_batches(inputs: Inputs, size: int, steps: int, seed: int) -> Sequence
     return batches[:steps]
 
 
-def score(task: Task[Any], model: nn.Module, examples: list[Any], monitor: str) -> float:
+def score(task: AnyTask, model: nn.Module, examples: list[Any], monitor: str) -> float:
     """The monitored score on the test examples."""
     with torch.autocast("cuda", torch.bfloat16, enabled=next(model.parameters()).is_cuda):
         predictions = list(task.predict(model, examples))

@@ -94,7 +94,7 @@ class LetterModel(nn.Module):
 
 
 @register
-class LargestLetter(Task[LetterRecipe]):
+class LargestLetter(Task[LetterRecipe, Inputs]):
     name = "largest-letter"
     title = "the letter of a word that is last in the alphabet"
     recipe_type = LetterRecipe
@@ -126,7 +126,7 @@ class LargestLetter(Task[LetterRecipe]):
         nll = F.cross_entropy(model(batch.source), letters, reduction="sum")
         return Loss(nll, (letters >= 0).sum(), nll.detach())
 
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+    def validate(self, model: nn.Module, data: ValidationData[Inputs]) -> Validation:
         everything = data.store.pad(np.arange(len(data.store)))
         loss = self.loss(model, everything)
         predictions = list(self.predict(model, data.examples))

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from regard.config import apply_overrides, build
 from regard.recipe import Recipe
-from regard.tasks.base import Task, ValidationData
+from regard.tasks.base import AnyTask, ValidationData
 
-T = TypeVar("T", bound=Task[Any])
+T = TypeVar("T", bound=AnyTask)
 
 PAIR = {"src": "a", "tgt": "b"}
 DATA: dict[str, dict[str, Any]] = {
@@ -17,7 +17,7 @@ DATA: dict[str, dict[str, Any]] = {
 }
 
 
-def make_recipe(task: type[Task[Any]], settings: dict[str, Any]) -> Any:
+def make_recipe(task: type[AnyTask], settings: dict[str, Any]) -> Any:
     """A recipe of a task from dotted settings, {"data.max_length": 8}; its files need not exist."""
     values: dict[str, Any] = {"name": "tiny", "task": task.name, "data": dict(DATA.get(task.name, {}))}
     for key, value in settings.items():
@@ -42,6 +42,6 @@ def changed(task: T, **settings: Any) -> T:
     return replace(task, recipe=recipe)
 
 
-def validation(store: Any = None, examples: Any = ()) -> ValidationData:
+def validation(store: Any = None, examples: Any = ()) -> ValidationData[Any]:
     """Validation data without a folder."""
     return ValidationData(store, examples)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from regard.data.sources import Source
     from regard.run.model import Model, Translator
-    from regard.tasks.base import Task
+    from regard.tasks.base import AnyTask
 
 Options = dict[str, Any]
 """Options of a prediction by name, as `Task.configure` takes them."""
@@ -147,7 +147,7 @@ class DataOptions(OptionGroup):
     src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
     tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
 
-    def select(self, task: "Task[Any]") -> "tuple[str, list[Source] | None]":
+    def select(self, task: "AnyTask") -> "tuple[str, list[Source] | None]":
         """A name for the data, and its sources; None for those of the recipe."""
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if files:

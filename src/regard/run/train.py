@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -100,7 +101,7 @@ class Objective:
     """A task with its validation data, as the training loop takes it."""
 
     task: AnyTask
-    valid: ValidationData
+    valid: ValidationData[Any]
     recurrent_state: dict[str, Tensor] = field(default_factory=dict)
     """The recurrent state that the task carries from batch to batch; empty if it carries none."""
 
@@ -159,7 +160,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
 
 
 def save_directly(
-    run: Run, model: nn.Module, valid: ValidationData, tokens: int, world: World, log: Log | None
+    run: Run, model: nn.Module, valid: ValidationData[Any], tokens: int, world: World, log: Log | None
 ) -> Outcome:
     """Validate and save a model that needs no gradient steps: one validation, one checkpoint."""
     began, training = time.monotonic(), run.recipe.training

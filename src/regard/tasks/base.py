@@ -28,7 +28,7 @@ from regard.exchange.bert import BertHead
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.recipe import Recipe
-from regard.tasks.examination import R
+from regard.tasks.examination import D, R
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns
 from regard.tasks.learning import STORES as STORES
@@ -49,7 +49,7 @@ RECIPE = "recipe.toml"
 
 
 @dataclass(frozen=True)
-class Task(LearningTask[R]):
+class Task(LearningTask[R, D]):
     """One kind of learning problem, configured by a recipe."""
 
     scored_by_examples: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class Task(LearningTask[R]):
         """Scores of predictions against the targets of the examples, by the names `training.monitor` uses."""
         return {}
 
-    def score_store(self, model: nn.Module, store: Any) -> list[Score]:
+    def score_store(self, model: nn.Module, store: D) -> list[Score]:
         """Scores of a model on tokenised data, for example its perplexity."""
         return []
 
@@ -250,7 +250,7 @@ class Table:
     right: tuple[str, ...] = ()
 
 
-AnyTask = Task[Any]
+AnyTask = Task[Any, Any]
 """A task of any kind."""
 
 

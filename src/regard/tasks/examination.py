@@ -7,10 +7,10 @@ batches. The checks themselves are in `doctor/`, each written once for all tasks
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
@@ -23,6 +23,8 @@ from regard.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
 
 R = TypeVar("R", bound=Recipe)
+D = TypeVar("D", bound=Sized)
+"""The tokenised data of a task: a view of its store."""
 
 MIN_COMPARED_WORDS = 8
 """Lines of running text are compared between splits if they have so many words."""
@@ -46,7 +48,7 @@ class ExpectedLoss(NamedTuple):
     tolerance: float = 0.7
 
 
-class Examination(Generic[R]):
+class Examination(Generic[R, D]):
     """Base of tasks: their hooks for the doctor."""
 
     recipe: R
@@ -120,7 +122,7 @@ class Examination(Generic[R]):
         """Number of tokens of an example before anything is truncated or split."""
         return 0
 
-    def filter_counts(self, store: Any) -> dict[str, int]:
+    def filter_counts(self, store: D) -> dict[str, int]:
         """By reason: training examples that were left out when `store` was built."""
         return {}
 

@@ -78,7 +78,7 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class LabelledTask(Task[L]):
+class LabelledTask(Task[L, Inputs]):
     """Base of the tasks on labelled text."""
 
     tokenizer: BertTokenizer = field(repr=False)
@@ -281,7 +281,7 @@ class LabelledTask(Task[L]):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return self.criterion(model(batch.source, batch["segments"]), batch)
 
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+    def validate(self, model: nn.Module, data: ValidationData[Inputs]) -> Validation:
         inputs = data.cached(lambda: [self.encode(example) for example in data.examples])
         outputs = self.run(model, inputs)
         predictions = [self.decode(*row) for row in zip(data.examples, inputs, outputs.logits, strict=True)]

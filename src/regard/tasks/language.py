@@ -120,7 +120,7 @@ class LanguageRecipe(Recipe):
 
 
 @dataclass(frozen=True)
-class Language(Task[LanguageRecipe]):
+class Language(Task[LanguageRecipe, TokenizedText]):
     """{"text"} -> {"continuations": [{"text", "log_prob", "finished", "looped"}]}."""
 
     tokenizer: Tokenizer = field(repr=False)
@@ -218,7 +218,7 @@ class Language(Task[LanguageRecipe]):
     def describe_store(self, split: str, store: TokenizedText) -> str:
         return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
 
-    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+    def validation_data(self, folder: Path, store: TokenizedText, world: World) -> ValidationData[TokenizedText]:
         return ValidationData(store)
 
     def batches(self, store: TokenizedText, world: World) -> BPTTBatches:
@@ -289,8 +289,8 @@ class Language(Task[LanguageRecipe]):
             for name, state in initial.items()
         }
 
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
-        store: TokenizedText = data.store
+    def validate(self, model: nn.Module, data: ValidationData[TokenizedText]) -> Validation:
+        store = data.store
         nll = self.likelihood(model, store.ids)
         metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, store)}
         return Validation({"loss": nll / len(store), **metrics}, self._samples(model, store))

@@ -29,7 +29,7 @@ from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.examination import Examination, R
+from regard.tasks.examination import D, Examination, R
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import load_weights
@@ -46,10 +46,10 @@ STORES = "store"
 
 
 @dataclass(frozen=True)
-class ValidationData:
+class ValidationData(Generic[D]):
     """The validation split of a run, as `Task.validate` uses it."""
 
-    store: Any
+    store: D
     examples: Sequence[Example] = ()
     engine: Callable[[nn.Module], Engine] | None = None
     """Makes an engine of the model in training; if it is not given, the model itself is decoded."""
@@ -64,7 +64,7 @@ class ValidationData:
 
 
 @dataclass(frozen=True)
-class LearningTask(Examination[R], ABC, Generic[R]):
+class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     """The part of a task that training uses: preparation, data, model, loss and validation."""
 
     recipe: R
@@ -145,9 +145,9 @@ class LearningTask(Examination[R], ABC, Generic[R]):
     def encoder(self, filtered: bool) -> Encoder:
         """What tokenises examples; `filtered` if the filters of training data apply."""
 
-    def view(self, store: Store) -> Any:
+    @abstractmethod
+    def view(self, store: Store) -> D:
         """A store as the batches of this task read it."""
-        return store
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
         """What the examples of a store depend on: the content of files and how they are read."""
@@ -156,7 +156,7 @@ class LearningTask(Examination[R], ABC, Generic[R]):
 
     def store(
         self, folder: Path, split: str, progress: Progress | None = None, sources: Sequence[Source] | None = None
-    ) -> Any:
+    ) -> D:
         """Open the tokenised data of a split in `folder`; build it if it is missing, damaged or out of date.
 
         `sources` replaces those of the recipe, for an evaluation on other data.
@@ -173,19 +173,19 @@ class LearningTask(Examination[R], ABC, Generic[R]):
         )
         return self.view(store)
 
-    def describe_store(self, split: str, store: Any) -> str:
+    def describe_store(self, split: str, store: D) -> str:
         """One line about a store for the log: number of examples and tokens."""
         return f"{split}: {len(store):,} examples"
 
     @abstractmethod
-    def batches(self, store: Any, world: World) -> BatchSource:
+    def batches(self, store: D, world: World) -> BatchSource:
         """The batches of training: a function of (seed, step)."""
 
     def share(self, world: World) -> Share:
         """The micro-batches of a step that this process computes."""
         return Share(world.rank, world.size, self.recipe.training.accumulation)
 
-    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+    def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
         """What `validate` uses."""
         return ValidationData(store, self.examples("valid"))
 
@@ -204,14 +204,14 @@ class LearningTask(Examination[R], ABC, Generic[R]):
         """The training objective of one batch, summed over its targets; the model is called through `forward` only."""
 
     @abstractmethod
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+    def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
         """Metrics of the validation data, the loss among them, and a few samples."""
 
-    def training_view(self, folder: Path, store: Any, report: Report) -> Any:
+    def training_view(self, folder: Path, store: D, report: Report) -> D:
         """The training data as batches read it, if that differs from the store (BPE-dropout)."""
         return store
 
-    def fit_directly(self, store: Any) -> nn.Module | None:
+    def fit_directly(self, store: D) -> nn.Module | None:
         """A model that is computed from the data without gradient steps; None for all other models."""
         return None
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -111,7 +111,7 @@ class PretrainingRecipe(Recipe):
 
 
 @dataclass(frozen=True)
-class Pretraining(Task[PretrainingRecipe]):
+class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     """{"text", "pair"?} -> {"masks": [[{"piece", "probability"}]], "next"?}: the most probable tokens at every [MASK].
 
     With a second text, `next` is the probability that it follows the first.
@@ -170,7 +170,9 @@ class Pretraining(Task[PretrainingRecipe]):
         sentences = len(store.sentences) - 1
         return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
 
-    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+    def validation_data(
+        self, folder: Path, store: TokenizedDocuments, world: World
+    ) -> ValidationData[TokenizedDocuments]:
         return ValidationData(store)
 
     def batches(self, store: TokenizedDocuments, world: World) -> PretrainingBatches:
@@ -213,7 +215,7 @@ class Pretraining(Task[PretrainingRecipe]):
         follows_nll = F.cross_entropy(follows, batch["next_labels"], ignore_index=IGNORE, reduction="sum")
         return Loss(words.sum + batch["next_weight"] * follows_nll, words.count, words.nll)
 
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+    def validate(self, model: nn.Module, data: ValidationData[TokenizedDocuments]) -> Validation:
         answers = self.answers(model, data.store)
         loss = answers.nll / max(1, answers.words) + answers.next_nll / max(1, answers.inputs)
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}

@@ -107,7 +107,7 @@ R = TypeVar("R", bound=TranslationRecipe)
 
 
 @dataclass(frozen=True)
-class Seq2SeqTask(Task[R]):
+class Seq2SeqTask(Task[R, Pairs]):
     """Base of the tasks whose model writes a target sequence for a source sequence."""
 
     src_tokenizer: Tokenizer = field(repr=False)

@@ -13,7 +13,7 @@ from regard.data.encoders import PairEncoder
 from regard.data.filters import KEEP_ALL, Filters
 from regard.data.formats import read_examples
 from regard.data.pairs import Pairs
-from regard.data.planning import Batches, Budget
+from regard.data.planning import Batches, Budget, Epochs
 from regard.data.store import Store
 from regard.engines.choose import is_standard_transformer
 from regard.engines.device import ValidationEngine
@@ -123,11 +123,11 @@ class TranslationTask(Seq2SeqTask[R]):
             self.recipe.runtime.seed, data.max_length, data.workers,
         )  # fmt: skip
 
-    def batches(self, store: Any, world: World) -> Batches:
+    def batches(self, store: Epochs, world: World) -> Batches:
         budget, seed = Budget(self.recipe.training.batch_tokens), self.recipe.runtime.seed
         return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
 
-    def validation_data(self, folder: Path, store: Any, world: World) -> ValidationData:
+    def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
         """On a GPU, validation decodes with CUDA graphs, which is many times faster."""
         engine = None
         if world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model):
@@ -139,7 +139,7 @@ class TranslationTask(Seq2SeqTask[R]):
     def new_model(self) -> nn.Module:
         return build_translation_model(self.recipe.model, len(self.src_tokenizer), len(self.tgt_tokenizer))
 
-    def validate(self, model: nn.Module, data: ValidationData) -> Validation:
+    def validate(self, model: nn.Module, data: ValidationData[Pairs]) -> Validation:
         training = self.recipe.training
         nll, count = self.likelihood(model, data.store)
         metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
