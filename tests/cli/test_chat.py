@@ -95,7 +95,7 @@ def test_the_model_reads_as_many_turns_as_in_training(talker: Path) -> None:
     replies = [json.loads(line) for line in lines]
     assert [reply["source"] for reply in replies] == ["hello", "hi there\thow are you", "fine thanks\tand you"]
     assert [reply["turn"] for reply in replies] == [1, 2, 3]
-    assert replies[1]["said"] == "how are you"
+    assert replies[1]["message"] == "how are you"
     assert replies[1]["reply"] == "fine thanks"
     assert replies[1]["finished"]
     assert replies[1]["score"] < 0

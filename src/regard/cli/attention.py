@@ -19,7 +19,7 @@ def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | No
 
 
 def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, head: int | None = None) -> str:
-    """The same heat map as an SVG picture; `title` is written before its own title."""
+    """The heat map as an SVG picture; `title` is written before its own title."""
     from regard.viz.svg import heatmap_svg
 
     name, matrix = select_head(attention, layer, head)

@@ -29,7 +29,7 @@ def chat(run: RunFolder, search: SearchOptions, model: ModelOptions, as_json: As
     settings of the recipe, unless options change them; the same lines with the same --seed give the same conversation.
     /reset starts again. /why draws the attention of the last reply: a row is an output token, a column a token that the
     model read, ␉ separates turns. /quit, Ctrl-D or Ctrl-C ends. Without a terminal, each line of stdin gives one line
-    of stdout, a blank line for a blank line. With --json a reply is one object: turn, said, source (what the model
+    of stdout, a blank line for a blank line. With --json a reply is one object: turn, message, source (what the model
     read), reply, score and finished.
 
     \b

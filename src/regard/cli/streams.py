@@ -29,7 +29,7 @@ def read_lines(name: str) -> Iterator[str]:
 
 
 def line_name(name: str) -> str:
-    """What errors call a line of this input; its number follows."""
+    """The name of a line of this input in errors; its number follows."""
     return f"{'stdin' if name == STDIO else name}, line"
 
 
@@ -60,7 +60,7 @@ def check_output(output: str, *inputs: str | None) -> None:
 
 
 def is_interactive(*inputs: object) -> bool:
-    """True if no input is given and stdin is a terminal, so that a person can be asked."""
+    """True if no input is given and stdin is a terminal, so that the command is interactive."""
     return not any(inputs) and sys.stdin.isatty()
 
 

@@ -25,9 +25,9 @@ class Check:
     """A stable identifier, for example "first-loss"."""
     status: Status
     finding: str
-    """What was measured, for people."""
+    """The measurement in words."""
     remedy: str = ""
-    """What to do about a warning or a failure."""
+    """The remedy of a warning or a failure."""
 
 
 REMAINING = Check("remaining", "skip", "the other checks need what failed", "correct that and run the doctor again")

@@ -42,7 +42,7 @@ MAX_PLANNED_STEPS = 500
 
 @dataclass
 class SplitSurvey:
-    """What was read of one split."""
+    """Examples and counts of one split."""
 
     examples: int = 0
     sample: list[Example] = field(default_factory=list)
@@ -52,7 +52,7 @@ class SplitSurvey:
 
 @dataclass
 class Survey:
-    """What was read of all splits."""
+    """Examples and counts of all splits."""
 
     complete: bool
     """False if some examples were not read (--quick)."""

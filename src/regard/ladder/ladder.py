@@ -90,7 +90,7 @@ class Ladder:
         return checksum({"recipe": recipe, "measurement": asdict(self.measurement)})
 
     def inputs(self, variant: Variant, seed: int) -> dict[str, str]:
-        """What a result depends on."""
+        """JSON that identifies the inputs of a result."""
         recipe = self.recipe(variant, seed).model_dump(mode="json", exclude={"about"})
         return {"ladder": self.config_hash, "recipe": checksum(recipe)}
 

@@ -72,7 +72,7 @@ def has_one_reference(ladder: Ladder) -> bool:
 
 
 def facts(ladder: Ladder, results: Sequence[JsonObject]) -> dict[str, str]:
-    """What holds for all rows: the data, the budget, the seeds, and how speed was measured."""
+    """Facts about all rows: the data, the budget, the seeds, and how speed was measured."""
     training, measurement, data = ladder.base.training, ladder.measurement, ladder.base.data
     budget = f"{training.max_steps:,} steps of {training.batch_tokens:,} tokens"
     if training.max_minutes:

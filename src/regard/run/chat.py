@@ -32,7 +32,7 @@ class Reply:
     """A line of the user, the turns that the model read, and its reply."""
 
     turn: int
-    said: str
+    message: str
     source: str
     text: str
     tokens: list[int]
@@ -56,14 +56,14 @@ class Conversation:
 
     def reply_to(self, line: str) -> Reply:
         """The reply to a line that is not blank; a reply is never blank."""
-        said = normalize_turn(line)
-        source = self.source([*self.turns, said][-self.max_turns :])
+        message = normalize_turn(line)
+        source = self.source([*self.turns, message][-self.max_turns :])
         self.count += 1
-        reply = self._reply(source, said)
-        self.turns = [*self.turns, said, reply.text][-self.max_turns :]
+        reply = self._reply(source, message)
+        self.turns = [*self.turns, message, reply.text][-self.max_turns :]
         return reply
 
-    def _reply(self, source: str, said: str) -> Reply:
+    def _reply(self, source: str, message: str) -> Reply:
         """The first attempt that is not blank."""
         task, engine = self.translator.task, self.translator.engine
         for decoding in attempts(self.decoding, self.count):
@@ -73,7 +73,9 @@ class Conversation:
             text, hypothesis = spoken[0] if spoken else (NO_REPLY, hypotheses[0])
             if spoken:
                 break
-        return Reply(self.count, said, source, text, hypothesis["tokens"], hypothesis["score"], hypothesis["finished"])
+        return Reply(
+            self.count, message, source, text, hypothesis["tokens"], hypothesis["score"], hypothesis["finished"]
+        )
 
     def source(self, turns: Sequence[str]) -> str:
         """The turns as a source sentence; if they are too long for the model, the oldest ones are left out."""

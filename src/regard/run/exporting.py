@@ -168,7 +168,7 @@ def write_sealed(run: Run, model: nn.Module, folder: Path, checkpoint: str, quan
 
 
 def manifest_inputs(run: Run, checkpoint: str) -> JsonObject:
-    """What a converted model depends on; the checksum of the weights is checked."""
+    """JSON that identifies a converted model; the checksum of the weights is checked."""
     path = run.checkpoints.resolve(checkpoint)
     return {"weights": weights_sum(path), "ctranslate2": import_ctranslate2().__version__}
 

@@ -129,13 +129,13 @@ class Model:
         return self.models[0]
 
     def _precise(self, model: nn.Module) -> nn.Module:
-        """bf16 weights if asked for; the counts of an n-gram model stay exact."""
+        """bf16 weights if precision is bf16; the counts of an n-gram model stay exact."""
         counted = next(model.parameters(), None) is None
         return model if counted or self.world.precision == "fp32" else model.to(torch.bfloat16)
 
     @cached_property
     def engine(self) -> nn.Module | Engine:
-        """What `predict` runs: the model, or an engine that decodes with it."""
+        """The model, or an engine that decodes with it: the first argument of `Task.predict`."""
         if self._engine_name == "ctranslate2":
             from regard.run.exporting import ctranslate2_engine
 

@@ -139,7 +139,7 @@ class Run:
         return bool(self.checkpoints.all()) or (self.folder / METRICS).exists()
 
     def resume(self, recipe: Recipe) -> "Run":
-        """The same run with the settings of another recipe; a UserError if the weights do not fit them."""
+        """Return the run with the settings of another recipe; a UserError if the weights do not fit them."""
         if (group := self.changed_group(recipe)) is not None:
             raise UserError(
                 f"{self.folder} was started with other settings in [{group}]",
@@ -150,7 +150,7 @@ class Run:
         return Run.create(self.folder, recipe)
 
     def restart(self, recipe: Recipe) -> "Run":
-        """The same folder for another recipe; only for a run without weights."""
+        """Use the folder for another recipe; only for a run without weights."""
         if self.changed_group(recipe):
             names = {*task_of(self.recipe).artifacts(self.recipe), MANIFEST, OLD_MANIFEST}
             for name in names:

@@ -123,7 +123,7 @@ class Task(LearningTask[R, D]):
 
     @property
     def prompt_keys(self) -> tuple[str, ...]:
-        """The keys that a person is asked for."""
+        """The keys of an example in interactive mode."""
         return self.fields.required
 
     def join(self, others: "Sequence[AnyTask]") -> Self:
@@ -142,7 +142,7 @@ class Task(LearningTask[R, D]):
         """Raise UserError if the run cannot predict anything."""
 
     def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> nn.Module | Engine:
-        """What `predict` runs: the model itself, or an engine that decodes with one or several models."""
+        """The argument of `predict`: the model itself, or an engine that decodes with one or several models."""
         return models[0]
 
     @abstractmethod
@@ -232,7 +232,7 @@ class Task(LearningTask[R, D]):
         return None
 
     def facts(self) -> dict[str, str]:
-        """What a reader of a report wants to know about the task: languages, vocabulary."""
+        """Facts about the task for a report: languages, size of the vocabulary."""
         sizes = dict.fromkeys(f"{len(tokenizer):,}" for tokenizer in self.tokenizers.values())
         return {"vocabulary": f"{' and '.join(sizes)} tokens"} if sizes else {}
 

@@ -55,12 +55,12 @@ class Examination(Generic[R, D]):
     recipe_type: ClassVar[type[Recipe]]
 
     long_inputs: ClassVar[str] = ""
-    """What happens to an input of more than `max_length` tokens: "truncated", "split" or "read in windows"; empty if
+    """Treatment of an input of more than `max_length` tokens: "truncated", "split" or "read in windows"; empty if
     inputs have no limit."""
     contiguous: ClassVar[bool] = False
     """True if the examples {"text", "first"?} are lines of running text: a sample is then the beginning of the data."""
     label_checks: ClassVar[tuple[str, ...]] = ("one-class", "unseen", "rare", "majority")
-    """What may be wrong with the labels of this task."""
+    """The checks of labels that apply to this task."""
     causal_sequence: ClassVar[str] = ""
     """The sequence of a batch that is predicted token by token: "source" or "target"; empty if there is none."""
     weights_without_gradient: ClassVar[tuple[str, ...]] = ()

@@ -119,7 +119,7 @@ def halve(text: str) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """An output on one line, whatever the model wrote: one line out for one line in."""
+    """An output on one line, so that one line of input gives one line of output."""
     return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
 
 

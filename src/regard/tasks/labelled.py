@@ -274,7 +274,7 @@ class LabelledTask(Task[L, Inputs]):
         return self.recipe.training.in_steps(batches.steps_in_epoch(0))
 
     def adapt_world(self, world: World) -> World:
-        """Compilation takes longer than most fine-tuning: only if it is asked for."""
+        """Compilation takes longer than most fine-tuning: only if the recipe says "on"."""
         compiled = world.compile and self.recipe.runtime.compile == "on"
         return super().adapt_world(replace(world, compile=compiled))
 

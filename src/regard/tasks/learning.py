@@ -143,14 +143,14 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
     @abstractmethod
     def encoder(self, filtered: bool) -> Encoder:
-        """What tokenises examples; `filtered` if the filters of training data apply."""
+        """The encoder that tokenises examples; `filtered` if the filters of training data apply."""
 
     @abstractmethod
     def view(self, store: Store) -> D:
         """A store as the batches of this task read it."""
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
-        """What the examples of a store depend on: the content of files and how they are read."""
+        """JSON that identifies the examples of a store: the content of files and how they are read."""
         root = self.recipe.data.folder if sources is None else Path()
         return identify(self.sources(split) if sources is None else sources, root, self.fields, digests)
 
@@ -186,7 +186,7 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         return Share(world.rank, world.size, self.recipe.training.accumulation)
 
     def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
-        """What `validate` uses."""
+        """The data that `validate` uses."""
         return ValidationData(store, self.examples("valid"))
 
     # ---- training ---------------------------------------------------------------------------------------------------
