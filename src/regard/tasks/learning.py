@@ -171,7 +171,10 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         store = open_or_build(
             path, content, lambda: self.read(split, sources), encoder, workers, progress, digests, names
         )
-        return self.view(store)
+        try:
+            return self.view(store)
+        except UserError as error:
+            raise UserError(f"{names}: {error.problem}", error.remedy, code=error.code, where=error.where) from error
 
     def describe_store(self, split: str, store: D) -> str:
         """One line about a store for the log: number of examples and tokens."""
