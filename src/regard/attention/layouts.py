@@ -54,7 +54,7 @@ class Layout(Protocol):
     def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
         """The pattern of these tokens as queries and `keys`, a layout of the same kind.
 
-        causal: attend only up to the own position; window: only to so many positions before and after it, 0 for all.
+        causal: attend only up to the own position; window: only to this many positions before and after it, 0 for all.
         """
         ...
 

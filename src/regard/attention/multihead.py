@@ -90,7 +90,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(pattern.attend(q, keys, values, dropout, self.scored_attention).flatten(-2))
 
     def start(self, sentences: int, like: Tensor, window: int = 0) -> KVCache:
-        """An empty cache for so many sentences."""
+        """An empty cache for a batch of sentences."""
         past = KVCache.empty(sentences, self.num_heads, self.head_dim, like, window)
         return past if self.scored_attention is None else replace(past, keys=self.scored_attention.keys(past.keys))
 

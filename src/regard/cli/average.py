@@ -65,7 +65,7 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
 def last_checkpoints(run: "Run", count: int) -> list[Path]:
     """The last checkpoints, at least two; a note if there are fewer than `count`."""
     paths = run.checkpoints.all()[-count:]
-    remedy = f"train with training.keep={count} to keep so many"
+    remedy = f"train with training.keep={count} to keep them"
     if len(paths) < 2:
         raise UserError(
             f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two",

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from regard.errors import UserError
+from regard.viz.panel import CONTROL as CONTROL
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.viz.panel import Screen
 
-CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
-CONTROL |= dict.fromkeys(range(0x7F, 0xA0), "␡")
 TABLE_WIDTH = 160
 """Columns of a table that is not printed on a terminal."""
 SECONDS_BETWEEN_UPDATES = 0.1

@@ -24,7 +24,7 @@ from regard.data.planning import Capacity
 from regard.data.store import Encoded, Store
 
 UNIT = 64
-"""Packed streams have a multiple of so many tokens."""
+"""Packed streams have a multiple of this many tokens."""
 DTYPES: Mapping[str, DTypeLike] = {"ids": np.int32, "segments": np.int8, "labels": np.float32}
 
 

@@ -27,7 +27,7 @@ from regard.data.store import Store
 from regard.text.symbols import PAD
 
 UNIT = 128
-"""Packed streams have a multiple of so many tokens and of so many sequences."""
+"""Packed streams have a multiple of this many tokens and of this many sequences."""
 
 
 class PairExamples(ABC):

@@ -26,13 +26,13 @@ from regard.errors import UserError
 from regard.random import rng
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
-"""Size of the pools that are sorted by length: the larger of so many batches and so many examples ..."""
+"""Size of the pools that are sorted by length: the larger of this many batches and this many examples ..."""
 POOL_BATCHES_OF_EXAMPLES = 50
-"""... or, for batches counted in examples, so many batches."""
+"""... or, for batches counted in examples, this many batches."""
 STANDARD_DEVIATIONS = 2.0
-"""Streams counted in examples hold the mean of a batch and so many standard deviations; longer batches end earlier."""
+"""Streams counted in examples hold the mean of a batch and this many standard deviations; longer ones end earlier."""
 MIN_MEAN_LENGTH = 4
-"""Sequences of a stream have at least so many tokens on average."""
+"""Sequences of a stream have at least this many tokens on average."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from regard.data.store import Store
 from regard.text.bert import SPECIALS, BertTokenizer
 
 CHUNK_SENTENCES = 1024
-"""Long documents are sampled in chunks of so many sentences, in parallel."""
+"""Long documents are sampled in chunks of this many sentences, in parallel."""
 
 
 @dataclass(frozen=True)

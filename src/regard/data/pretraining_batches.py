@@ -37,7 +37,7 @@ from regard.text.bert import BertTokenizer
 INPUTS, ORDER, WORDS = range(3)
 """Purposes of random numbers, each with its own stream."""
 UNIT = 64
-"""Packed streams have a multiple of so many tokens, inputs and masked tokens."""
+"""Packed streams have a multiple of this many tokens, inputs and masked tokens."""
 
 
 class MaskedInputs(NamedTuple):

@@ -32,7 +32,7 @@ from regard.training.checkpoint import weights_sum
 
 FORMAT = 1
 CHUNK_LINES = 1024
-"""Lines that are translated together; an interruption loses at most so many."""
+"""Lines that are translated together; an interruption loses at most this many."""
 
 
 @dataclass(frozen=True)

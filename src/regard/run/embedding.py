@@ -146,7 +146,7 @@ def pool(h: Tensor, layout: Layout, how: str) -> Tensor:
 
 
 def layer_numbers(text: str, states: int) -> list[int]:
-    """The numbers that "last", "-2", "all", "-4:" or "1,6" mean among so many states, in order."""
+    """The numbers that "last", "-2", "all", "-4:" or "1,6" mean among this many states, in order."""
     remedy = f'write last, all, a number from 0 (the embeddings) to {states - 1}, "-4:", or several like "1,3"'
     numbers: list[int] = []
     for item in text.replace(" ", "").split(","):

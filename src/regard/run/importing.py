@@ -33,7 +33,7 @@ from regard.training.progress import Progress
 from regard.training.weights import Tensors, weights_of
 
 PRETRAINING_LENGTH, MAX_LENGTH = 128, 512
-"""data.max_length of pretraining and of labelled tasks, if the model has so many positions."""
+"""data.max_length of pretraining and of labelled tasks, if the model has this many positions."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ D = TypeVar("D", bound=Sized)
 """The tokenised data of a task: a view of its store."""
 
 MIN_COMPARED_WORDS = 8
-"""Lines of running text are compared between splits if they have so many words."""
+"""Lines of running text are compared between splits if they have this many words."""
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ from regard.viz.panel import Screen, printable
 
 TOKENIZER, WORDS = "tokenizer.json", "words.txt"
 SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
-# Scoring a text: at most so many streams, of at least so many tokens each. A stream begins without context, so that a
-# few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
+# Scoring a text: maximum number of streams, and minimum tokens of each. A stream begins without context, so that
+# a few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
 MAX_STREAMS, STREAM_TOKENS = 16, 8192
 BATCH_TOKENS = 4096
 """Tokens scored together."""
