@@ -12,7 +12,15 @@ import pytest
 from regard.config import SettingError
 from regard.data.digests import Digests
 from regard.data.fields import CHOICES, LABELLED_TEXT, LINES, PAIRS, QUESTIONS, SENTENCES, TAGGED_WORDS, TREES, Fields
-from regard.data.formats import FORMATS, check_source, identify, read_examples, read_locations, read_records
+from regard.data.formats import (
+    FORMATS,
+    check_source,
+    identify,
+    read_examples,
+    read_locations,
+    read_records,
+    read_table,
+)
 from regard.data.sources import Format, Source
 from regard.errors import UserError
 from regard.trees import parsed, tree_example, words
@@ -260,3 +268,25 @@ def test_the_identity_changes_with_the_content_and_how_it_is_read(tmp_path: Path
     with pytest.raises(UserError) as error:
         of(file="none.tsv")
     assert error.value.code == "missing-file"
+
+
+# ---- tables to predict from
+
+
+def test_a_table_is_read_without_its_targets(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "id,en\n7,yes\n8,no\n")
+    rows = list(read_table(tmp_path / "a.csv", PAIRS, Source(file="train.csv", src_column="en", tgt_column="de")))
+    assert [(record.value, list(record.header), example) for record, example in rows] == [
+        (["7", "yes"], ["id", "en"], {"src": "yes"}),
+        (["8", "no"], ["id", "en"], {"src": "no"}),
+    ]
+    assert refused(tmp_path, "id,en\n7,yes\n", PAIRS, file="b.csv", src_column="en", tgt_column="de") == (
+        "bad-record",
+        "b.csv:2",
+    )
+    write(tmp_path / "c.tsv", "text\tkind\ngood\t1\n")
+    source = Source(file="train.tsv", label="kind", names={"1": "yes"})
+    assert [example for _, example in read_table(tmp_path / "c.tsv", LABELLED_TEXT, source)] == [
+        {"text": "good", "label": "yes"}
+    ]
+    assert [example for _, example in read_table(tmp_path / "c.tsv", LABELLED_TEXT)] == [{"text": "good"}]

@@ -41,8 +41,25 @@ def read_example(record: Record, source: Source) -> Example:
 
 
 def read_pair(record: Record, source: Source) -> Example:
-    """A sentence and its translation."""
-    return {"src": _side(record, "src", 1, source.src_column), "tgt": _side(record, "tgt", 2, source.tgt_column)}
+    """A sentence and its translation, if there is one."""
+    example: Example = {}
+    for side in ("src", "tgt"):
+        text = record.get(_side_column(record, source, side))
+        if text is None and side == "tgt":
+            continue
+        if not isinstance(text, str):
+            raise missing_field(record, source, side)
+        if not text.isascii():
+            check_surrogates(text, record.location, record.location.where)
+        example[side] = text
+    return example
+
+
+def _side_column(record: Record, source: Source, side: str) -> Column:
+    """The column of a side of a pair: as given, else the first two columns of a table, or the key of its name."""
+    given: Column | None = source.src_column if side == "src" else source.tgt_column
+    number = 1 if side == "src" else 2
+    return given if given is not None else number if isinstance(record.value, list) else side
 
 
 def read_tree(record: Record, source: Source) -> Example:
@@ -58,21 +75,6 @@ def read_line(record: Record, source: Source) -> Example:
 def read_sentence(record: Record, source: Source) -> Example:
     """A sentence of a document."""
     return {"text": record.get("text"), "first": record.get("first")}
-
-
-def _side(record: Record, name: str, number: int, column: Column | None) -> str:
-    if column is None:
-        column = number if isinstance(record.value, list) else name
-    text = record.get(column)
-    if not isinstance(text, str):
-        raise record.error(
-            f"there is no text in column {column!r}",
-            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side, and check what "
-            "separates columns",
-        )
-    if not text.isascii():
-        check_surrogates(text, record.location, record.location.where)
-    return text
 
 
 # ---- labelled text
@@ -147,6 +149,12 @@ def read_choice(record: Record, source: Source) -> Example:
 
 def missing_field(record: Record, source: Source, name: str, reason: str = "") -> UserError:
     """The error for a field that a record does not have."""
+    if name in ("src", "tgt"):
+        return record.error(
+            f"there is no text in column {_side_column(record, source, name)!r}",
+            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side, and check what "
+            "separates columns",
+        )
     table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
     header = "; or header = false, if the first row is an example" if table else ""
     return record.error(

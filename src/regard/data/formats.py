@@ -62,6 +62,17 @@ def read_records(source: Source, root: Path, fields: Fields, opener: Opener = op
     return _selected(records, source) if source.where else records
 
 
+def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iterator[tuple[Record, Example]]:
+    """The records of a file and the examples they hold, for predictions: a target may be missing.
+
+    `source` says how the file is read, whichever file it names itself; `Task.file_sources` makes one from a recipe.
+    """
+    values = {} if source is None else source.model_dump()
+    source = Source(**values | {"file": str(path)})
+    read = read_example if source.format == "examples" else fields.read
+    return ((record, read(record, source)) for record in read_records(source, Path(), fields))
+
+
 def read_locations(source: Source, root: Path, fields: Fields) -> Iterator[tuple[Location, Example]]:
     """The examples of a source with their locations."""
     return ((record.location, fields.read(record, source)) for record in read_records(source, root, fields))
@@ -216,7 +227,7 @@ def read_documents(files: SourceFiles) -> Iterator[Record]:
 # ---- tables, JSON and lines with labels
 
 
-def read_table(files: SourceFiles, separator: str) -> Iterator[Record]:
+def read_rows(files: SourceFiles, separator: str) -> Iterator[Record]:
     """The rows of a csv or tsv file."""
     path, first = files.paths[0], None
     quoted = files.source.quoted if files.source.quoted is not None else separator == ","
@@ -341,8 +352,8 @@ FORMATS: dict[str, Format] = {
     "dialogues": Format(read_dialogues, ("split", "turns")),
     "lines": Format(read_text_lines),
     "documents": Format(read_documents, ("boundary", "sentences")),
-    "csv": Format(partial(read_table, separator=","), ("header", "quoted", "where"), columns=True),
-    "tsv": Format(partial(read_table, separator="\t"), ("header", "quoted", "where"), columns=True),
+    "csv": Format(partial(read_rows, separator=","), ("header", "quoted", "where"), columns=True),
+    "tsv": Format(partial(read_rows, separator="\t"), ("header", "quoted", "where"), columns=True),
     "examples": Format(read_json_lines),
     "jsonl": Format(read_json_lines, ("where",), columns=True),
     "json": Format(read_json_list, ("records", "where"), columns=True),
