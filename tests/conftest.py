@@ -1,12 +1,40 @@
-"""Tiny runs of every task, each trained once in a session; see tests/tiny.py."""
+"""For all tests: one hypothesis profile, a time limit, and tiny runs of every task (see tests/tiny.py)."""
 
-from collections.abc import Callable
+import faulthandler
+import signal
+from collections.abc import Callable, Generator
 from pathlib import Path
+from types import FrameType
 
+import hypothesis
 import pytest
 from tests.tiny import train_run
 
 TinyRun = Callable[..., Path]
+
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("repeatable")
+
+MAX_SECONDS = 300
+"""Time limit of a test with its fixtures. It ends a test that hangs; a busy machine does not reach it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test at its time limit; if it hangs in C code, end the process a little later with a traceback."""
+
+    def fail(number: int, frame: FrameType | None) -> None:
+        pytest.fail(f"{item.nodeid} took more than {MAX_SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(MAX_SECONDS)
+    faulthandler.dump_traceback_later(MAX_SECONDS + 30, exit=True)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from regard.trees import (
     words,
 )
 
-MODEST = settings(deadline=None, max_examples=150, derandomize=True, database=None)
+MODEST = settings(max_examples=150)
 NAMES = st.sampled_from(["S", "NP", "VP", "NP-SBJ", "PP=2", "-X-", "ROOT"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n", exclude_categories=["Cs"]), min_size=1, max_size=4)
 LEAVES = st.builds(Tree, st.sampled_from(["NN", "VBZ", "-LRB-", ".", "XX", "-NONE-"]), st.just(()), WORDS)

@@ -62,7 +62,7 @@ def test_it_is_the_equation_under_a_band_mask(size: int, window: int, causal: bo
         torch.testing.assert_close(one, other)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 100), st.integers(1, 60), st.booleans(), st.integers(0, 10**6))
 def test_for_any_size_window_and_lengths(size: int, window: int, causal: bool, seed: int) -> None:
     q, k, v = draw(2, size, seed)

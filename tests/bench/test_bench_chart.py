@@ -8,7 +8,7 @@ from benchmarks.chart import Axis, bars_svg, chart_svg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+MODEST = settings(max_examples=60)
 NAME = "{http://www.w3.org/2000/svg}"
 
 

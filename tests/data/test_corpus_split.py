@@ -38,7 +38,7 @@ def grid(sources: int, translations: int = 1) -> list[Sides]:
 words = st.text("abAB .!", min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=120, derandomize=True, database=None)
+@settings(max_examples=120)
 @given(
     st.lists(st.tuples(words, words), min_size=1, max_size=40),
     st.lists(words, max_size=3),

@@ -15,7 +15,7 @@ from regard.text.symbols import BOS, EOS, PAD
 
 tokens = st.lists(st.integers(3, 9), max_size=6)
 lengths = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=40)
-PROPERTY = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+PROPERTY = settings(max_examples=60)
 
 
 def rows(counts: Array) -> Rows:

@@ -31,7 +31,7 @@ def labels_of(segments: list[Batch]) -> list[int]:
 
 
 @given(st.integers(2, 300), st.integers(1, 40), st.integers(1, 9), st.integers(0, 3))
-@settings(deadline=None, max_examples=70, derandomize=True, database=None)
+@settings(max_examples=70)
 def test_every_token_is_a_label_once_an_epoch(tokens: int, streams: int, bptt: int, epoch: int) -> None:
     ids = text(tokens)
     reader = BPTTBatches(ids, streams * bptt, bptt, seed=3)
@@ -91,7 +91,7 @@ def test_a_text_too_short_for_its_shards_is_refused() -> None:
 
 
 @given(st.integers(2, 200), st.integers(1, 40), st.integers(1, 5))
-@settings(deadline=None, max_examples=70, derandomize=True, database=None)
+@settings(max_examples=70)
 def test_scoring_has_every_token_as_label_once(tokens: int, length: int, rows: int) -> None:
     ids = text(tokens)
     streams = min(rows, tokens)

@@ -116,7 +116,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_trusted(tmp_path: Path, mon
 
 
 @given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
-@settings(deadline=None, max_examples=60, derandomize=True, database=None)
+@settings(max_examples=60)
 def test_a_damaged_cache_is_ignored(tmp_path_factory: pytest.TempPathFactory, position: int, bit: int) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     (folder / "a").write_bytes(b"text")

@@ -25,7 +25,7 @@ def inputs_of(examples: list[list[list[int]]], per_token: bool) -> Inputs:
 
 
 @given(EXAMPLES, st.booleans(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_padded_and_packed_hold_the_same(examples: list[list[list[int]]], per_token: bool, random: object) -> None:
     inputs = inputs_of(examples, per_token)
     chosen = np.array(sorted(range(len(examples)), key=lambda i: -i))

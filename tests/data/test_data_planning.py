@@ -23,7 +23,7 @@ from regard.data.steps import Share, Step
 from regard.errors import UserError
 from regard.text.symbols import BOS, EOS, PAD
 
-PROPERTY = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+PROPERTY = settings(max_examples=60)
 lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=200)
 
 

@@ -28,7 +28,7 @@ from regard.data.settings import DocumentDataSettings
 from regard.random import rng
 from regard.text.bert import SPECIALS, BertTokenizer
 
-modest = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+modest = settings(max_examples=40)
 WORDS = [f"w{n}" for n in range(20)]
 
 

@@ -138,7 +138,7 @@ def vocabulary(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(texts, TextSettings(kind=request.param, vocab_size=700))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"])).filter(str.strip), min_size=1, max_size=4))
 def test_the_separator_survives_every_vocabulary(vocabulary: Tokenizer, lines: list[str]) -> None:
     turns = [turn for turn in map(normalize_turn, lines) if turn]

@@ -71,7 +71,7 @@ def numbered(count: int, start: int = 0) -> list[Example]:
     return [{"text": f"text number {i}", "label": str(i % 3)} for i in range(start, start + count)]
 
 
-@settings(deadline=None, max_examples=100, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(lists_of_examples, lists_of_examples, st.floats(0, 0.45), st.floats(0, 0.45), st.booleans(), st.randoms())
 def test_the_split_of_an_example_depends_on_its_text_only(
     some: list[Example], more: list[Example], valid: float, test: float, ending: bool, random: Any
@@ -91,7 +91,7 @@ def test_the_split_of_an_example_depends_on_its_text_only(
             assert all(any(e is other for other in after[split]) for e in examples), "growth and order move nothing"
 
 
-@settings(deadline=None, max_examples=100, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(lists_of_examples, st.booleans())
 def test_the_first_of_equal_examples_is_kept(some: list[Example], ending: bool) -> None:
     names = identities([example["text"] for example in some], ending)
@@ -101,7 +101,7 @@ def test_the_first_of_equal_examples_is_kept(some: list[Example], ending: bool) 
         assert len(kept) == len({" ".join(e["text"].split()) for e in some})
 
 
-@settings(deadline=None, max_examples=100, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=12), st.integers(0, 3))
 def test_a_text_that_ends_with_another_is_equal_to_it(heads: list[str], common: int) -> None:
     tail = "x" * MIN_ENDING

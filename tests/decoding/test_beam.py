@@ -19,7 +19,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Stepper
 from regard.errors import UserError
 
-PROPERTY = settings(deadline=None, max_examples=30, derandomize=True, database=None)
+PROPERTY = settings(max_examples=30)
 
 
 def penalty(length: int, alpha: float) -> float:

@@ -13,7 +13,7 @@ from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, sample
 from regard.decoding.stepper import Symbols
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 def ngrams(tokens: list[int], size: int) -> list[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from regard.config import build
 from regard.decoding.settings import DecodingSettings, change_search
 from regard.errors import UserError
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 def test_max_new_tokens_depend_on_the_source() -> None:

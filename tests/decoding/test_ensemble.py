@@ -9,7 +9,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.constraints import Rules
 from regard.decoding.ensemble import Ensemble
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 def test_an_ensemble_averages_probabilities() -> None:

@@ -24,7 +24,7 @@ def test_compaction_waits_for_an_eighth_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
-@settings(deadline=None, max_examples=6, derandomize=True, database=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10_000))
 def test_compaction_does_not_change_results(search: str, seed: int) -> None:
     model, sentences = MockStepper(9, seed, eos_bonus=0.5), list(range(30))

@@ -10,7 +10,7 @@ from regard.decoding.constraints import Rules
 from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, sample
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 @PROPERTY

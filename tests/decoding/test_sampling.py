@@ -13,7 +13,7 @@ from regard.decoding.constraints import Rules
 from regard.decoding.rollout import greedy_search
 from regard.decoding.sampling import Sampler, invert_cdf, keep_top_k, keep_top_p, sample, uniform_samples
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 def test_samples_follow_the_models_distribution() -> None:

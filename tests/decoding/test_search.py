@@ -16,7 +16,7 @@ from regard.decoding.search import build_rules, decode
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 
-PROPERTY = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+PROPERTY = settings(max_examples=40)
 
 
 def test_settings_choose_the_search() -> None:

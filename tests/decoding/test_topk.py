@@ -12,7 +12,7 @@ from regard.decoding.beam import Candidates
 from regard.decoding.constraints import ForcedPrefix, NoRepeat, Rules, StepContext
 from regard.decoding.topk import top_k, top_k_log_probs
 
-PROPERTY = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+PROPERTY = settings(max_examples=60)
 
 
 def randn(*shape: int, seed: int) -> Tensor:

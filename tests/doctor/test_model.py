@@ -193,8 +193,9 @@ def test_a_decoder_that_ignores_the_source_does_not_overfit(dry: DryRun, monkeyp
     assert model.check_overfit(dry).status == "fail"
 
 
-def test_overfitting_that_takes_too_long_is_a_warning(dry: DryRun) -> None:
-    check = model.check_overfit(dry, seconds=0.0)
+def test_overfitting_that_takes_too_long_is_a_warning(dry: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "OVERFIT_SECONDS", -1.0)
+    check = model.check_overfit(dry)
     assert check.status == "warn" and "--quick" in check.remedy
 
 

@@ -87,7 +87,7 @@ def test_without_dropout_the_weights_are_the_same(tmp_path: Path) -> None:
     assert loss(plain) == loss(plain) != loss(model)
 
 
-@settings(deadline=None, max_examples=40, derandomize=True, database=None)
+@settings(max_examples=40)
 @given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 5), st.booleans())
 def test_a_sample_has_its_size_and_its_order(size: int, stream: int, seed: int, beginning: bool) -> None:
     reservoir = Reservoir(size, seed, beginning)

@@ -90,7 +90,7 @@ def test_every_kind_of_model_equals_the_reference(variant: dict[str, Any], how: 
     slots=st.sampled_from([1, 2, 4, 16]),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=30, derandomize=True, database=None)
+@settings(max_examples=30)
 def test_every_search_with_every_number_of_slots(
     seed: int, sharp: float, ends: float, width: int, alpha: float, guard: bool, slots: int, data: st.DataObject
 ) -> None:

@@ -22,7 +22,7 @@ from regard.models.transformer import Transformer, TransformerSettings
 
 SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 23
-PROPERTY = settings(deadline=None, max_examples=25, derandomize=True, database=None)
+PROPERTY = settings(max_examples=25)
 TINY: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, d_ff=24, encoder_layers=2, decoder_layers=2)
 
 

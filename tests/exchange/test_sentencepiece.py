@@ -21,7 +21,7 @@ SCORES = {
     "▁abc": -7.75, ">>": -9.0, "<<": -9.0,
 }  # fmt: skip
 PIECES = [*SPECIALS, "c", "<unk>", *(piece for piece in SCORES if piece != "c"), "bca", "▁fremd", ">>fra<<"]
-FEW = settings(deadline=None, max_examples=150, derandomize=True, database=None)
+FEW = settings(max_examples=150)
 
 
 def vocabulary(**kinds: Any) -> SentencePieceTokenizer:

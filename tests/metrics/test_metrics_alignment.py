@@ -21,7 +21,7 @@ from regard.metrics.alignment import (
     score_links,
 )
 
-MODEST = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+MODEST = settings(max_examples=40)
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6))
 Links = frozenset[tuple[int, int]]
 LINKS = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12)

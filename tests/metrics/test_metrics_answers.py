@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.metrics.answers import answer_exact, answer_f1, answer_scores, normalize
 
-MODEST = settings(deadline=None, max_examples=80, derandomize=True, database=None)
+MODEST = settings(max_examples=80)
 TEXTS = st.lists(st.sampled_from(["the", "A", "an", "cat", "Cat!", "mat", "--", "U.S.", "other"]), max_size=5).map(
     " ".join
 )

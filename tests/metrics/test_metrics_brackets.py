@@ -10,7 +10,7 @@ from regard.metrics.brackets import BracketCounts, bracket_counts, bracket_score
 from regard.metrics.classification import Counts
 from regard.trees import Tree, from_tokens, linearize, normalize, parsed, words
 
-MODEST = settings(deadline=None, max_examples=100, derandomize=True, database=None)
+MODEST = settings(max_examples=100)
 LABELS = st.sampled_from(["S", "NP", "NP-SBJ", "PP=2", "ADVP", "PRT", "TOP"])
 LEAVES = st.builds(Tree, st.sampled_from(["NN", "VB", ",", ".", "-NONE-"]), st.just(()), st.sampled_from(["a", "b"]))
 TREES = st.recursive(

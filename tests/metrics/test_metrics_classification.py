@@ -20,7 +20,7 @@ from regard.metrics.classification import (
     spearman,
 )
 
-MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+MODEST = settings(max_examples=60)
 PAIRS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=20)
 NUMBERS = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=2, max_size=15)
 NAMES = ("precision", "recall", "f1")

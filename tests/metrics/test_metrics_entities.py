@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from regard.metrics.classification import Counts
 from regard.metrics.entities import Entity, entities, entity_counts, entity_scores, repaired, stray, strict_entities
 
-MODEST = settings(deadline=None, max_examples=80, derandomize=True, database=None)
+MODEST = settings(max_examples=80)
 KINDS = ("PER", "LOC", "creative-work")
 TAGS = st.lists(st.sampled_from(["O", *(f"{mark}-{kind}" for mark in "BI" for kind in KINDS)]), min_size=1, max_size=9)
 

@@ -94,7 +94,7 @@ def test_exact_match_counts_equal_pairs() -> None:
     assert exact_match([[1, 2], [3]], [[1, 2], [4]]).value == 50.0
 
 
-@settings(deadline=None, max_examples=50, derandomize=True, database=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
 def test_exact_match_is_a_percentage_and_full_only_when_all_agree(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [a for a, _ in pairs], [b for _, b in pairs]

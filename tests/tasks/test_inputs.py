@@ -8,7 +8,7 @@ from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
-quick = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+quick = settings(max_examples=60)
 
 
 def vocabulary() -> Tokenizer:

@@ -59,7 +59,7 @@ def model(kind: str, outputs: int) -> EncoderWithHead:
 
 
 @given(length=st.integers(0, 4), labels=st.permutations(LABELS), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(max_examples=30)
 def test_the_best_legal_sequence_is_the_one_that_trying_all_finds(length: int, labels: list[str], seed: int) -> None:
     log_p = np.log(np.random.default_rng(seed).dirichlet(np.full(len(labels), 0.5), length) + 1e-9)
     found = best_sequence(log_p, transitions(tuple(labels)), labels.index("O"))
@@ -107,7 +107,7 @@ def test_the_first_piece_of_a_word_carries_its_tag() -> None:
 
 
 @given(lengths=st.lists(st.integers(0, 9), max_size=20), room=st.integers(1, 16))
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(max_examples=200)
 def test_a_long_sentence_is_cut_and_every_word_asked_about_once(lengths: list[int], room: int) -> None:
     words = ["abcdefgha"[:length] or "\x01" for length in lengths]
     pieces = VOCABULARY.tokenize_words(words)

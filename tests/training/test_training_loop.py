@@ -2,7 +2,7 @@
 
 import math
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,6 +144,15 @@ def test_a_longer_run_goes_on_from_a_finished_one_and_a_finished_one_changes_not
     assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """SIGHUP is not ignored, also if the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_sigterm_and_a_closed_terminal_are_requests_and_handlers_are_given_back(
     tmp_path: Path, number: signal.Signals

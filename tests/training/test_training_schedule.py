@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.training.optimizer import build_schedule, constant, cosine, inverse_sqrt, linear, paper
 from regard.training.settings import TrainingSettings, improves
 
-modest = settings(deadline=None, max_examples=50, derandomize=True, database=None)
+modest = settings(max_examples=50)
 step = st.integers(1, 100_000)
 
 

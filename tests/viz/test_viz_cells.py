@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from regard.viz.cells import cut, graphemes, pad_left, pad_right, visible, width
 
-MODEST = settings(deadline=None, max_examples=150, derandomize=True, database=None)
+MODEST = settings(max_examples=150)
 LETTERS = st.sampled_from("aé中文한カＡ。ßжשع½")
 MARKS = st.sampled_from("\u0301\u0308\u0323\u0591\u064b")
 EMOJI = st.sampled_from(["🎉", "👍🏽", "👨\u200d👩\u200d👧", "❤\ufe0f", "🇨🇳"])

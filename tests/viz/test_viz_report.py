@@ -27,7 +27,7 @@ from regard.viz.report import (
     write_report,
 )
 
-MODEST = settings(deadline=None, max_examples=40, derandomize=True, database=None)
+MODEST = settings(max_examples=40)
 HOSTILE = "</script><script>alert(1)</script><!-- <b> & \u2028 \" '"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.viz.svg import Panel, heatmap_svg, panels_svg
 
-MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+MODEST = settings(max_examples=60)
 ODD = ["▁the", "喜欢", "</s>", "a b", "\t", "\x1b[2J", "&amp;", "شكرا", ""]
 PIECES = st.one_of(st.sampled_from(ODD), st.text(max_size=6))
 NAME = "{http://www.w3.org/2000/svg}"

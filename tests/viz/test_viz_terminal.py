@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.viz.cells import graphemes, width
 from regard.viz.terminal import MAX_ROWS, SHADES, curve, heatmap
 
-MODEST = settings(deadline=None, max_examples=60, derandomize=True, database=None)
+MODEST = settings(max_examples=60)
 PIECES = st.sampled_from(
     [
         "cat",

@@ -11,7 +11,7 @@ from regard.trees import Tree, leaves, parsed, walk, words
 from regard.viz.cells import visible, width
 from regard.viz.tree import arranged, outermost, tree_svg, tree_text
 
-MODEST = settings(deadline=None, max_examples=80, derandomize=True, database=None)
+MODEST = settings(max_examples=80)
 WORDS = st.sampled_from(["the", "a", "注意", "é", "dog-house", "👩‍👧", ".", "x\x1b[31m"])
 LEAVES = st.builds(Tree, st.just("XX"), st.just(()), WORDS)
 PHRASES = st.recursive(

@@ -197,7 +197,7 @@ def _first_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def check_overfit(dry: DryRun, progress: Progress | None = None, seconds: float = OVERFIT_SECONDS) -> Check:
+def check_overfit(dry: DryRun, progress: Progress | None = None) -> Check:
     """A model that can learn at all overfits one small batch, without dropout and label smoothing.
 
     The learning rate is lower for wide and deep models, which diverge first.
@@ -214,7 +214,7 @@ def check_overfit(dry: DryRun, progress: Progress | None = None, seconds: float 
         finding = f"loss of one small batch from {first:.2f} to {loss:.3f} in {step} steps, below {bound:.3f} expected"
         if loss < bound:
             return Check(name, "pass", finding)
-        if time.monotonic() - began > seconds:
+        if time.monotonic() - began > OVERFIT_SECONDS:
             remedy = "this machine is too slow to tell: run the doctor where you will train, or use --quick"
             return Check(name, "warn", finding, remedy)
         (result.sum / result.count).backward()
