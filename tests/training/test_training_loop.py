@@ -25,6 +25,7 @@ from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.events import Event, TrainRecord
 from regard.training.log import Logs
 from regard.training.loop import fit
+from regard.training.progress import Progress
 from regard.training.task import Validation
 from regard.training.weights import weights_of
 
@@ -215,23 +216,63 @@ def test_non_finite_numbers_stop_training_and_are_never_saved(
 
 
 class Scripted(ToyTask):
-    """Validations whose scores are given beforehand."""
+    """Validations whose scores, and losses if they are not 1, are given beforehand."""
 
-    def __init__(self, scores: list[float]) -> None:
-        self.scores = iter(scores)
+    def __init__(self, scores: list[float], losses: list[float] | None = None) -> None:
+        self.scores, self.losses = iter(scores), iter(losses or [1.0] * len(scores))
 
     def validate(self, model: nn.Module) -> Validation:
         assert not model.training and not torch.is_grad_enabled()
-        return Validation({"loss": 1.0, "bleu": next(self.scores)})
+        return Validation({"loss": next(self.losses), "bleu": next(self.scores)})
 
 
 def test_patience_counts_validations_without_improvement(tmp_path: Path) -> None:
     settings = toy_settings(max_steps=500, validate_every=10, patience=2, monitor="bleu", keep=1)
-    outcome = toy_run(tmp_path, settings, task=Scripted([10, 30, 20, 40, 40, 39, 0, 0]))
+    outcome = toy_run(tmp_path, settings, task=Scripted([10, 30, 20, 40, 38, 39, 0, 0]))
     assert (outcome.reason, outcome.step, outcome.best, outcome.best_step) == ("patience", 60, 40, 40)
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert [path.name for path in checkpoints.all()] == ["step-00000040", "step-00000060"]
     assert checkpoints.resolve("best").name == "step-00000040"
+
+
+@pytest.mark.parametrize(
+    ("losses", "best_step", "last_step"),
+    [
+        ([3.0, 2.5, 2.0, 2.1, 2.2, 9.0], 30, 50),  # the lower loss; it is an improvement, so that patience begins again
+        ([2.0, 2.5, 2.1, 9.0, 9.0, 9.0], 10, 30),
+        ([2.0, 2.0, 2.0, 9.0, 9.0, 9.0], 30, 30),  # the later step, which is no improvement
+        ([2.0, math.nan, math.nan, 9.0, 9.0, 9.0], 10, 30),
+    ],
+)
+def test_the_loss_and_then_the_step_decide_between_equal_scores(
+    tmp_path: Path, losses: list[float], best_step: int, last_step: int
+) -> None:
+    settings = toy_settings(max_steps=500, validate_every=10, patience=2, monitor="bleu", keep=1)
+    outcome = toy_run(tmp_path, settings, task=Scripted([0.0] * 6, losses))
+    assert (outcome.reason, outcome.step, outcome.best, outcome.best_step) == ("patience", last_step, 0.0, best_step)
+    assert Checkpoints(tmp_path / "checkpoints").resolve("best").name == f"step-{best_step:08d}"
+    marked = [line["step"] for line in written_metrics(tmp_path) if line["kind"] == "validation" and line["best"]]
+    assert marked[-1] == best_step
+
+
+@pytest.mark.parametrize(("loss", "best_step"), [(2.5, 20), (1.5, 40)])
+def test_equal_scores_are_compared_across_an_interruption(tmp_path: Path, loss: float, best_step: int) -> None:
+    settings = toy_settings(max_steps=40, validate_every=10, monitor="bleu")
+    stop = at(35, lambda: signal.raise_signal(signal.SIGINT))
+    toy_run(tmp_path, settings, task=Scripted([10, 30, 20], [3.0, 2.0, 1.0]), before=stop)
+    assert toy_run(tmp_path, settings, task=Scripted([30], [loss])).best_step == best_step
+
+
+def test_the_loss_of_the_best_step_is_read_from_progress_of_earlier_versions() -> None:
+    state = Progress(step=20, monitor="bleu", best=5.0, best_step=20, validated_step=20, metrics={"loss": 2.0})
+    old = {name: value for name, value in state.to_json().items() if name != "best_loss"}
+    assert Progress.from_json(old).best_loss == 2.0
+    unknown = Progress.from_json(old | {"validated_step": 30, "step": 40})  # the metrics are of another step
+    assert unknown.to_json()["best_loss"] is None
+    assert unknown.record_validation({"bleu": 5.0, "loss": 9.0}) and unknown.bad_validations == 1
+    assert (unknown.best_step, unknown.best_loss) == (40, 9.0)
+    unknown.set_monitor("loss")
+    assert unknown.best_loss is None
 
 
 def test_patience_survives_an_interruption(tmp_path: Path) -> None:

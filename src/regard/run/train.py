@@ -167,10 +167,8 @@ def save_directly(
     validation = run.task.validate(model, valid)
     score, seconds = validation.metrics[training.monitor], time.monotonic() - began
     if world.is_main:
-        state = TrainingProgress(
-            step=1, epoch=1.0, tokens=tokens, seconds=seconds, monitor=training.monitor,
-            best=score, best_step=1, score=score, validated_step=1, metrics=validation.metrics,
-        )  # fmt: skip
+        state = TrainingProgress(step=1, epoch=1.0, tokens=tokens, seconds=seconds, monitor=training.monitor)
+        state.record_validation(validation.metrics)
         run.checkpoints.save(1, weights_of(model), {}, state.to_json())
         log = log or build_log(training, run.folder, world)
         log.log(TrainingStarted(0, 1))

@@ -29,7 +29,7 @@ from regard.training.events import (
 )  # fmt: skip
 from regard.training.interruption import Interruption
 from regard.training.optimizer import Schedule
-from regard.training.settings import TrainingSettings, improves
+from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step, without_compilation
 from regard.training.task import B, Steps, Trainable, TrainingStep, Validation, recurrent_state_of
@@ -71,8 +71,8 @@ def fit(
             run.send(StepCompleted(run.progress.step))
             if run.due(settings.log_every):
                 run.report()
-            improved = run.due(settings.validate_every) and run.validate()
-            if improved or run.due(settings.checkpoint_every or settings.validate_every):
+            is_best = run.due(settings.validate_every) and run.validate()
+            if is_best or run.due(settings.checkpoint_every or settings.validate_every):
                 run.save()
         run.finish(reason)
     progress = run.progress
@@ -159,19 +159,14 @@ class _Loop(Generic[B]):
         self.accumulator.pause()
         self.state.require_finite(self.checkpoints)
         validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
-        score = self._monitored(validation.metrics)
+        self._require_monitored(validation.metrics)
         progress = self.progress
-        progress.metrics, progress.score, progress.validated_step = dict(validation.metrics), score, progress.step
-        improved = improves(self.settings.monitor, score, progress.best)
-        if improved:
-            progress.best, progress.best_step, progress.bad_validations = score, progress.step, 0
-        else:
-            progress.bad_validations += 1
+        is_best = progress.record_validation(validation.metrics)
         self._tick()
         samples = list(validation.samples)[: self.settings.samples]
-        self.send(ValidationRecord(progress.step, progress.metrics, improved, progress.seconds, samples))
+        self.send(ValidationRecord(progress.step, progress.metrics, is_best, progress.seconds, samples))
         self.accumulator.resume()
-        return improved
+        return is_best
 
     def save(self) -> None:
         """Write a checkpoint of the last step."""
@@ -198,7 +193,7 @@ class _Loop(Generic[B]):
         self.model.train()
         return validation
 
-    def _monitored(self, metrics: dict[str, float]) -> float:
+    def _require_monitored(self, metrics: dict[str, float]) -> None:
         if self.settings.monitor not in metrics:
             raise UserError(
                 f"training.monitor is {self.settings.monitor!r}, which is not a metric of this task",
@@ -206,7 +201,6 @@ class _Loop(Generic[B]):
                 code="invalid-setting",
                 where="training.monitor",
             )
-        return metrics[self.settings.monitor]
 
     def _report(self) -> None:
         self.accumulator.pause()

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.files import JsonObject
 from regard.runtime import World
 from regard.training.distributed import all_reduce_max, all_reduce_sum
+from regard.training.settings import improves
 
 
 @dataclass
@@ -23,6 +24,8 @@ class Progress:
     """The metric of `best` and `score`."""
     best: float | None = None
     best_step: int | None = None
+    best_loss: float | None = None
+    """The validation loss of the best checkpoint, which decides between equal scores."""
     bad_validations: int = 0
     """Validations since the best one, for early stopping."""
     score: float | None = None
@@ -34,15 +37,36 @@ class Progress:
 
     @classmethod
     def from_json(cls, values: JsonObject) -> "Progress":
-        """Read what `to_json` returned; earlier versions wrote `stale` for `bad_validations`."""
-        return cls(**{"bad_validations" if name == "stale" else name: value for name, value in values.items()})
+        """Read what `to_json` returned; earlier versions wrote `stale` for `bad_validations`, and no `best_loss`."""
+        progress = cls(**{"bad_validations" if name == "stale" else name: value for name, value in values.items()})
+        if progress.best_loss is None and progress.best_step == progress.validated_step:
+            progress.best_loss = progress.metrics.get("loss")
+        return progress
 
     def set_monitor(self, monitor: str) -> None:
         """Set the monitored metric; the best score of another metric is discarded, since it cannot be compared."""
         if self.monitor not in ("", monitor):
-            self.best = self.best_step = self.score = None
+            self.best = self.best_step = self.best_loss = self.score = None
             self.bad_validations = 0
         self.monitor = monitor
+
+    def record_validation(self, metrics: dict[str, float]) -> bool:
+        """Record the metrics of this step; return True if its checkpoint is the best one so far.
+
+        Of equal scores the one with the lower loss is better, and of equal losses the later one. If nothing but the
+        step is better, the validation counts as one without improvement.
+        """
+        score, loss = metrics[self.monitor], metrics.get("loss")
+        self.metrics, self.score, self.validated_step = dict(metrics), score, self.step
+        tied, lower, same = score == self.best, False, True
+        if loss is not None and self.best_loss is not None:
+            lower, same = loss < self.best_loss, loss == self.best_loss
+        better = improves(self.monitor, score, self.best) or (tied and lower)
+        is_best = better or (tied and same)
+        self.bad_validations = 0 if better else self.bad_validations + 1
+        if is_best:
+            self.best, self.best_step, self.best_loss = score, self.step, loss
+        return is_best
 
     def to_json(self) -> JsonObject:
         """Return plain values; floats keep every bit."""
