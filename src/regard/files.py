@@ -172,6 +172,18 @@ def replacing(path: Path, folder: bool = False) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
 
 
+@contextmanager
+def default_permissions(path: Path) -> Iterator[None]:
+    """Give `path`, which is written inside, the permissions of other new files.
+
+    Some libraries (safetensors) create files that only their owner can read.
+    """
+    path.touch()
+    permissions = path.stat().st_mode
+    yield
+    path.chmod(permissions)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary folders of killed processes in `folder` and below; the caller holds the lock."""
     for leftover in [path for path in folder.rglob(".*.partial") if path.is_dir()]:

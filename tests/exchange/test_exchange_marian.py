@@ -74,7 +74,9 @@ def test_logits_and_ids_equal_transformers(variant: dict[str, Any], tmp_path: Pa
     pair = vocabularies(joint=variant.get("tie", "all") == "all")
     ours = written(tmp_path / "model", pair, **variant)
     name = "PegasusForConditionalGeneration" if variant.get("norm") == "pre" else "MarianMTModel"
-    theirs = getattr(transformers, name).from_pretrained(tmp_path / "model").eval()
+    theirs, loading = getattr(transformers, name).from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert not any(loading.values()), "no weight is missing, unexpected or of another shape"
+    theirs.eval()
     assert type(transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")) is type(theirs)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     given = tokenizer(SENTENCES, return_tensors="pt", padding=True)
@@ -85,6 +87,34 @@ def test_logits_and_ids_equal_transformers(variant: dict[str, Any], tmp_path: Pa
     expected = theirs(**given, decoder_input_ids=tgt).logits
     actual = ours(Padded.of(given.input_ids, lengths), Padded.of(tgt, torch.full((len(SENTENCES),), 6))).logits()
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_tables_of_positions_are_written(norm: str, tmp_path: Path) -> None:
+    import transformers
+
+    written(tmp_path / "model", vocabularies(joint=True), norm=norm)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "model")
+    theirs = transformers.AutoModelForSeq2SeqLM.from_config(config).model
+    tensors = load_file(tmp_path / "model" / "model.safetensors")
+    for side in ("encoder", "decoder"):
+        expected = getattr(theirs, side).embed_positions.create_weight()
+        table = tensors[f"model.{side}.embed_positions.weight"]
+        assert table.shape == (1024, 16)
+        torch.testing.assert_close(table, expected, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("beam", "alpha", "penalty"), [(1, 0.6, None), (2, 0.6, 0.6)])
+def test_settings_of_the_search_are_written(beam: int, alpha: float, penalty: float | None, tmp_path: Path) -> None:
+    pair = vocabularies(joint=True)
+    ours = model((len(pair[0]), len(pair[1])))
+    write_marian(tmp_path / "model", ours.settings, weights_of(ours), pair, beam, alpha)
+    generation = json.loads((tmp_path / "model" / "generation_config.json").read_text(encoding="utf-8"))
+    assert (generation["num_beams"], generation.get("length_penalty")) == (beam, penalty)
+    assert generation["max_length"] == 512 and generation["bad_words_ids"] == [[0], [BOS]]
+    assert (generation["pad_token_id"], generation["bos_token_id"], generation["eos_token_id"]) == (0, BOS, EOS)
+    assert generation["decoder_start_token_id"] == BOS
+    assert read_marian(tmp_path / "model").beam == beam
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word", "token", "char"])

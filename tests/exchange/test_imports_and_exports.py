@@ -1,6 +1,7 @@
 """Import and export: the run and the model of the other program give the same outputs."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.cli.command import fails, regard
+from tests.conftest import TinyRun
 from tests.exchange.test_exchange_bert import LABELS, saved, their_answers, vocabulary
 from tests.exchange.test_marian_tokenizers import write_marian_folder
 
@@ -77,6 +79,29 @@ def test_a_bert_without_heads_is_a_pretraining_run_with_random_heads(tmp_path: P
     assert "masks" in prediction and "next" not in prediction, "its next-sentence head is random"
     save_bert(tmp_path / "whole", "BertForPreTraining")
     assert import_model(tmp_path / "whole", tmp_path / "other").random_weights == []
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+@pytest.mark.parametrize(
+    ("task", "kind", "program"),
+    [
+        ("translation", "", "huggingface"),
+        ("translation", "", "ctranslate2"),
+        ("pretraining", "", "huggingface"),
+        ("tagging", "bert", "huggingface"),
+    ],
+)
+def test_exported_files_have_the_permissions_of_other_files(
+    task: str, kind: str, program: str, mask: int, mode: int, tiny_run: TinyRun, tmp_path: Path
+) -> None:
+    run, before = Run.open(tiny_run(task, kind)), os.umask(mask)
+    try:
+        export_run(run, tmp_path / "out", program)
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(files) >= 4
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {path.name: oct(mode) for path in files}
 
 
 @pytest.mark.parametrize("task", TASKS)

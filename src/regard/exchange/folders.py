@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.files import nearest_file, read_json, replacing, write_json
+from regard.files import default_permissions, nearest_file, read_json, replacing, write_json
 
 Tensors = dict[str, Tensor]
 Config = dict[str, Any]
@@ -136,5 +136,6 @@ def new_folder(folder: Path, config: Config, weights: Tensors) -> Iterator[Path]
     with replacing(folder, folder=True) as path:
         write_json(path / CONFIG, config)
         tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in weights.items()}
-        save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
+        with default_permissions(path / WEIGHTS):
+            save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
         yield path

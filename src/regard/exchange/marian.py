@@ -98,6 +98,8 @@ SHARED, SRC, TGT, OUT = (
     "lm_head.weight",
 )
 BIAS = "final_logits_bias"
+POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+"""Tables of sinusoids. They are written, because transformers reports weights that a file lacks; reading skips them."""
 
 
 @dataclass(frozen=True)
@@ -159,12 +161,14 @@ def write_marian(
     embeddings = {SHARED: "tgt_embedding"} if settings.tie == "all" else {SRC: "src_embedding", TGT: "tgt_embedding"}
     embeddings |= {OUT: "output"} if settings.tie == "none" else {}
     exported |= {key: weights[f"{name}.weight"][:, order] for key, name in embeddings.items()}
+    exported |= {name: sinusoid_table(POSITIONS, settings.d_model) for name in POSITION_TABLES}
     zeros = torch.zeros(len(tokenizers[1]))
     exported[BIAS] = weights.get("output.bias", weights.get("tgt_embedding.bias", zeros))[None]
     symbols = dict(pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS)
     config = build_config(settings, kind) | symbols
     config |= dict(vocab_size=len(tokenizers[0]), decoder_vocab_size=len(tokenizers[1]))
-    search = dict(num_beams=beam, length_penalty=alpha, max_length=POSITIONS // 2, bad_words_ids=[[PAD], [BOS]])
+    search: Config = dict(num_beams=beam, max_length=POSITIONS // 2, bad_words_ids=[[PAD], [BOS]])
+    search |= {"length_penalty": alpha} if beam > 1 else {}  # transformers warns of a setting without effect
     with new_folder(folder, config, exported) as path:
         write_json(path / GENERATION, symbols | search)
         write_tokenizers(path, tokenizers, POSITIONS)
@@ -279,14 +283,14 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
         tensor = pop_tensor(tensors, huggingface_name(name), shape, path)
         weights[name] = None if tensor is None else permute(name, tensor, order)
     require_weights([huggingface_name(name) for name, tensor in weights.items() if tensor is None], path)
-    for side in ("encoder", "decoder"):
-        table = tensors.pop(f"model.{side}.embed_positions.weight", None)
+    for name in POSITION_TABLES:
+        table = tensors.pop(name, None)
         if table is not None and not is_sinusoidal(table):
             raise UserError(
-                f"{path}: the positions of the {side} are learned",
+                f"{path}: the positions {name} are learned",
                 "this model cannot be read",
                 code="unsupported",
-                where=f"{path}:model.{side}.embed_positions.weight",
+                where=f"{path}:{name}",
             )
     if tensors:
         raise UserError(
@@ -300,8 +304,12 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
 
 def is_sinusoidal(table: Tensor) -> bool:
     """True if a table of positions (P, D) is the sinusoidal one of transformers."""
-    expected = sinusoid(torch.arange(len(table)), table.size(1))[:, sines_first(table.size(1))]
-    return torch.allclose(table.float(), expected, atol=2e-3)
+    return torch.allclose(table.float(), sinusoid_table(*table.shape), atol=2e-3)
+
+
+def sinusoid_table(positions: int, d_model: int) -> Tensor:
+    """The sinusoids (P, D) of transformers."""
+    return sinusoid(torch.arange(positions), d_model)[:, sines_first(d_model)]
 
 
 def sines_first(d_model: int) -> Tensor:

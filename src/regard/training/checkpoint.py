@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, remove_leftovers, replacing, write_json
+from regard.files import JsonObject, Manifest, default_permissions, remove_leftovers, replacing, write_json
 from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
@@ -199,10 +199,8 @@ def find_damage(path: Path, only: str | None = None) -> str | None:
 
 def _save_tensors(path: Path, tensors: Tensors) -> None:
     try:
-        path.touch()  # with the permissions of other new files; safetensors creates files that only the owner can read
-        permissions = path.stat().st_mode
-        save_file(tensors, path)
-        path.chmod(permissions)
+        with default_permissions(path):
+            save_file(tensors, path)
     except SafetensorError as error:
         # safetensors gives the error number of the operating system only as text: "... (os error 28)".
         number = re.search(r"os error (\d+)", str(error))
