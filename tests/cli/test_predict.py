@@ -72,7 +72,7 @@ def test_predictions_do_not_depend_on_the_other_examples(
     }
     for run, examples in inputs.items():
         model = Model.load(run)
-        together = list(model.predict(examples))
+        together = model.predict(examples)
         alone = [prediction for example in examples for prediction in model.predict([example])]
         assert [rounded(item) for item in together] == [rounded(item) for item in alone]
         assert len(together) == len(examples)
@@ -193,6 +193,6 @@ def test_an_interruption_leaves_no_output(classifier: Path, tmp_path: Path, monk
         yield {"text": "a"}, {"label": "good"}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Model, "predict_pairs", interrupted)
+    monkeypatch.setattr(Model, "stream_pairs", interrupted)
     result = regard("predict", classifier, "a", "--output", tmp_path / "out.jsonl")
     assert result.status == 130 and result.err == "" and not (tmp_path / "out.jsonl").exists()

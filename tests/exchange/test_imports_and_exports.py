@@ -70,12 +70,12 @@ def test_a_bert_without_heads_is_a_pretraining_run_with_random_heads(tmp_path: P
     pair = {"text": "un [MASK]", "pair": "cats"}
     model = Model([imported.run], device="cpu")
     with pytest.raises(UserError) as error:
-        next(model.predict([pair]))
+        model.predict(pair)
     assert error.value.code == "missing-weights"
     assert "masks" not in model.explain(pair).prediction
     save_bert(tmp_path / "words", "BertForMaskedLM")
     half = Model([import_model(tmp_path / "words", tmp_path / "half").run], device="cpu")
-    prediction = next(half.predict([pair]))
+    prediction = half.predict(pair)
     assert "masks" in prediction and "next" not in prediction, "its next-sentence head is random"
     save_bert(tmp_path / "whole", "BertForPreTraining")
     assert import_model(tmp_path / "whole", tmp_path / "other").random_weights == []

@@ -188,7 +188,7 @@ def test_outputs_are_not_longer_than_the_learned_positions(tmp_path: Path) -> No
     lengths = [len(item["hypotheses"][0]["tokens"]) for item in translator.predict(["ab"] * 50, **changes)]
     assert max(lengths) in (23, 24)
     with pytest.raises(UserError) as error:
-        next(translator.predict([{"src": "ab", "prefix": "xyz" * 30}]))
+        translator.predict({"src": "ab", "prefix": "xyz" * 30})
     assert (error.value.code, error.value.where) == ("too-long", "prefix")
 
 

@@ -37,7 +37,7 @@ def test_the_model_with_the_fewest_positions_limits_the_length(unlimited: Path, 
     bounded = trained(tmp_path, "bounded", SIZES | {"positions": "learned", "max_positions": 20})
     recurrent = trained(tmp_path, "recurrent", dict(kind="recurrent", d_model=8, d_embedding=8))
     for runs in ([unlimited, bounded], [bounded, unlimited], [recurrent, unlimited, bounded]):
-        prediction = next(Translator.load(*runs, device="cpu").predict(["abcabcabc"], temperature=50.0))
+        prediction = Translator.load(*runs, device="cpu").predict("abcabcabc", temperature=50.0)
         assert not prediction["finished"] and len(prediction["hypotheses"][0]["tokens"]) == 20
 
 

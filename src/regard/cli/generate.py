@@ -41,7 +41,7 @@ def generate(
     model, options = weights.load(run, task="language"), search.changes()
     with open_output(output) as stream:
         for prompts in input_lines([] if prompt is None else [prompt], input_):
-            for example, prediction in model.predict_pairs(prompts, where="prompt", **options):
+            for example, prediction in model.stream_pairs(prompts, where="prompt", **options):
                 texts = prediction["continuations"]
                 if as_json:
                     print(to_json({"prompt": example["text"], "texts": texts}), file=stream, flush=True)

@@ -76,7 +76,7 @@ def parse(
     parser, options = model.load(run, task="parsing"), search.changes()
     words = split_words if split else str.split
     groups = (
-        parser.predict_pairs(({"words": words(line)} for line in lines), **options)
+        parser.stream_pairs(({"words": words(line)} for line in lines), **options)
         for lines in input_lines(sentences or [], input_, interactive)
     )
     print_trees((example | prediction for pairs in groups for example, prediction in pairs), form, output, svg)

@@ -65,7 +65,7 @@ def predict(
     values = (parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1))
     number = truncated = 0
     with open_output(output) as stream, ProgressLine("predicted:") as progress:
-        for example, prediction in model.predict_pairs(values, where=where, **options):
+        for example, prediction in model.stream_pairs(values, where=where, **options):
             print(to_json(example | task.output(prediction)), file=stream, flush=True)
             number, truncated = number + 1, truncated + ("truncated" in prediction)
             progress(number)
@@ -86,7 +86,7 @@ def ask_and_predict(model: "Model", options: Options) -> None:
     for value in task.ask(make_prompt()):
         try:
             values = [parse_json_line(value, "example 1") if isinstance(value, str) else value]
-            for example, prediction in model.predict_pairs(values, **options):
+            for example, prediction in model.stream_pairs(values, **options):
                 print(f"\n{task.render(example, prediction, screen)}\n", flush=True)
         except UserError as error:
             print_error(error)

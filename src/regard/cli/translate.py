@@ -68,13 +68,13 @@ def translate(
     counts = Counts()
     if is_interactive(input_ != STDIO):
         for source in with_prefixes(prompt_lines("Type a sentence, then Enter; Ctrl-D ends."), prefixes):
-            for pair in translator.predict_pairs([source], **options):
+            for pair in translator.stream_pairs([source], **options):
                 print(form(counts.lines, pair[0], task.output(pair[1])), flush=True)
                 counts.add(pair[1])
         return
     with open_output(output) as stream, ProgressLine("translated lines:") as progress:
         sources = with_prefixes(read_lines(input_), prefixes)
-        for pair in translator.predict_pairs(sources, where="line", **options):
+        for pair in translator.stream_pairs(sources, where="line", **options):
             print(form(counts.lines, pair[0], task.output(pair[1])), file=stream, flush=True)
             counts.add(pair[1], progress.clear)
             progress(counts.lines)

@@ -95,9 +95,9 @@ def decoding_speed(model: Model, examples: Sequence[Example], options: JsonObjec
     """Sentences per second; None if there are none."""
     if not examples:
         return None
-    list(model.predict(examples[:WARM_UP_SENTENCES], **options))  # the first batch takes longer
+    model.predict(examples[:WARM_UP_SENTENCES], **options)  # the first batch takes longer
     started = time.perf_counter()
-    list(model.predict(examples, **options))
+    model.predict(examples, **options)
     return len(examples) / (time.perf_counter() - started)
 
 
@@ -139,7 +139,7 @@ def picture(
     translator: Translator, source: str, reference: str, head: AttentionHead | None, search: JsonObject
 ) -> JsonObject:
     """The output for a sentence and its cross-attention; without weights if there are none, or too many tokens."""
-    prediction = next(translator.predict([source], **search))
+    prediction = translator.predict(source, **search)
     values = {"source": source, "reference": reference, "output": prediction["translation"]}
     tokens = prediction["hypotheses"][0]["tokens"] if prediction["hypotheses"] else []
     columns, rows, weights = translator.task.attention_weights(translator.model, source, tokens)

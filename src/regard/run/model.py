@@ -1,7 +1,7 @@
 """A trained run in Python: predict, evaluate, explain and embed. The command line uses the same class.
 
 from regard import Model
-next(Model.load("runs/sst-2").predict(["A film to remember."]))["label"]
+Model.load("runs/sst-2").predict("A film to remember.")["label"]
 
 from regard import Translator
 Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
@@ -149,33 +149,53 @@ class Model:
 
     # ---- predict ----------------------------------------------------------------------------------------------------
 
-    def predict(self, inputs: Iterable[Input], *, where: str = "example", **options: object) -> Iterator[Prediction]:
+    @overload
+    def predict(self, inputs: Input, **options: Any) -> Prediction: ...
+
+    @overload
+    def predict(self, inputs: Iterable[Input], **options: Any) -> list[Prediction]: ...
+
+    def predict(self, inputs: Input | Iterable[Input], **options: Any) -> Prediction | list[Prediction]:
+        """The prediction for one input (a text or a dictionary), or a list of predictions for several inputs.
+
+        Options are those of the task: beam=8, nbest=5, ... An input without text has an empty prediction: None in place
+        of a class.
+        """
+        if isinstance(inputs, str | Mapping):
+            return next(self.stream([inputs], **options))
+        return list(self.stream(inputs, **options))
+
+    def stream(self, inputs: Iterable[Input], *, where: str = "example", **options: Any) -> Iterator[Prediction]:
         """A prediction for each input, any number of them, in order and in bounded memory.
 
-        An input is a dictionary or plain text (see `Task.parse`). Options are those of the task: beam=8, nbest=5, ...
-        Errors name the input as "`where` N".
+        An input is a dictionary or plain text (see `Task.parse`). Errors name the input as "`where` N".
         """
-        task = self.task.configure(**options)
-        task.check_predict()
-        examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
-        return task.predict(self.engine, examples)
+        return (prediction for _, prediction in self.stream_pairs(inputs, where=where, **options))
 
-    def predict_pairs(
-        self, inputs: Iterable[Input], *, where: str = "example", **options: object
+    def stream_pairs(
+        self, inputs: Iterable[Input], *, where: str = "example", **options: Any
     ) -> Iterator[tuple[Example, Prediction]]:
-        """Predictions as in `predict`, each with its example."""
+        """Predictions as in `stream`, each with its example."""
         task = self.task.configure(**options)
         task.check_predict()
         examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
-        waiting: deque[Example] = deque()
+        return self._stream(task, examples)
 
-        def remembered() -> Iterator[Example]:
+    def _stream(self, task: AnyTask, examples: Iterable[Example]) -> Iterator[tuple[Example, Prediction]]:
+        """Each example with its prediction, in order; the model does not read examples without text."""
+        waiting: deque[tuple[Example, Prediction | None]] = deque()
+
+        def with_text() -> Iterator[Example]:
             for example in examples:
-                waiting.append(example)
-                yield example
+                empty = task.empty_prediction(example)
+                waiting.append((example, empty))
+                if empty is None:
+                    yield example
 
-        for prediction in task.predict(self.engine, remembered()):
-            yield waiting.popleft(), prediction
+        for prediction in task.predict(self.engine, with_text()):
+            yield from pop_empty(waiting)
+            yield waiting.popleft()[0], prediction
+        yield from pop_empty(waiting)
 
     # ---- evaluate ---------------------------------------------------------------------------------------------------
 
@@ -234,6 +254,8 @@ class Model:
         """A prediction and the attention weights behind it; with `target`, those of this output instead."""
         task = self.task.configure(**options)
         example = task.parse(value, "the text")
+        if task.empty_prediction(example) is not None:
+            raise UserError("the text is blank", "give a text", code="blank-input", where="text")
         predicted = task.predict(self.engine, [example])
         prediction = next(iter(predicted)) if target is None else task.forced(target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))
@@ -264,8 +286,14 @@ class Translator(Model):
     def translate(self, sentences: str | Sequence[str], **options: Any) -> str | list[str]:
         """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
         if isinstance(sentences, str):
-            return str(next(self.predict([sentences], **options))["translation"])
+            return str(self.predict(sentences, **options)["translation"])
         return [str(prediction["translation"]) for prediction in self.predict(sentences, **options)]
+
+
+def pop_empty(waiting: "deque[tuple[Example, Prediction | None]]") -> Iterator[tuple[Example, Prediction]]:
+    """The examples at the front that have a prediction already."""
+    while waiting and (prediction := waiting[0][1]) is not None:
+        yield waiting.popleft()[0], prediction
 
 
 def random_weights(run: Run, checkpoint: str) -> tuple[str, ...]:

@@ -88,6 +88,9 @@ class Answering(LabelledTask[AnsweringRecipe]):
     long_inputs = "read in windows"
     label_checks = ("unseen",)
     weights_without_gradient = ("head.bias",)
+    empty: ClassVar[Mapping[str, object]] = {
+        "answer": None, "start": None, "end": None, "score": None, "probability": None, "nbest": [],
+    }  # fmt: skip
 
     @property
     def outputs(self) -> int:

@@ -12,6 +12,7 @@ an engine is an argument. A new task is one file: a subclass of `Task` with its 
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,6 +21,7 @@ import torch
 from torch import nn
 
 from regard.data.examples import Example as Example
+from regard.data.fields import texts_of
 from regard.data.settings import SPLITS as SPLITS
 from regard.data.store import Progress as Progress
 from regard.decoding.engine import Engine
@@ -66,6 +68,8 @@ class Task(LearningTask[R, D]):
     """The command that runs a model of this task: regard COMMAND RUN."""
     variants: ClassVar[VariantSet | None] = None
     """The models that `regard ladder` compares; None if the task has no ladder."""
+    empty: ClassVar[Mapping[str, object]] = {}
+    """The prediction for an example without text; {} if the model reads it like any other."""
     bert_head: ClassVar[BertHead | None] = None
     """The class of Hugging Face transformers for a BERT with the output layer of this task."""
 
@@ -137,6 +141,11 @@ class Task(LearningTask[R, D]):
     def restrict(self, random_weights: Sequence[str]) -> Self:
         """The task without the outputs that depend on weights which an import filled with random values."""
         return self
+
+    def empty_prediction(self, example: Example) -> Prediction | None:
+        """The prediction for an example without text; None if the model reads the example."""
+        has_text = any(text.strip() for text in texts_of(example))
+        return None if has_text or not self.empty else deepcopy(dict(self.empty))
 
     def check_predict(self) -> None:
         """Raise UserError if the run cannot predict anything."""

@@ -54,6 +54,7 @@ class Choice(LabelledTask[ChoiceRecipe]):
     recipe_type = ChoiceRecipe
     comparable = True
     grouped_inputs = True
+    empty: ClassVar[Mapping[str, object]] = {"label": None, "choice": None, "probabilities": []}
     label_checks = ("one-class", "rare", "majority")  # a choice is judged by its text, not by its position
     weights_without_gradient = ("head.bias",)
 

@@ -65,6 +65,7 @@ class Classification(LabelledTask[ClassificationRecipe]):
     title = "the class of a text, or of a pair of texts"
     recipe_type = ClassificationRecipe
     comparable = True
+    empty: ClassVar[Mapping[str, object]] = {"label": None, "probability": None, "probabilities": {}}
 
     @property
     def outputs(self) -> int:
@@ -151,6 +152,7 @@ class Regression(LabelledTask[RegressionRecipe]):
     bert_head = SEQUENCE_REGRESSION
     title = "a number for a text, or for a pair of texts"
     recipe_type = RegressionRecipe
+    empty: ClassVar[Mapping[str, object]] = {"score": None}
 
     @property
     def outputs(self) -> int:

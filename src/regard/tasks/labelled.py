@@ -9,7 +9,6 @@ labels.
 B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (N,) packed.
 """
 
-import hashlib
 import json
 import math
 from abc import abstractmethod
@@ -48,6 +47,7 @@ from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, split_columns
 from regard.tasks.text_inputs import (
+    digest_of,
     encoder_attention,
     encoder_weights,
     parse_text,
@@ -293,6 +293,9 @@ class LabelledTask(Task[L, Inputs]):
     # ---- use --------------------------------------------------------------------------------------------------------
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        """A blank line is an example without text, for every task."""
+        if isinstance(value, str) and not value.strip():
+            return {key: [] if key in ("words", "choices") else "" for key in self.fields.required}
         inputs = super().parse(value, where)
         return inputs | self.fields.parse(inputs, Location(where))
 
@@ -389,11 +392,3 @@ class LabelledTask(Task[L, Inputs]):
         evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"
         inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
         return [f"regard predict {folder} {example}", evaluate, *inspect]
-
-
-def digest_of(examples: Sequence[Example]) -> str:
-    """A hash of the content of examples, in their order."""
-    whole = hashlib.sha256()
-    for example in examples:
-        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
-    return whole.hexdigest()

@@ -1,5 +1,7 @@
 """Inputs and labels of a text encoder: texts and pairs as tokens, attention over tokens, labels, loss of classes."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -137,3 +139,11 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
         report(f"note: valid has labels that train does not have; they count as wrong: {names}")
+
+
+def digest_of(examples: Sequence[Example]) -> str:
+    """A hash of the content of examples, in their order."""
+    whole = hashlib.sha256()
+    for example in examples:
+        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
+    return whole.hexdigest()

@@ -1,0 +1,71 @@
+"""Model in Python: one input gives one prediction, several give a list, a stream gives them one by one."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+from tests.conftest import TinyRun
+
+from regard.errors import UserError
+from regard.run.model import Input, Model, Translator
+
+TEXT = "a lovely film by Ada in 7"
+
+
+def test_a_text_or_a_dictionary_is_one_example(tiny_run: TinyRun) -> None:
+    model = Model.load(tiny_run("classification"), device="cpu")
+    one = model.predict(TEXT)
+    assert one["label"] == "good" and model.predict({"text": TEXT}) == one
+    assert model.predict([TEXT]) == [one] and model.predict((TEXT,)) == [one]
+    assert [item["label"] for item in model.predict(iter([TEXT, "a dull book"]))] == ["good", "bad"]
+    assert model.predict([]) == []
+    assert len(model.predict("a b")) == len(one), "not one prediction for each character"
+
+
+def test_a_stream_reads_no_more_than_it_needs(tiny_run: TinyRun) -> None:
+    model, read = Model.load(tiny_run("classification"), device="cpu"), []
+
+    def endless() -> Iterator[str]:
+        while True:
+            read.append(TEXT)
+            yield TEXT
+
+    first = list(islice(model.stream(endless()), 3))
+    assert [item["label"] for item in first] == ["good"] * 3 and len(read) < 2000
+    with pytest.raises(UserError) as error:
+        model.stream([], beam=2)
+    assert (error.value.code, error.value.where) == ("unsupported-option", "beam"), "before anything is read"
+
+
+def test_examples_without_text_have_empty_predictions(tiny_run: TinyRun) -> None:
+    for task, blank, key in (
+        ("classification", {"text": " "}, "label"),
+        ("regression", {"text": "", "pair": "\t"}, "score"),
+        ("choice", {"text": "", "choices": ["", " "]}, "label"),
+        ("answering", {"question": "", "context": " "}, "answer"),
+    ):
+        model = Model.load(tiny_run(task), device="cpu")
+        text: Input = {"text": "the film", "choices": ["film", "a"], "question": "Who ?", "context": "Ada reads ."}
+        alone, inputs = model.predict(text), ["", blank, text, "  ", text, blank, ""]
+        predictions = model.predict(inputs)
+        assert [item[key] is None for item in predictions] == [True, True, False, True, False, True, True]
+        assert all(item.keys() == alone.keys() for item in predictions)
+        assert predictions[2] == predictions[4]
+        assert model.predict("")[key] is None
+        assert len(list(model.stream_pairs(inputs))) == len(inputs)
+        with pytest.raises(UserError) as error:
+            model.explain(" ")
+        assert error.value.code == "blank-input"
+
+
+def test_an_empty_prediction_is_not_shared(tiny_run: TinyRun) -> None:
+    model = Model.load(tiny_run("classification"), device="cpu")
+    model.predict("")["probabilities"]["good"] = 1.0
+    assert model.predict("") == {"label": None, "probability": None, "probabilities": {}}
+
+
+def test_blank_lines_of_tasks_that_write(tiny_run: TinyRun) -> None:
+    translator = Translator.load(tiny_run("translation"), device="cpu")
+    assert translator.translate(["", "one two six", " "]) == ["", "eins zwei sechs", ""]
+    assert translator.translate("one two six") == "eins zwei sechs"
+    assert Model.load(tiny_run("tagging"), device="cpu").predict("")["tags"] == []
