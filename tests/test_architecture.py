@@ -5,11 +5,12 @@ from pathlib import Path
 
 import regard
 
-GROUND = {"errors", "files", "kernels", "random"}  # any room may import these
+GROUND = {"errors", "files", "kernels", "random", "reading"}  # any room may import these
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
     "files": {"errors"},
+    "reading": {"errors"},
     "kernels": set(),
     "random": set(),
     "config": set(),

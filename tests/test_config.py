@@ -8,6 +8,7 @@ import pytest
 from pydantic import Tag, model_validator
 
 from regard.config import (
+    MAX_PROBLEMS,
     Field,
     SettingError,
     Settings,
@@ -17,10 +18,10 @@ from regard.config import (
     by_kind,
     describe,
     nearest,
-    read_toml,
     unless,
 )  # fmt: skip
 from regard.errors import UserError
+from regard.reading import read_toml
 
 
 class Source(Settings):
@@ -190,3 +191,23 @@ def test_reading_errors_have_codes(tmp_path: Path, content: bytes | None, code: 
     with pytest.raises(UserError) as error:
         read_toml(path)
     assert (error.value.code, error.value.where) == (code, str(path))
+
+
+@pytest.mark.parametrize(
+    "override", ["a." * 100_000 + "a=1", "training.max_steps=" + "9" * 5_000, "x=" + "[" * 1_500 + "]" * 1_500]
+)
+def test_an_override_without_a_bound_is_refused(override: str) -> None:
+    with pytest.raises(UserError) as error:
+        apply_overrides({}, [override])
+    assert error.value.code == "bad-override" and len(str(error.value)) < 1_000
+
+
+def test_an_error_explains_the_first_of_many_problems() -> None:
+    values = {f"{number} {'x' * 10_000}": 1 for number in range(1_000)}
+    with pytest.raises(UserError) as error:
+        build(Training, values, "recipe")
+    assert error.value.code == "unknown-setting" and error.value.where.count(",") == MAX_PROBLEMS - 1
+    assert "1000" in error.value.problem
+    with pytest.raises(UserError) as error:
+        build(Training, {"warmup": "x" * 10_000}, "recipe")
+    assert error.value.where == "warmup" and len(str(error.value)) < 1_000

@@ -10,7 +10,8 @@ import pytest
 from tests.system.helpers import train_quietly
 from tests.tiny import TREES, write_jsonl
 
-from regard.config import Table, read_toml
+from regard.config import Table
+from regard.reading import read_toml
 from regard.run.run import Run
 from regard.tasks.registry import build_recipe, load_recipe, shipped_recipes
 

@@ -20,7 +20,6 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -29,14 +28,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from regard.errors import UserError
+from regard.reading import MAX_KEY_PARTS, parse_toml
 
 __all__ = [
-    "Field", "SettingError", "Settings", "apply_overrides", "build", "by_kind", "describe", "read_toml", "unless",
-    "with_defaults",
+    "Field", "SettingError", "Settings", "apply_overrides", "build", "by_kind", "describe", "unless", "with_defaults",
 ]  # fmt: skip
 
 Table = dict[str, Any]
 Defaults = Mapping[str, object]
+MAX_NAME = 100
+"""Longest name that is compared with the names of settings."""
+MAX_PROBLEMS = 20
+"""Problems of a recipe that an error explains."""
 Unused = tuple[str, str]
 """A setting without effect: its key, and the condition under which it has one."""
 
@@ -83,51 +86,31 @@ def by_kind(default: str) -> Discriminator:
     return Discriminator(kind)
 
 
-def read_toml(path: Path) -> Table:
-    """Read a TOML file; a syntax error names its line."""
-    try:
-        with path.open("rb") as stream:
-            return tomllib.load(stream)
-    except FileNotFoundError as error:
-        raise UserError(
-            f"{path}: no such recipe", "regard recipes lists the included ones", code="missing-file", where=path
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(
-            f"{path} is not valid TOML: {error}",
-            'a setting looks like: name = 3, or name = "text"',
-            code="bad-toml",
-            where=path,
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
-        ) from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", code="unreadable-file", where=path) from error
-
-
 def apply_overrides(values: Table, overrides: Sequence[str]) -> Table:
     """Return `values` with each override `a.b=c` applied; `c` is read as TOML, or as plain text if it is not TOML."""
     result = _copy(values)
     for override in overrides:
         path, equals, text = override.partition("=")
         keys = path.strip().split(".")
-        if not equals or not all(keys):
+        shown = shorten(override)
+        if not equals or not all(keys) or len(keys) > MAX_KEY_PARTS:
             raise UserError(
-                f"{override!r} is not a setting",
+                f"{shown!r} is not a setting",
                 "write name=value, for example training.max_steps=1000",
                 code="bad-override",
-                where=override,
+                where=shown,
             )
         table = result
         for key in keys[:-1]:
             table = table.setdefault(key, {})
             if not isinstance(table, dict):
                 raise UserError(
-                    f"{override!r}: {key} is a value, not a group of settings", code="bad-override", where=override
+                    f"{shown!r}: {key} is a value, not a group of settings", code="bad-override", where=shown
                 )
-        table[keys[-1]] = _parse_value(text.strip())
+        try:
+            table[keys[-1]] = _parse_value(text.strip())
+        except ValueError as error:
+            raise UserError(f"{shown!r}: {error}", code="bad-override", where=shown) from error
     return result
 
 
@@ -137,9 +120,14 @@ def _copy(table: Table) -> Table:
 
 def _parse_value(text: str) -> object:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def shorten(text: str, length: int = 200) -> str:
+    """The beginning of a text that is too long for a message."""
+    return text if len(text) <= length else f"{text[:length]}..."
 
 
 def build(
@@ -154,7 +142,9 @@ def build(
     try:
         result = settings.model_validate(with_defaults(settings, values, defaults))
     except ValidationError as error:
-        raise _combine([_explain(settings, problem) for problem in error.errors()], source) from error
+        details = error.errors(include_url=False)
+        problems = [_explain(settings, problem) for problem in details[:MAX_PROBLEMS]]
+        raise _combine(problems, source, len(details)) from error
     problems = [] if allow_unused else list(_unused(result, defaults))
     if problems:
         raise _combine(problems, source)
@@ -171,11 +161,11 @@ class _Problem:
         return f"{self.key}: {self.message}" if self.key else self.message
 
 
-def _combine(problems: Sequence[_Problem], source: str) -> UserError:
-    """Make one error of all problems; its code is theirs, or invalid-settings if they differ."""
-    codes = {problem.code for problem in problems}
+def _combine(problems: Sequence[_Problem], source: str, count: int = 0) -> UserError:
+    """Make one error of the problems, the first of `count`; its code is theirs, or invalid-settings if they differ."""
+    codes, count = {problem.code for problem in problems}, count or len(problems)
     return UserError(
-        f"{source}: {len(problems)} setting{'s' * (len(problems) > 1)} cannot be used",
+        f"{source}: {count} setting{'s' * (count > 1)} cannot be used",
         "\n  ".join(map(str, problems)),
         code=codes.pop() if len(codes) == 1 else "invalid-settings",
         where=", ".join(problem.key for problem in problems if problem.key),
@@ -253,7 +243,7 @@ def _value_and_default(group: Settings, key: str) -> tuple[object, object]:
 def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
     """Turn an error of pydantic into a problem with the key as the user wrote it and a remedy."""
     key, holder = _locate(settings, problem["loc"])
-    kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
+    kind, value, context = problem["type"], shorten(repr(problem.get("input"))), problem.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, SettingError):
         return _Problem(cause.code, f"{key}.{cause.key}".strip("."), str(cause))
@@ -262,16 +252,16 @@ def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
     if kind in ("missing", "too_short"):
         return _Problem("missing-setting", key, "must be given" if kind == "missing" else "must name at least one")
     if kind == "union_tag_not_found":
-        return _Problem("invalid-setting", key, f"must be a group of settings, not {value!r}")
+        return _Problem("invalid-setting", key, f"must be a group of settings, not {value}")
     if kind == "union_tag_invalid":
-        message = f"must be one of {context['expected_tags']}, not {context['tag']!r}"
+        message = f"must be one of {context['expected_tags']}, not {shorten(repr(context['tag']))}"
         return _Problem("invalid-setting", f"{key}.kind", message)
     if kind == "string_pattern_mismatch":
         for setting in describe(settings):
             if setting.name == key:
-                return _Problem("invalid-setting", key, f"cannot be {value!r}; it is {setting.help}")
+                return _Problem("invalid-setting", key, f"cannot be {value}; it is {setting.help}")
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    return _Problem("invalid-setting", key, f"{message}, not {value!r}" if key and kind != "value_error" else message)
+    return _Problem("invalid-setting", key, f"{message}, not {value}" if key and kind != "value_error" else message)
 
 
 def _explain_unknown(
@@ -316,6 +306,8 @@ def _locate(settings: type[Settings], location: Sequence[int | str]) -> tuple[st
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return the most similar of `names`, or "": by its initials (lr), its full name, or its last word in any group."""
+    if len(name) > MAX_NAME:
+        return ""
     for candidate in names:
         words = candidate.rsplit(".", 1)[-1].split("_")
         if len(words) > 1 and "".join(word[0] for word in words) == name.rsplit(".", 1)[-1]:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from regard.config import Table, apply_overrides, drop_unused, read_toml
+from regard.config import Table, apply_overrides, drop_unused
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, locked, write_text
 from regard.ladder.measuring import Measurement, measure, training_facts
+from regard.reading import read_toml
 from regard.recipe import Recipe
 from regard.run.distill import distill
 from regard.run.model import Translator

@@ -19,11 +19,12 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from regard.config import apply_overrides, read_toml
+from regard.config import apply_overrides
 from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, io_errors, read_json, write_text
+from regard.reading import read_toml
 from regard.recipe import Recipe, to_toml
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
@@ -275,7 +276,7 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
             where="start_from",
         )
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
-    fixed = [name for name in theirs if name != "size" and not name.endswith("dropout")]
+    fixed = [name for name in theirs if not name.endswith("dropout")]
     differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
     if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind
         differing = ["'model={" + ", ".join(to_toml({name: theirs[name]}) for name in fixed) + "}'"]

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from regard.config import Table, apply_overrides, build, nearest, read_toml
+from regard.config import Table, apply_overrides, build, nearest
 from regard.errors import UserError
+from regard.reading import read_toml
 from regard.recipe import Recipe
 from regard.tasks.answering import Answering
 from regard.tasks.base import RECIPE, AnyTask
@@ -76,7 +77,7 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
     `allow_unused` accepts settings without effect, as in the recipes of older runs.
     """
     tasks, name = all_tasks(), values.get("task", DEFAULT_TASK)
-    if name not in tasks:
+    if not isinstance(name, str) or name not in tasks:
         close = nearest(str(name), list(tasks))
         raise UserError(
             f"{source}: task = {name!r} is not one of {', '.join(tasks)}",
@@ -93,15 +94,17 @@ def merge_start_settings(task: type[AnyTask], values: Table) -> Table:
 
     A run that is missing or not compatible is reported later, when it is opened.
     """
-    path = Path(str(values.get("start_from", ""))).expanduser() / RECIPE
-    if not values.get("start_from") or not path.is_file():
+    folder = values.get("start_from")
+    path = Path(folder).expanduser() / RECIPE if folder and isinstance(folder, str) else None
+    if path is None or not path.is_file():
         return values
     start, merged = read_toml(path), dict(values)
     if start.get("task", DEFAULT_TASK) not in start_tasks(task):
         return values
     for group in ("text", "model"):
         theirs, ours = start.get(group, {}), values.get(group, {})
-        if isinstance(ours, dict) and ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
+        groups = isinstance(ours, dict) and isinstance(theirs, dict)
+        if groups and ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
             merged[group] = theirs | ours
     return merged
 

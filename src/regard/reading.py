@@ -1,0 +1,182 @@
+"""Reading of files that may be damaged or hostile: regular files of bounded size, JSON and TOML of a known form.
+
+A run or a model may come from anybody. So a file is read only if it is a regular file (a device or a pipe may have no
+end), and nothing is used before its type is checked. Every problem is a `UserError` with the file and the key.
+"""
+
+import json
+import re
+import stat
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from regard.errors import UserError
+
+T = TypeVar("T")
+
+MAX_BYTES = 64 << 20
+"""Largest file that is read into memory as a whole; the tokenizer of a million tokens fits."""
+MAX_ITEMS = 4_000_000
+"""Most values in one JSON file: they need less than half a gigabyte."""
+MAX_TOML_BYTES = 4 << 20
+MAX_KEY_PARTS = 64
+"""Most parts of a dotted key, `a.b.c`."""
+MAX_LINE = 4 << 20
+"""Longest line of a file that is read line by line."""
+MAX_INTEGER = 1 << 64
+
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_KEY_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}){{{MAX_KEY_PARTS}}}")
+
+
+def require_regular(path: Path, limit: int | None = None) -> None:
+    """Raise a UserError if `path` is missing, is not a regular file, or has more than `limit` bytes."""
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file", code="missing-file", where=path) from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}", code="unreadable-file", where=path) from error
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
+        raise UserError(f"{path} is {kind}, not a file", "replace it by a file", code="not-a-file", where=path)
+    if limit is not None and status.st_size > limit:
+        raise UserError(
+            f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}", code="too-large", where=path
+        )
+
+
+def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
+    """Open a regular file of at most `limit` bytes."""
+    require_regular(path, limit)
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}", "check its permissions", code="unreadable-file", where=path
+        ) from error
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file of at most `limit` bytes."""
+    with open_regular(path, limit) as stream:
+        return stream.read(limit)
+
+
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
+    """Read a regular UTF-8 file of at most `limit` bytes."""
+    try:
+        return read_bytes(path, limit).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
+        ) from error
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a regular file with their ends, one at a time."""
+    with open_regular(path) as stream:
+        number = 0
+        while line := stream.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                where = f"{path}:{number}"
+                raise UserError(f"{where} has more than {MAX_LINE:,} bytes", code="damaged-file", where=where)
+            yield line
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; a ValueError says what is wrong, also if it is nested too deeply or has too many values."""
+    text = text.decode() if isinstance(text, bytes) else text
+    if text.count(",") + text.count("[") + text.count("{") > MAX_ITEMS:
+        raise ValueError(f"it has more than {MAX_ITEMS:,} values")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if _LONE_SURROGATE.search(text):
+        json.dumps(
+            value, ensure_ascii=False
+        ).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+    return value
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read a JSON file that holds a value of type `kind`: dict[str, Any], list[str], a pydantic model, ..."""
+    try:
+        value = parse_json(read_text(path))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged or is not JSON: {error}", code="damaged-file", where=path) from error
+    return check_type(value, kind, path)
+
+
+def check_type(value: object, kind: type[T], path: Path | str) -> T:
+    """Return `value`, read from `path`, as a `kind`; a UserError names the first key that does not fit."""
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise damaged_key(error, path) from error
+
+
+def damaged_key(error: ValidationError, path: Path | str) -> UserError:
+    """The error of a value in `path` that does not have its type."""
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    message = problem["msg"].replace("Input should be", "it must be")
+    return UserError(
+        f"{path} is damaged: " + (f"{key}: {message}" if key else message),
+        code="damaged-file",
+        where=f"{path}:{key}" if key else path,
+    )
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML; a ValueError says what is wrong, also for what has no end in practice (a key of 100,000 parts)."""
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
+    try:
+        values = tomllib.loads(text)
+        _check_integers(values)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return values
+
+
+def _check_integers(value: object) -> None:
+    """Raise a ValueError for an integer of more than 64 bits: TOML has no larger ones."""
+    if isinstance(value, int) and not -MAX_INTEGER < value < MAX_INTEGER:
+        raise ValueError("an integer has more than 64 bits")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_integers(item)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, which may be a pipe; a syntax error names its line."""
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MAX_TOML_BYTES + 1).decode()
+        if len(text) > MAX_TOML_BYTES:
+            raise ValueError(f"it has more than {MAX_TOML_BYTES:,} bytes")
+        return parse_toml(text)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{path}: no such recipe", "regard recipes lists the included ones", code="missing-file", where=path
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
+        ) from error
+    except ValueError as error:
+        raise UserError(
+            f"{path} is not valid TOML: {error}",
+            'a setting looks like: name = 3, or name = "text"',
+            code="bad-toml",
+            where=path,
+        ) from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", code="unreadable-file", where=path) from error
