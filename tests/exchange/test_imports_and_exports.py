@@ -53,6 +53,7 @@ def test_a_bert_without_heads_is_a_pretraining_run_with_random_heads(tmp_path: P
     other = save_bert(tmp_path / "bert")
     imported = import_model(tmp_path / "bert", tmp_path / "run")
     assert imported.run.recipe.task == "pretraining" and imported.run.recipe.data.train == []
+    assert imported.run.recipe.model.size == "custom", "no named size has this shape"  # type: ignore[attr-defined]
     assert {name.split(".")[0] for name in imported.random_weights} == {"masked", "next"}
     assert imported.weights == sum(parameter.numel() for parameter in other.parameters())
     network: Any = Run.open(tmp_path / "run").model()

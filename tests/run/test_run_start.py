@@ -74,6 +74,10 @@ def test_settings_that_do_not_fit_are_errors(first: Run, tmp_path: Path) -> None
     with pytest.raises(UserError) as error:
         train(recipe(tmp_path, start_from=str(tmp_path / "nowhere")), tmp_path / "y", report=quiet)
     assert (error.value.code, error.value.where) == ("not-a-run", str(tmp_path / "nowhere"))
+    with pytest.raises(UserError) as error:
+        train(recipe(tmp_path, start_from=str(first.folder), model={"size": "small"}), tmp_path / "s", report=quiet)
+    assert (error.value.code, error.value.where) == ("incompatible-start", "model.size")
+    assert 'size = "tiny"' in recipe(tmp_path, start_from=str(first.folder), model={"size": "tiny"}).to_toml()
     larger = {"kind": "char", "vocab_size": 400}
     with pytest.raises(UserError) as error:
         train(recipe(tmp_path, start_from=str(first.folder), text=larger), tmp_path / "v", report=quiet)

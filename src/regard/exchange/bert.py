@@ -39,6 +39,7 @@ from regard.exchange.folders import (
 )
 from regard.files import read_json, write_json
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
+from regard.models.settings import name_of_size
 from regard.text.bert import BertTokenizer
 
 VOCAB_FILE = "vocab.txt"
@@ -303,7 +304,7 @@ def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
     check_fixed_values(config, FIXED_VALUES, path, "BERT")
     require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
-    values["size"] = next((size for size, shape in SIZES.items() if shape.items() <= values.items()), "base")
+    values["size"] = name_of_size(values, SIZES)
     with reading_settings(path, SHAPE):
         return BertSettings.model_validate(values), int(config["vocab_size"])
 

@@ -43,6 +43,7 @@ from regard.exchange.folders import (
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
 from regard.files import read_json, write_json
 from regard.layers.positions import sinusoid
+from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, Transformer, TransformerSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
@@ -236,7 +237,7 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
     values["activation"] = {"swish": "silu"}.get(values["activation"], values["activation"])
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     tie = ("all" if shared else "output") if tied and config.get("scale_embedding", False) else "none"
-    size = next((size for size, shape in SIZES.items() if shape.items() <= values.items()), "base")
+    size = name_of_size(values, SIZES)
     with reading_settings(path, SHAPE):
         return TransformerSettings.model_validate(values | {"norm": NORMS[kind], "tie": tie, "size": size})
 

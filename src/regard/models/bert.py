@@ -31,7 +31,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.models.backbone import TransformerBackbone
-from regard.models.settings import ModelSettings
+from regard.models.settings import ModelSettings, fill_from_size
 
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' program; the paper does not give it."""
@@ -50,10 +50,10 @@ class BertSettings(ModelSettings):
     """Settings of a BERT. `size` sets the sizes of a published model; each of them can be set as well."""
 
     kind: Literal["bert"] = "bert"
-    size: Literal["tiny", "mini", "small", "minilm", "base", "large"] = Field(
+    size: Literal["tiny", "mini", "small", "minilm", "base", "large", "custom"] = Field(
         "base",
         description="named size; base and large are those of the paper (Devlin et al. 2018, section 3), tiny, mini and "
-        "small those of Turc et al. 2019, minilm that of Wang et al. 2020 with 6 layers",
+        "small those of Turc et al. 2019, minilm that of Wang et al. 2020 with 6 layers; custom: none of them",
     )
     d_model: int = Field(768, gt=0, description="model size: width of the hidden states")
     num_heads: int = Field(12, gt=0, description="attention heads; must divide d_model")
@@ -71,7 +71,7 @@ class BertSettings(ModelSettings):
     @model_validator(mode="before")
     @classmethod
     def fill_from_size(cls, values: object) -> object:
-        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
+        return fill_from_size(values, SIZES, "base")
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -1,11 +1,34 @@
 """Base class of all model settings: the facts that training, data and search need of any model."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Self
 
-from regard.config import Field, Settings
+from pydantic import model_validator
+
+from regard.config import Field, SettingError, Settings
 
 Tie = Literal["all", "output", "none"]
 TIE = "weight tying: all: one matrix for source, target and output; output: one for target and output; none: three"
+
+CUSTOM_SIZE = "custom"
+"""The value of `size` for a model with the shape of no named size."""
+
+MAX_LAYERS, MAX_WIDTH, MAX_LENGTH = 1_000, 1 << 16, 1 << 20
+"""Largest number of layers, largest width, and largest number of positions: larger values are mistakes."""
+LENGTHS = ("max_positions", "max_distance", "max_length", "window")
+
+
+def fill_from_size(values: object, sizes: Mapping[str, Mapping[str, object]], default: str) -> object:
+    """Return settings with the values of their named size; values that are given stay."""
+    if not isinstance(values, dict):
+        return values
+    size = values.get("size", default)
+    return {**(sizes.get(size, {}) if isinstance(size, str) else {}), **values}
+
+
+def name_of_size(values: Mapping[str, object], sizes: Mapping[str, Mapping[str, object]]) -> str:
+    """Return the named size with these values, or "custom"."""
+    return next((size for size, shape in sizes.items() if shape.items() <= values.items()), CUSTOM_SIZE)
 
 
 class ModelSettings(Settings):
@@ -13,6 +36,15 @@ class ModelSettings(Settings):
 
     kind: str
     d_model: int = Field(512, gt=0, description="model size: width of the hidden states")
+
+    @model_validator(mode="after")
+    def check_bounds(self) -> Self:
+        """Refuse sizes that no model has: to build such a model takes all memory or all day."""
+        for name, value in self:
+            largest = MAX_LAYERS if name.endswith("layers") else MAX_LENGTH if name in LENGTHS else MAX_WIDTH
+            if isinstance(value, int) and value > largest:
+                raise SettingError(name, f"{value:,} is too large; the largest is {largest:,}")
+        return self
 
     @property
     def length_limit(self) -> int | None:

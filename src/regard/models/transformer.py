@@ -24,7 +24,7 @@ from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, 
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.residual import NORMS
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
-from regard.models.settings import TIE, Tie
+from regard.models.settings import TIE, Tie, fill_from_size
 
 SIZES: dict[str, dict[str, int | float]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -38,8 +38,8 @@ class TransformerSettings(LayerSettings):
     """Settings of a Transformer. `size` sets the values of table 3; each of them can be set as well."""
 
     kind: Literal["transformer"] = "transformer"
-    size: Literal["tiny", "small", "base", "big"] = Field(
-        "base", description="named size; base and big are those of the paper"
+    size: Literal["tiny", "small", "base", "big", "custom"] = Field(
+        "base", description="named size; base and big are those of the paper; custom: none of them"
     )
     encoder_layers: int = Field(6, gt=0, description="number of encoder layers")
     decoder_layers: int = Field(6, gt=0, description="number of decoder layers")
@@ -49,7 +49,7 @@ class TransformerSettings(LayerSettings):
     @model_validator(mode="before")
     @classmethod
     def fill_from_size(cls, values: object) -> object:
-        return SIZES.get(values.get("size", "base"), {}) | values if isinstance(values, dict) else values
+        return fill_from_size(values, SIZES, "base")
 
     @property
     def shared_vocabulary(self) -> bool:
