@@ -1,7 +1,9 @@
 """Files: atomic writing, locks, manifests with checksums, errors with codes."""
 
 import errno
+import gzip
 import json
+import lzma
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,18 @@ from pathlib import Path
 import pytest
 
 from regard.errors import UserError
-from regard.files import Manifest, checksum, io_errors, locked, open_binary, read_json, remove_leftovers, replacing
+from regard.files import (
+    Manifest,
+    checksum,
+    find_file,
+    forms_of,
+    io_errors,
+    locked,
+    open_binary,
+    read_json,
+    remove_leftovers,
+    replacing,
+)
 
 INPUTS = {"weights": "abc", "versions": (1, 2)}
 FORMAT = 3
@@ -136,3 +149,36 @@ def test_reading_errors_have_codes(tmp_path: Path) -> None:
         with pytest.raises(UserError) as error:
             read(path)
         assert (error.value.code, error.value.where) == (code, str(path))
+
+
+def test_a_data_file_is_found_plain_or_compressed(tmp_path: Path) -> None:
+    contents = {"x": b"x", "x.gz": gzip.compress(b"x.gz"), "x.xz": lzma.compress(b"x.xz")}
+
+    def found(*existing: str) -> list[str]:
+        """What each of the three names reads if only some of the files exist."""
+        for name, content in contents.items():
+            (tmp_path / name).unlink(missing_ok=True)
+            if name in existing:
+                (tmp_path / name).write_bytes(content)
+        texts = []
+        for name in contents:
+            with open_binary(tmp_path / name) as stream:
+                texts.append(stream.read().decode())
+        return texts
+
+    assert found("x", "x.gz", "x.xz") == ["x", "x.gz", "x.xz"], "a name that exists is never replaced"
+    assert found("x") == ["x", "x", "x"]
+    assert found("x.gz") == ["x.gz", "x.gz", "x.gz"]
+    assert found("x.xz") == ["x.xz", "x.xz", "x.xz"]
+    assert found("x.gz", "x.xz") == ["x.gz", "x.gz", "x.xz"], "plain, then .gz, then .xz"
+    assert found("x", "x.xz") == ["x", "x", "x.xz"]
+
+
+def test_the_error_for_a_missing_file_names_every_form_that_was_tried(tmp_path: Path) -> None:
+    for name, forms in {"a.b": ["a.b", "a.b.gz", "a.b.xz"], "a.xz": ["a.xz", "a", "a.gz"]}.items():
+        assert [form.name for form in forms_of(tmp_path / name)] == forms
+        with pytest.raises(UserError) as error:
+            open_binary(tmp_path / name)
+        assert error.value.code == "missing-file" and all(form in error.value.problem for form in forms)
+    (tmp_path / "a.gz").mkdir()
+    assert find_file(tmp_path / "a") == tmp_path / "a", "a folder is not a compressed file"

@@ -27,16 +27,35 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
+COMPRESSED = (".gz", ".xz")
+"""Endings of compressed files, in the order in which they are tried."""
 JsonObject = dict[str, Any]  # what a JSON object is read into
 
 
+def forms_of(path: Path) -> list[Path]:
+    """The names under which a data file is looked for: as it is given, plain, .gz, .xz."""
+    plain = path.with_name(path.name.removesuffix(path.suffix)) if path.suffix in COMPRESSED else path
+    others = [plain, *(plain.with_name(plain.name + ending) for ending in COMPRESSED)]
+    return [path, *(form for form in others if form != path)]
+
+
+def find_file(path: Path) -> Path:
+    """The first form of a data file that exists; `path` itself if there is none."""
+    try:
+        return path if path.exists() else next((form for form in forms_of(path) if form.is_file()), path)
+    except OSError:
+        return path
+
+
 def open_binary(path: Path) -> BinaryIO:
-    """Open `path` for reading bytes; .gz and .xz files are decompressed."""
+    """Open a data file, plain or compressed, for reading bytes; .gz and .xz files are decompressed."""
+    wanted, path = path, find_file(path)
     try:
         if path.is_dir():
             raise UserError(f"{path} is a folder, not a file", "give a text file", code="not-a-file", where=path)
         if not path.exists():
-            raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
+            tried = ", ".join(form.name for form in forms_of(wanted)[1:])
+            raise UserError(f"{path}: no such file, nor {tried}", nearest_file(path), code="missing-file", where=path)
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
         if path.suffix == ".xz":

@@ -1,12 +1,15 @@
 """The data section of every recipe reads files as they are published: a few lines of each, in its very form."""
 
+import gzip
 import json
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.settings import SPLITS, LabelledDataSettings
 from regard.tasks.registry import load_recipe, shipped_recipes
@@ -132,13 +135,21 @@ def test_every_recipe_of_labelled_data_is_looked_at() -> None:
     assert found == set(CASES)
 
 
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lambda content: lzma.compress(content, preset=0),
+}
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_recipe_reads_its_files_as_they_are_published(name: str, tmp_path: Path) -> None:
+def test_a_recipe_reads_its_files_as_they_are_published(name: str, ending: str, tmp_path: Path) -> None:
     files, expected = CASES[name]
     for file, content in files.items():
-        path = tmp_path / f"{file}.xz"
+        path = tmp_path / f"{file}{ending}"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(lzma.compress(content.encode(), preset=0))
+        path.write_bytes(COMPRESS[ending](content.encode()))
     recipe = load_recipe(name, [f"data.root={tmp_path.as_posix()}"])
     for split in SPLITS:
         examples = list(read_examples(getattr(recipe.data, split), recipe.data.folder, recipe.fields))
@@ -147,3 +158,22 @@ def test_a_recipe_reads_its_files_as_they_are_published(name: str, tmp_path: Pat
     assert isinstance(recipe.data, LabelledDataSettings)
     share = {"valid": recipe.data.hold_out, "test": recipe.data.hold_out_test}
     assert all(getattr(recipe.data, split) or share[split] for split in share), "all three splits are there"
+
+
+def test_no_recipe_names_a_compressed_file() -> None:
+    """A published file may be plain, .gz or .xz; a name without an ending finds all three."""
+    for path in shipped_recipes():
+        data = load_recipe(path).data
+        for source in (source for split in SPLITS for source in getattr(data, split)):
+            assert source == source.uncompressed(), path.name
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_aligned_files_are_found_in_every_form(ending: str, tmp_path: Path) -> None:
+    data = load_recipe("multi30k-en-de", [f"data.root={tmp_path.as_posix()}"]).data
+    for name in ("train", "val", "test_2016_flickr"):
+        for side in ("en", "de"):
+            (tmp_path / f"{name}.{side}{ending}").write_bytes(COMPRESS[ending](f"{name} {side}\n".encode()))
+    for split, name in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):
+        (pair,) = read_examples(getattr(data, split), tmp_path, PAIRS)
+        assert pair == {"src": f"{name} en", "tgt": f"{name} de"}

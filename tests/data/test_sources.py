@@ -70,6 +70,13 @@ def test_a_source_knows_all_its_files(tmp_path: Path) -> None:
     assert Source(file="~nobody-of-this-name/x").files(tmp_path) == [tmp_path / "~nobody-of-this-name/x"]
 
 
+def test_the_compression_of_files_can_be_left_out() -> None:
+    source = Source(src="a.en.xz", tgt="a.de.gz")
+    assert source.uncompressed() == Source(src="a.en", tgt="a.de")
+    labelled = Source(file="a.jsonl", labels_file="a.lst.xz", text="b.gz")
+    assert labelled.uncompressed() == Source(file="a.jsonl", labels_file="a.lst", text="b.gz")
+
+
 def test_a_source_is_named_by_what_it_is_read_from() -> None:
     assert str(Source(src="a", tgt="b")) == "a + b"
     assert str(Source(file="a.tsv")) == "a.tsv"

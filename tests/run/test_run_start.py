@@ -1,5 +1,6 @@
 """start_from: the same vocabulary and initial weights as another run; errors if they do not fit."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from regard.config import apply_overrides
+from regard.data.sources import Source
 from regard.errors import UserError
 from regard.run.run import Run
 from regard.run.train import train
@@ -107,6 +109,16 @@ def test_data_can_be_moved(first: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         train(recipe(tmp_path / "moved", text={"kind": "word", "vocab_size": 300}), first.folder, resume=True)
     assert (error.value.code, error.value.where) == ("changed-run", "text")
+
+
+def test_data_can_be_compressed(first: Run, tmp_path: Path) -> None:
+    """A run that was trained on a.tsv is resumed with a recipe that says a.tsv.xz, and reads a.tsv.gz."""
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress((tmp_path / "a.tsv").read_bytes()))
+    (tmp_path / "a.tsv").unlink()
+    longer = recipe(tmp_path, training=recipe(tmp_path).training.model_dump() | {"max_steps": 5})
+    source = Source(file="a.tsv.xz")
+    data = longer.data.model_copy(update={"train": [source], "valid": [source]})
+    assert train(longer.model_copy(update={"data": data}), first.folder, resume=True, report=quiet).outcome.step == 5
 
 
 def test_a_run_of_another_task_is_an_error(first: Run, tmp_path: Path) -> None:

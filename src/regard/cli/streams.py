@@ -51,9 +51,11 @@ def open_output(name: str) -> Iterator[TextIO]:
 
 def check_output(output: str, *inputs: str | None) -> None:
     """Raise UserError if the output file is one of the input files."""
+    from regard.files import find_file
+
     path = Path(output)
-    for name in inputs:
-        if name not in (None, STDIO) and output != STDIO and path.exists() and path.samefile(str(name)):
+    for source in [find_file(Path(name)) for name in inputs if name not in (None, STDIO)]:
+        if output != STDIO and path.exists() and source.exists() and path.samefile(source):
             raise UserError(
                 f"--output {output} is also the input", "write to another file", code="overwrites-input", where=output
             )

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from regard.config import Field, SettingError, Settings
+from regard.files import COMPRESSED, find_file
 from regard.trees import Leaves
 
 Column = int | str
@@ -43,7 +44,7 @@ class Source(Settings):
     without a setting is read from the column of its own name.
     """
 
-    file: str | None = Field(default=None, description="one file, UTF-8 (.gz and .xz are decompressed)")
+    file: str | None = Field(default=None, description="one file, UTF-8; it may be plain, .gz or .xz")
     src: str | None = Field(default=None, description="a file with one source sentence per line")
     tgt: str | None = Field(default=None, description="a file with the translation of each line of src")
     builtin: Literal["dates", "numbers", "trees"] | None = Field(
@@ -162,13 +163,20 @@ class Source(Settings):
         return field if value is None else value
 
     def files(self, root: Path) -> list[Path]:
-        """All files that are read, relative to `root`; ~ is the home folder."""
+        """All files that are read, relative to `root`; ~ is the home folder. Each may be plain, .gz or .xz."""
         names = [self.src, self.tgt, self.file]
         if self.format == "squad-tokens" and self.file is not None:
             names += [sibling(self.file, "question"), sibling(self.file, "span")]
         names += [self.labels_file, self.contexts_file]
         # expanduser of pathlib raises an error for an unknown user; here "~name" is then an ordinary name
-        return [root / os.path.expanduser(name) for name in names if name is not None]  # noqa: PTH111
+        return [find_file(root / os.path.expanduser(name)) for name in names if name is not None]  # noqa: PTH111
+
+    def uncompressed(self) -> Self:
+        """The source with the names of its files without .gz and .xz, which do not matter."""
+        names = ("file", "src", "tgt", "labels_file", "contexts_file")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        plain = {name: value[:-3] for name, value in given.items() if value.endswith(COMPRESSED)}
+        return self.model_copy(update=plain)
 
     def __str__(self) -> str:
         name = self.file or (f"{self.src} + {self.tgt}" if self.src else f"{self.builtin}")

@@ -160,7 +160,7 @@ class Run:
 
     def changed_group(self, recipe: Recipe) -> str | None:
         """The first group of settings that the weights depend on and that differs in `recipe`."""
-        ours, theirs = (item.model_dump(exclude=FREE_SETTINGS) for item in (self.recipe, absolutize(recipe)))
+        ours, theirs = map(fixed_settings, (self.recipe, absolutize(recipe)))
         return next((group for group in FIXED_GROUPS if ours[group] != theirs[group]), None)
 
     # ---- manifest ---------------------------------------------------------------------------------------------------
@@ -260,6 +260,13 @@ def absolutize(recipe: Recipe) -> Recipe:
     data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
     start = str(Path(recipe.start_from).expanduser().absolute()) if recipe.start_from else ""
     return recipe.model_copy(update={"data": data, "start_from": start})
+
+
+def fixed_settings(recipe: Recipe) -> JsonObject:
+    """The settings of a recipe that may not change when a run is resumed; the compression of files may."""
+    sources = {split: [item.uncompressed() for item in getattr(recipe.data, split)] for split in ("train", "valid")}
+    plain = recipe.model_copy(update={"data": recipe.data.model_copy(update=sources)})
+    return plain.model_dump(exclude=FREE_SETTINGS)
 
 
 def check_same_model(start: Run, recipe: Recipe) -> None:
