@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tests.cli.command import fails, regard
 from tests.conftest import TinyRun
 from tests.exchange.test_exchange_bert import LABELS, saved, their_answers, vocabulary
@@ -289,3 +289,16 @@ def test_exports_that_differ_are_errors(tmp_path: Path, monkeypatch: pytest.Monk
         export_run(run, tmp_path / "nan")
     assert error.value.code == "not-finite"
     assert not (tmp_path / "nan").exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_weights_that_are_not_finite_are_not_imported(value: float | None, tmp_path: Path) -> None:
+    save_bert(tmp_path / "bert")
+    file, key = tmp_path / "bert" / "model.safetensors", "encoder.layer.0.output.dense.bias"
+    weights = load_file(file)
+    weights[key] = weights[key].int() if value is None else weights[key].index_fill(0, torch.tensor([3]), value)
+    save_file(weights, file)
+    with pytest.raises(UserError) as error:
+        import_model(tmp_path / "bert", tmp_path / "run")
+    assert (error.value.code, error.value.where) == ("not-finite", f"{file}:bert.{key}")
+    assert not (tmp_path / "run").exists()

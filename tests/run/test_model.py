@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
+import torch
 from tests.conftest import TinyRun
 
 from regard.errors import UserError
@@ -69,3 +70,22 @@ def test_blank_lines_of_tasks_that_write(tiny_run: TinyRun) -> None:
     assert translator.translate(["", "one two six", " "]) == ["", "eins zwei sechs", ""]
     assert translator.translate("one two six") == "eins zwei sechs"
     assert Model.load(tiny_run("tagging"), device="cpu").predict("")["tags"] == []
+
+
+@pytest.mark.parametrize("task", ["classification", "regression", "tagging", "answering", "choice", "pretraining"])
+def test_outputs_that_are_not_finite_are_no_prediction(tiny_run: TinyRun, task: str) -> None:
+    example: Input = {
+        "text": "a [MASK] film", "pair": "a film", "choices": ["film", "a"], "words": ["Ada", "reads"],
+        "question": "Who ?", "context": "Ada reads .",
+    }  # fmt: skip
+    model = Model.load(tiny_run(task), device="cpu")
+    assert model.predict(example)
+    with torch.no_grad():
+        for parameter in model.model.parameters():
+            parameter.fill_(3e38)  # finite, but sums of products are not
+    with pytest.raises(UserError) as error:
+        model.predict(example)
+    assert error.value.code == "not-finite"
+    with pytest.raises(UserError) as error:
+        list(model.embed(["a film"]))
+    assert error.value.code == "not-finite"

@@ -1,4 +1,4 @@
-"""Names of weights: checkpoints of format 1 have other names than the models now."""
+"""Weights by name: checkpoints of format 1 have other names than the models now; weights that cannot be used."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
+from regard.errors import UserError
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.training.weights import current_name
+from regard.training.weights import current_name, load_weights, weights_of
 
 OLD_AND_NEW = [
     ("encoder.0.around_attention.norm.weight", "encoder.0.attention_residual.norm.weight"),
@@ -62,3 +63,29 @@ def test_the_names_of_now_stay() -> None:
         ]
     for name in (name for model in models for name in model.state_dict()):
         assert current_name(name) == name
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_weights_that_are_not_finite_are_refused(value: float, dtype: torch.dtype) -> None:
+    model = nn.Linear(3, 2)
+    weights = {name: tensor.to(dtype) for name, tensor in weights_of(model).items()}
+    before = weights_of(model)
+    weights["bias"][1] = value
+    with pytest.raises(UserError) as error:
+        load_weights(model, weights, "file")
+    assert (error.value.code, error.value.where) == ("not-finite", "file:bias")
+    assert all(torch.equal(before[name], tensor) for name, tensor in weights_of(model).items()), "nothing was loaded"
+
+
+def test_large_finite_weights_are_loaded() -> None:
+    model = nn.Linear(3, 2)
+    load_weights(model, {"weight": torch.full((2, 3), 3e38), "bias": torch.zeros(2)}, "file")
+    assert model.weight.min() == torch.tensor(3e38), "their sum is infinite"
+
+
+def test_weights_of_another_type_are_refused() -> None:
+    for tensor in (torch.zeros(2, dtype=torch.int64), torch.zeros(2, dtype=torch.complex64), torch.zeros(3)):
+        with pytest.raises(UserError) as error:
+            load_weights(nn.Linear(3, 2), {"weight": torch.zeros(2, 3), "bias": tensor}, "file")
+        assert (error.value.code, error.value.where) == ("other-model", "file")

@@ -98,16 +98,25 @@ def rename_weight(name: str, modules: Mapping[str, str]) -> str:
 
 
 def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
-    """Remove `key` from the tensors and return it in float32; None if it is missing."""
+    """Remove `key` from the tensors and return it in float32, checked; None if it is missing."""
     tensor = tensors.pop(key, None)
-    if tensor is not None and tensor.shape != shape:
+    if tensor is None:
+        return None
+    if tensor.shape != shape:
         raise UserError(
             f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}",
             f"the two files belong to different models: {DOWNLOAD_AGAIN}",
             code="damaged-file",
             where=f"{path}:{key}",
         )
-    return None if tensor is None else tensor.float()
+    if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):
+        raise UserError(
+            f"{path}: {key} is not a finite number everywhere (NaN, infinite or of type {tensor.dtype})",
+            DOWNLOAD_AGAIN,
+            code="not-finite",
+            where=f"{path}:{key}",
+        )
+    return tensor.float()
 
 
 def require_weights(missing: list[str], path: Path) -> None:

@@ -29,7 +29,7 @@ from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
 from regard.tasks.base import Example
-from regard.tasks.inputs import chunk_examples
+from regard.tasks.inputs import chunk_examples, require_finite
 from regard.tasks.labelled import BATCH_TOKENS
 from regard.tasks.text_inputs import TextTask
 
@@ -112,7 +112,7 @@ def embed(
         for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
             batch = Inputs.of([[encoded[index]] for index in group], False).pad(np.arange(len(group)))
             batch = batch.to(model.world.device)
-            rows = features(encoder, batch.source, batch["segments"]).cpu().numpy()
+            rows = require_finite(features(encoder, batch.source, batch["segments"])).cpu().numpy()
             for index, row in zip(group, rows, strict=True):
                 vectors[index] = row[: len(encoded[index].ids)] if features.pool == "tokens" else row
         for example, item, vector in zip(chunk, encoded, vectors, strict=True):

@@ -8,12 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from regard.data.examples import Example
 from regard.data.lines import check_surrogates
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -121,6 +124,18 @@ def halve(text: str) -> tuple[str, str]:
 def one_line(text: str) -> str:
     """An output on one line, so that one line of input gives one line of output."""
     return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def require_finite(outputs: "Tensor") -> "Tensor":
+    """Return the outputs of a model; a UserError if one is NaN or infinite, so that no prediction is made of it."""
+    if not bool(outputs.isfinite().all()):
+        raise UserError(
+            "the outputs of the model are not finite numbers (NaN or infinite)",
+            "its weights are damaged or its training diverged: use an earlier checkpoint, or --precision fp32",
+            code="not-finite",
+            where="model",
+        )
+    return outputs
 
 
 def copy_tokenizer(source: Path, target: Path, *names: str) -> None:

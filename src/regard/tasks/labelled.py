@@ -45,7 +45,7 @@ from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Repo
 from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.inputs import chunk_examples, copy_tokenizer, split_columns
+from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite, split_columns
 from regard.tasks.text_inputs import (
     digest_of,
     encoder_attention,
@@ -328,7 +328,8 @@ class LabelledTask(Task[L, Inputs]):
             outputs = self.run(engine, encoded)
             for example, inputs, logits in zip(chunk, encoded, outputs.logits, strict=True):
                 truncated = sum(item.truncated for item in inputs)
-                yield self.decode(example, inputs, logits) | ({"truncated": truncated} if truncated else {})
+                prediction = self.decode(example, inputs, [require_finite(row) for row in logits])
+                yield prediction | ({"truncated": truncated} if truncated else {})
 
     @torch.no_grad()
     def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Outputs:

@@ -46,7 +46,7 @@ from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, entropy
 from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.finetuning import BERT_TRAINING
-from regard.tasks.inputs import chunk_examples, copy_tokenizer
+from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
 from regard.tasks.pretraining_scores import Answers, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
@@ -307,12 +307,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
         owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)
         words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + positions)
-        best = torch.topk(words.logits().float().softmax(dim=-1), min(self.nbest, len(self.tokenizer)))
+        best = torch.topk(require_finite(words.logits().float()).softmax(dim=-1), min(self.nbest, len(self.tokenizer)))
         masks: list[list[list[JsonObject]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
             tokens = zip(self.tokenizer.tokens(ids), values, strict=True)
             masks[owner].append([{"token": token, "probability": value} for token, value in tokens])
-        follow = follows.float().softmax(dim=-1)[:, 0].tolist()
+        follow = require_finite(follows.float()).softmax(dim=-1)[:, 0].tolist()
         return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
 
     @torch.no_grad()

@@ -44,12 +44,14 @@ def weights_of(model: nn.Module) -> Tensors:
 
 def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     """Load `weights` into the model; tied weights are saved once. `source` names them in an error."""
+    check_finite(weights, source)
     state = model.state_dict()
     for name in weights.keys() & state.keys():
-        if weights[name].shape != state[name].shape:
+        ours, theirs = state[name], weights[name]
+        if ours.shape != theirs.shape or ours.is_floating_point() != theirs.is_floating_point():
             raise UserError(
-                f"{source} does not fit this model: {name} is {tuple(weights[name].shape)} in the file and "
-                f"{tuple(state[name].shape)} in the model",
+                f"{source} does not fit this model: {name} is {tuple(theirs.shape)} ({theirs.dtype}) in the file and "
+                f"{tuple(ours.shape)} ({ours.dtype}) in the model",
                 "use the settings of the checkpoint",
                 code="other-model",
                 where=source,
@@ -65,6 +67,20 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
             where=source,
         )
     model.load_state_dict(weights, strict=False)
+
+
+def check_finite(weights: Tensors, source: str) -> None:
+    """Raise a UserError if a weight is NaN or infinite; the output of such a model means nothing."""
+    for name, tensor in weights.items():
+        if not tensor.is_floating_point() or bool(tensor.float().sum().isfinite()):  # the sum is fast
+            continue
+        if not bool(tensor.float().isfinite().all()):
+            raise UserError(
+                f"{source}: the weight {name} is not a finite number everywhere (NaN or infinite)",
+                "use another checkpoint: last, or an older step",
+                code="not-finite",
+                where=f"{source}:{name}",
+            )
 
 
 def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
