@@ -47,7 +47,7 @@ Unused = tuple[str, str]
 class Settings(BaseModel):
     """Base of every group of settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
     def no_effect(self) -> Iterator[Unused]:
         """Yield the settings that have no effect; keys are relative to this group, see `unless`."""

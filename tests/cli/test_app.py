@@ -18,15 +18,22 @@ WITHOUT_JSON = {"predict", "embed"}
 """Verbs that always print JSON, or have --format."""
 
 
-def loaded_after(code: str) -> set[str]:
-    """The large libraries that a new Python process has loaded after running `code`."""
-    code = f"import sys\n{code}\nprint(*[name for name in {LARGE_LIBRARIES!r} if name in sys.modules], file=sys.stderr)"
+def loaded_after(code: str, names: tuple[str, ...] = LARGE_LIBRARIES) -> set[str]:
+    """Those of `names` that a new Python process has imported after running `code`."""
+    code = f"import sys\n{code}\nprint(*[name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
+    return set(done.stderr.splitlines()[-1].split())
 
 
 def test_help_loads_no_large_library() -> None:
     assert loaded_after("from regard.cli import main\nmain(['--help'])\nmain(['translate', '--help'])") == set()
+
+
+def test_prediction_does_not_load_the_compiler_of_torch(trained: Path, recurrent: Path, pretrained: Path) -> None:
+    """These imports take as long as torch itself."""
+    commands = [["predict", str(run), "one [MASK]"] for run in (trained, recurrent, pretrained)]
+    code = f"from regard.cli import main\nassert [main(command) for command in {commands!r}] == [0, 0, 0]"
+    assert loaded_after(code, ("torch", "torch._dynamo", "sympy")) == {"torch"}
 
 
 def test_version_is_that_of_the_project() -> None:

@@ -38,6 +38,7 @@ from regard.exchange.folders import (
     require_weights,
 )
 from regard.files import read_json, write_json
+from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
 from regard.models.settings import name_of_size
 from regard.text.bert import BertTokenizer
@@ -289,7 +290,7 @@ def modules(head: BertHead) -> dict[str, str]:
 
 def shapes(settings: BertSettings, vocab_size: int) -> dict[str, torch.Size]:
     """The shapes of all weights of a BERT, by our names."""
-    with torch.device("meta"):
+    with on_meta():
         return {name: tensor.shape for name, tensor in BertPretraining(settings, vocab_size).state_dict().items()}
 
 

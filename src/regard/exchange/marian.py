@@ -42,6 +42,7 @@ from regard.exchange.folders import (
 )
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
 from regard.files import read_json, write_json
+from regard.layers.meta import on_meta
 from regard.layers.positions import sinusoid
 from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, Transformer, TransformerSettings
@@ -338,7 +339,7 @@ def huggingface_name(name: str) -> str:
 
 def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch.Size]:
     """The shapes of all weights of a Transformer."""
-    with torch.device("meta"):
+    with on_meta():
         sizes = (max(src, tgt), max(src, tgt)) if settings.tie == "all" else (src, tgt)
         return {name: tensor.shape for name, tensor in Transformer(settings, *sizes).state_dict().items()}
 

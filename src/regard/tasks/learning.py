@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
@@ -26,6 +25,7 @@ from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
 from regard.decoding.engine import Engine
 from regard.errors import UserError
 from regard.kernels import kernels_available
+from regard.layers.meta import allocate, on_meta
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
 from regard.runtime import World
@@ -223,13 +223,9 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
         Buffers that are constants and not weights (the slopes of ALiBi) are made on the CPU explicitly and kept.
         """
-        with torch.device("meta"):
+        with on_meta():
             model = self.new_model()
-        constants = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
-        model = model.to_empty(device="cpu")
-        for name, buffer in model.named_buffers():
-            if name in constants:
-                buffer.copy_(constants[name])
+        model = allocate(model)
         load_weights(model, weights, where)
         return model
 
