@@ -34,6 +34,8 @@ def test_text_and_json_give_the_same_classes(classifier: Path, tmp_path: Path) -
     (prediction,) = predictions(classifier, "a lovely film by Ada in 7")
     assert prediction["text"] == "a lovely film by Ada in 7" and prediction["label"] == "good"
     assert sum(prediction["probabilities"].values()) == pytest.approx(1) and prediction["probability"] > 0.5
+    (best,) = predictions(classifier, "a lovely film by Ada in 7", "--top", 1)
+    assert best["probabilities"] == {"good": prediction["probability"]} and len(prediction["probabilities"]) == 2
     lines = ["a dull book", '{"text": "a dull book", "label": "good", "number": 7}', "", ' {  "text": "a\\tb"}']
     plain, labelled, blank, tab = predictions(classifier, stdin="\n".join(lines) + "\n")
     assert labelled == {**plain, "number": 7}, "the label is not repeated, other keys are"
@@ -123,7 +125,6 @@ def test_tasks_that_write_text(trained: Path, language: Path, parser: Path, tiny
         ('{"text": null}', "missing-key"),
         ('{"text": "\\ud800"}', None),
         ('{"text": "a", "other": "\\udc00"}', None),
-        ("a\tb\tc", "bad-line"),
         ("{" * 100_000, "not-json"),
         ('{"text": "a", "other": ' + "[" * 900 + "]" * 900 + "}", "not-json"),
     ],
@@ -145,10 +146,16 @@ def test_unusual_bytes(classifier: Path, tagger: Path) -> None:
     assert len(tags["words"]) == len(tags["tags"]) == 3500, "read in many windows, without a gap"
 
 
-def test_errors(classifier: Path, answerer: Path, chooser: Path, trained: Path, tmp_path: Path) -> None:
+def test_errors(
+    classifier: Path, regressor: Path, answerer: Path, chooser: Path, trained: Path, tmp_path: Path
+) -> None:
     assert fails("predict", classifier, "a", "--nbest", "2").code == "unsupported-option"
+    assert fails("predict", answerer, "a\tb", "--top", "2").code == "unsupported-option"
+    assert fails("predict", classifier, "a", "--top", "0").code == "invalid-option"
     assert fails("predict", answerer, "a\tb", "--nbest", "0").code == "invalid-option"
     assert fails("predict", answerer, "Who?").code == "bad-line"
+    result = fails("predict", regressor, stdin="a\tb\na\tb\tc\n")
+    assert result.code == "bad-line" and "stdin, line 2" in result.err
     assert fails("predict", chooser, "the film\tfilm").code == "bad-line"
     assert fails("predict", chooser, '{"text": "a", "choices": ["b"]}').status == 1
     assert fails("predict", trained, stdin='{"source": "one"}\n').code == "missing-key"
@@ -164,9 +171,9 @@ def test_errors(classifier: Path, answerer: Path, chooser: Path, trained: Path, 
 def test_a_person_is_asked_for_every_key(
     classifier: Path, tagger: Path, answerer: Path, chooser: Path, regressor: Path, pretrained: Path, trained: Path
 ) -> None:
-    bars = regard("predict", classifier, stdin="a dull book\n\na\tb\tc\na great song\n", terminal=True)
+    bars = regard("predict", classifier, stdin='a dull book\n\n{"text": \na great song\n', terminal=True)
     assert bars.status == 0 and bars.err.count("text> ") == 5, "without --interactive on a terminal"
-    assert bars.code == "" and "[bad-line]" in bars.err and bars.out.count("█") > 10 and "\x1b[" in bars.out
+    assert bars.code == "" and "[not-json]" in bars.err and bars.out.count("█") > 10 and "\x1b[" in bars.out
     plain = regard("predict", classifier, "--interactive", stdin="a dull book\n")
     assert "\x1b" not in plain.out and plain.out.split()[:2] == ["→", "bad"]
     tags = regard("predict", tagger, "--interactive", stdin="Ada reads 5 film in Oslo .\n").out.split("\n")
@@ -186,6 +193,16 @@ def test_a_person_is_asked_for_every_key(
     assert '"' not in regard("predict", tagger, "--interactive", stdin='{"words": ["Ada"]}\n').out, "JSON can be typed"
     assert "no [MASK]" in regard("predict", pretrained, "--interactive", stdin="a film\n").out
     assert "eins zwei sechs" in regard("predict", trained, "--interactive", stdin="one two six\n").out
+
+
+def test_a_tab_separates_two_texts_only_for_a_model_of_pairs(classifier: Path, regressor: Path) -> None:
+    single, blank = predictions(classifier, stdin="a dull\tbook\na dull book\n")
+    assert single["text"] == "a dull\tbook" and "pair" not in single
+    assert single["probabilities"] == blank["probabilities"], "a tab is read as a blank"
+    (number,) = predictions(regressor, stdin="a film\tthe film\n")
+    assert (number["text"], number["pair"]) == ("a film", "the film")
+    (pair,) = predictions(classifier, '{"text": "a dull", "pair": "book"}')
+    assert pair["pair"] == "book", "a second text that is named is read"
 
 
 def test_an_interruption_leaves_no_output(classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

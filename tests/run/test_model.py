@@ -1,7 +1,10 @@
 """Model in Python: one input gives one prediction, several give a list, a stream gives them one by one."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,3 +92,37 @@ def test_outputs_that_are_not_finite_are_no_prediction(tiny_run: TinyRun, task: 
     with pytest.raises(UserError) as error:
         list(model.embed(["a film"]))
     assert error.value.code == "not-finite"
+
+
+def moved(run: Path, folder: Path, recorded: bool) -> Model:
+    """A run whose data is not there, with or without the record of its inputs."""
+    copy = Path(shutil.copytree(run, folder / run.parent.parent.name / str(recorded)))
+    recipe = copy / "recipe.toml"
+    root = str(run.parents[1])
+    assert root in recipe.read_text(encoding="utf-8")
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace(root, str(folder / "none")), encoding="utf-8")
+    if not recorded:  # as an earlier version left it
+        (copy / "manifest.json").unlink()
+        (copy / "inputs.json").unlink()
+    return Model.load(copy, device="cpu")
+
+
+def keys(model: Model) -> list[set[str]]:
+    """The inputs that a line with a tab means, and those that a person is asked for."""
+    return [set(model.task.parse("a\tb")), set(model.task.prompt_keys)]
+
+
+def test_a_run_without_its_data_knows_if_it_reads_pairs(tiny_run: TinyRun, tmp_path: Path) -> None:
+    single, pairs = tiny_run("classification"), tiny_run("regression")
+    assert json.loads((single / "inputs.json").read_text(encoding="utf-8")) == ["text"]
+    assert json.loads((pairs / "inputs.json").read_text(encoding="utf-8")) == ["text", "pair"]
+    one, both = {"text"}, {"text", "pair"}
+    assert keys(moved(single, tmp_path, recorded=True)) == [one, one]
+    assert keys(moved(pairs, tmp_path, recorded=True)) == [both, both]
+    assert keys(moved(single, tmp_path, recorded=False)) == [both, one], "not known: as documented for pairs"
+    for run, inputs in ((single, one), (pairs, both)):
+        copy = Path(shutil.copytree(run, tmp_path / f"old-{run.parents[1].name}"))
+        task = Model.load(copy, device="cpu").task
+        (copy / "inputs.json").unlink()
+        older = type(task).load(task.recipe, copy)
+        assert set(older.parse("a\tb")) == inputs, "an older run reads its first training example"

@@ -33,15 +33,19 @@ def predict(
     nbest: Annotated[
         int | None, typer.Option(metavar="N", help="Print the N best outputs, if the task has several.")
     ] = None,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", help="Classification: print the N most probable classes only [all].")
+    ] = None,
     interactive: Interactive = False,
     weights: WeightOptions,
 ) -> None:
     """Predict with a run of any task: classes, tags, answers, translations and so on.
 
     Each line of input gives one JSON object: the example and its prediction, in order. A line is JSON with the keys of
-    the task, or plain text: "text" or "text TAB second text" for classification and regression, a sentence for
-    tagging, "question TAB context" for answering, "text TAB choice TAB choice ..." for choice, a text with [MASK] for
-    pretraining, a text for translation, language models and parsing. On a terminal it asks for examples.
+    the task, or plain text: a text for classification and regression, or "text TAB second text" if the run was trained
+    with pairs, a sentence for tagging, "question TAB context" for answering, "text TAB choice TAB choice ..." for
+    choice, a text with [MASK] for pretraining, a text for translation, language models and parsing. On a terminal it
+    asks for examples.
 
     \b
     Examples:
@@ -56,7 +60,7 @@ def predict(
     check_output(output, input_)
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO, "--interactive": interactive})
     model = weights.load(run)
-    options = {} if nbest is None else {"nbest": nbest}
+    options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
     if interactive or is_interactive(text is not None, input_ != STDIO):
         ask_and_predict(model, options)
         return

@@ -29,7 +29,6 @@ from regard.data.batch import IGNORE, Batch
 from regard.data.fields import QUESTIONS, Fields
 from regard.data.inputs import Input
 from regard.data.settings import AnsweringDataSettings
-from regard.errors import UserError
 from regard.exchange.bert import QUESTION_ANSWERING
 from regard.losses.crossentropy import Loss
 from regard.metrics.answers import answer_exact, answer_f1, answer_scores
@@ -38,7 +37,7 @@ from regard.models.pooling import expand_segments, lengths, not_padding, segment
 from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.inputs import CHUNK_EXAMPLES, split_columns
+from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.text.bert import Encoding
@@ -175,7 +174,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
     def configure(self, **options: object) -> Self:
         nbest = options.pop("nbest", None)
         task = super().configure(**options)
-        return task if nbest is None else replace(task, nbest=check_nbest(nbest), show_nbest=True)
+        return task if nbest is None else replace(task, nbest=check_count("nbest", nbest), show_nbest=True)
 
     def output(self, prediction: Prediction) -> Prediction:
         return {key: value for key, value in prediction.items() if key != "nbest" or self.show_nbest}
@@ -214,13 +213,6 @@ class Answering(LabelledTask[AnsweringRecipe]):
             return f"{screen.bold('no answer')} {probability}"
         marked = screen.marked(example["context"], prediction["start"], prediction["end"])
         return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
-
-
-def check_nbest(nbest: object) -> int:
-    """The number of outputs; a UserError if it is less than 1."""
-    if not isinstance(nbest, int) or nbest < 1:
-        raise UserError(f"--nbest is {nbest}", "write 1 or more", code="invalid-option", where="nbest")
-    return nbest
 
 
 def gold_texts(example: Example) -> list[str]:

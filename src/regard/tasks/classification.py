@@ -9,7 +9,8 @@ B inputs, O classes.
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -34,13 +35,14 @@ from regard.metrics.score import Score
 from regard.tasks.base import Example, Prediction, Table, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.inputs import check_count
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.text_inputs import classification_loss, label_ids, text_input
 from regard.training.task import Sample
 from regard.viz.panel import Screen
 
-MAX_PROBABILITIES = 5
-"""Number of most probable classes in a prediction."""
+SHOWN_CLASSES = 5
+"""Number of most probable classes on a terminal."""
 MAX_CLASSES, MAX_CONFUSIONS = 30, 10
 """Rows of the tables of an evaluation."""
 NEXT_TO_IGNORE = IGNORE + 1e-5
@@ -57,8 +59,12 @@ class ClassificationRecipe(LabelledRecipe):
     monitors = ("loss", "f1", "matthews", "accuracy")
 
 
+@dataclass(frozen=True)
 class Classification(LabelledTask[ClassificationRecipe]):
-    """{"text", "pair"} -> {"label", "probability", "probabilities"}."""
+    """{"text", "pair"} -> {"label", "probability", "probabilities"}; the most probable class is the first."""
+
+    top: int | None = None
+    """Number of classes in `probabilities`; None for all."""
 
     name = "classification"
     bert_head = SEQUENCE_CLASSIFICATION
@@ -90,11 +96,15 @@ class Classification(LabelledTask[ClassificationRecipe]):
         return classification_loss(logits[: len(batch.labels)], batch.labels[:, 0], smoothing)
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
-        p = torch.softmax(logits[0], dim=-1)  # (O,)
-        best = p.topk(min(MAX_PROBABILITIES, len(p)))
-        top = {self.labels[index]: value for index, value in zip(best.indices, best.values.tolist(), strict=True)}
-        label = next(iter(top))
-        return {"label": label, "probability": top[label], "probabilities": top}
+        p, order = torch.softmax(logits[0], dim=-1).sort(descending=True, stable=True)  # (O,)
+        names = [self.labels[index] for index in order[: self.top].tolist()]
+        probabilities = dict(zip(names, p.tolist(), strict=False))
+        return {"label": names[0], "probability": probabilities[names[0]], "probabilities": probabilities}
+
+    def configure(self, **options: object) -> Self:
+        top = options.pop("top", None)
+        task = super().configure(**options)
+        return task if top is None else replace(task, top=check_count("top", top))
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         predicted, gold = labels_of(predictions), labels_of(examples)
@@ -110,7 +120,7 @@ class Classification(LabelledTask[ClassificationRecipe]):
         return Sample(joined_texts(example), str(example.get("label", "")), output)
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return screen.bars(list(prediction["probabilities"].items()))
+        return screen.bars(list(prediction["probabilities"].items())[: self.top or SHOWN_CLASSES])
 
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:
         """Precision, recall and F1 of each class, and the most frequent confusions."""

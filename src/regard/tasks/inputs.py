@@ -55,6 +55,14 @@ def check_text(values: Mapping[str, object], where: str) -> None:
     check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
 
 
+def check_count(name: str, value: object) -> int:
+    """The value of an option that counts something; a UserError if it is less than 1."""
+    if not isinstance(value, int) or value < 1:
+        option = name.replace("_", "-")
+        raise UserError(f"--{option} is {value}", "write 1 or more", code="invalid-option", where=name)
+    return value
+
+
 def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> Example:
     """The example of a line with tabs between its values, of which the first `required` must be there."""
     cells = line.split("\t")

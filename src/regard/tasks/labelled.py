@@ -45,13 +45,16 @@ from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Repo
 from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite, split_columns
+from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.text_inputs import (
     digest_of,
     encoder_attention,
     encoder_weights,
+    has_pairs,
     parse_text,
+    split_pair,
     text_input,
+    write_inputs,
     write_labels,
 )
 from regard.text.bert import BertTokenizer
@@ -61,7 +64,7 @@ from regard.training.task import Validation
 from regard.training.weights import load_weights
 from regard.viz.report import AttentionMap
 
-TOKENIZER, LABELS, EXAMPLES = "tokenizer.json", "labels.json", "examples"
+TOKENIZER, LABELS, INPUTS, EXAMPLES = "tokenizer.json", "labels.json", "inputs.json", "examples"
 BATCH_TOKENS = 16_384
 """Tokens, padding included, of one batch of predictions."""
 
@@ -84,6 +87,8 @@ class LabelledTask(Task[L, Inputs]):
     tokenizer: BertTokenizer = field(repr=False)
     labels: tuple[str, ...] = ()
     """Label names in the order of the head's outputs; empty if the task has no named labels."""
+    trained_inputs: tuple[str, ...] = ()
+    """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
     compatible_starts = ("pretraining", "classification", "regression", "tagging", "answering", "choice")
@@ -118,12 +123,12 @@ class LabelledTask(Task[L, Inputs]):
 
     @classmethod
     def artifacts(cls, recipe: L) -> tuple[str, ...]:
-        return (TOKENIZER, LABELS)
+        return (TOKENIZER, LABELS, INPUTS)
 
     @classmethod
     def load(cls, recipe: L, folder: Path) -> Self:
-        path = folder / LABELS
-        return cls(recipe, BertTokenizer.load(folder / TOKENIZER), tuple(read_json(path)) if path.exists() else ())
+        names = [tuple(read_json(path)) if (path := folder / name).exists() else () for name in (LABELS, INPUTS)]
+        return cls(recipe, BertTokenizer.load(folder / TOKENIZER), *names)
 
     @classmethod
     def prepare(cls, recipe: L, folder: Path, start: Path | None, report: Report) -> Self:
@@ -139,6 +144,7 @@ class LabelledTask(Task[L, Inputs]):
         labels = cls.collect_labels(splits.train)
         cls.check_labels(labels)
         write_labels(folder / LABELS, labels, cls.collect_labels(splits.valid), report)
+        write_inputs(folder / INPUTS, recipe.fields, splits.train)
         task = cls.load(recipe, folder)
         task.__dict__["splits"] = splits  # the data files are read once
         return task
@@ -302,24 +308,16 @@ class LabelledTask(Task[L, Inputs]):
     @property
     def prompt_keys(self) -> tuple[str, ...]:
         """The input keys, and the second text if the model was trained with pairs."""
-        return (
-            (*self.fields.required, "pair")
-            if self.fields.required == ("text",) and self.reads_pairs
-            else self.fields.required
-        )
+        return (*self.fields.required, "pair") if self.trained_with_pairs else self.fields.required
 
-    @property
-    def reads_pairs(self) -> bool:
-        """True if the first training example has a second text; if it cannot be read, if the recipe names one."""
-        data = self.recipe.data
-        try:
-            return "pair" in next(read_examples(data.train, data.folder, self.fields), ())
-        except UserError:
-            return any(source.pair is not None for source in data.train)
+    @cached_property
+    def trained_with_pairs(self) -> bool | None:
+        """True if training examples have a second text; None if it is not known."""
+        return has_pairs(self.trained_inputs, self.recipe.data, self.fields)
 
     def parse_line(self, line: str, where: str) -> Example:
-        """The example that a line of plain text means: text, or text TAB second text."""
-        return split_columns(line, ("text", "pair"), 1, where, self.fields.json_form)
+        """The example that a line of plain text means: a text, or text TAB second text for a model of pairs."""
+        return split_pair(line, where, self.trained_with_pairs)
 
     def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
         """`truncated` counts tokens of the text beyond the maximum length."""
@@ -370,7 +368,7 @@ class LabelledTask(Task[L, Inputs]):
 
     def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
-        return parse_text(value, where)
+        return parse_text(value, where, self.trained_with_pairs)
 
     def encode_text(self, example: Example) -> Input:
         return text_input(self.tokenizer, example, self.recipe.data.max_length, IGNORE)

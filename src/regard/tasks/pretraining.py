@@ -41,12 +41,11 @@ from regard.models.bert import BertPretraining, BertSettings
 from regard.random import rng
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.answering import check_nbest
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, entropy
 from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.finetuning import BERT_TRAINING
-from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
+from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
 from regard.tasks.pretraining_scores import Answers, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
@@ -242,7 +241,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def configure(self, **options: object) -> Self:
         nbest = options.pop("nbest", None)
         task = super().configure(**options)
-        return task if nbest is None else replace(task, nbest=check_nbest(nbest))
+        return task if nbest is None else replace(task, nbest=check_count("nbest", nbest))
 
     def restrict(self, random_weights: Sequence[str]) -> Self:
         return replace(self, random_weights=tuple(random_weights))

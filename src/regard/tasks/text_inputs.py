@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -14,9 +14,11 @@ from torch import Tensor
 
 from regard.data.batch import IGNORE
 from regard.data.examples import Example
-from regard.data.fields import LABELLED_TEXT
+from regard.data.fields import LABELLED_TEXT, Fields
+from regard.data.formats import read_examples
 from regard.data.inputs import Input, Inputs
 from regard.data.records import Location
+from regard.data.settings import LabelledDataSettings
 from regard.errors import UserError
 from regard.files import read_json, write_json
 from regard.losses.crossentropy import Loss
@@ -48,14 +50,39 @@ class TextTask(Protocol):
         ...
 
 
-def parse_text(value: str | Mapping[str, object], where: str) -> Example:
-    """The example {"text", "pair"?} that a line or a dictionary means."""
-    values = split_columns(value, ("text", "pair"), 1, where, TEXT_FORM) if isinstance(value, str) else value
+def parse_text(value: str | Mapping[str, object], where: str, pairs: bool | None = None) -> Example:
+    """The example {"text", "pair"?} that a line or a dictionary means; `pairs` as in `split_pair`."""
+    values = split_pair(value, where, pairs) if isinstance(value, str) else value
     if values.get("text") is None:
         raise UserError(f"{where} has no 'text'", f"write {TEXT_FORM}", code="missing-key", where=where)
     check_text(values, where)
     inputs = {key: item for key, item in values.items() if key != "label"}
     return inputs | LABELLED_TEXT.parse(inputs, Location(where))
+
+
+def split_pair(line: str, where: str, pairs: bool | None) -> Example:
+    """A line as a text, or as text TAB second text; if `pairs` is False, a tab is a blank in the text."""
+    return {"text": line} if pairs is False else split_columns(line, ("text", "pair"), 1, where, TEXT_FORM)
+
+
+def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields: Fields) -> bool | None:
+    """True if training examples have a second text, False if not; None if it is not known.
+
+    A run of an earlier version did not record it: then the first training example tells, or a `pair` in the recipe.
+    """
+    if "pair" not in fields.inputs or trained_inputs:
+        return "pair" in trained_inputs
+    try:
+        return "pair" in next(read_examples(data.train, data.folder, fields)) if data.train else None
+    except UserError:
+        return True if any(source.pair is not None for source in data.train) else None
+
+
+def write_inputs(path: Path, fields: Fields, examples: Iterable[Example]) -> None:
+    """Write which inputs occur in the training examples, once."""
+    if not path.exists():
+        used = {key for example in examples for key in fields.inputs if key in example}
+        write_json(path, [key for key in fields.inputs if key in used])
 
 
 def encoder_attention(encoder: Any, tokenizer: BertTokenizer, read: Input, per_token: bool) -> list[AttentionMap]:
