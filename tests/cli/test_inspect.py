@@ -10,6 +10,8 @@ from tests.cli.command import fails, regard
 from tests.conftest import TinyRun
 from tests.tiny import number_sentences, translate_words
 
+from regard.run.model import Model
+
 SENTENCE = number_sentences()[0]
 
 
@@ -128,3 +130,71 @@ def test_errors(copied: Path, classifier: Path, tagger: Path, pretrained: Path, 
     assert fails("inspect", tagger, "Ada reads 5 film . " * 15).code == "too-long"
     assert fails("inspect", classifier, "{").code == "not-json"
     assert fails("inspect", language, "the cat").code == "no-attention"
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "text"),
+    [
+        ("tagging", "recurrent", "Ada reads 5 film in Oslo ."),
+        ("answering", "recurrent", "Who lives there ?\tMax lives in Rome ."),
+        ("language", "ngram", "the cat"),
+    ],
+)
+def test_models_without_attention_are_refused(
+    task: str, kind: str, text: str, tiny_run: TinyRun, tmp_path: Path
+) -> None:
+    run, page, svg = tiny_run(task, kind), tmp_path / "a.html", tmp_path / "a.svg"
+    assert fails("inspect", run, text, "--output", page, "--svg", svg).code == "no-attention"
+    assert not page.exists() and not svg.exists()
+    model = Model.load(run)
+    assert model.explain(text).maps == [] and not model.task.has_attention
+    assert not any("inspect" in command for command in model.task.next_commands("run", "text"))
+
+
+def test_attention_of_a_language_model(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run, page, svg = tiny_run("language", "transformer"), tmp_path / "a.html", tmp_path / "a.svg"
+    options = ("--search", "greedy", "--output", page)
+    values = json.loads(regard("inspect", run, "the cat", "--json", "--svg", svg, *options).out)
+    (continuation,), (attention,) = values["prediction"]["continuations"], values["maps"]
+    generated = json.loads(regard("generate", run, "the cat", "--search", "greedy", "--json").out)["texts"]
+    assert [continuation] == generated, "recording the attention changes nothing"
+    assert attention["rows"] == [*continuation["text"].split(), "⟨/s⟩"] and continuation["finished"]
+    assert attention["columns"] == ["⟨/s⟩", *attention["rows"][:-1]], "a token attends to those before it"
+    weights = np.array(attention["weights"])
+    assert attention["name"] == "decoder" and weights.shape == (1, 2, *[len(attention["rows"])] * 2)
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
+    assert not np.triu(weights[0, 0], 1).any() and weights[0, 0, -1, -1] > 0
+    shown = regard("inspect", run, "the cat", *options).out
+    assert shown.startswith(continuation["text"]) and "attention, layer 1 of 1, mean of 2 heads" in shown
+    assert f"{continuation['text']}; attention, layer 1" in svg.read_text(encoding="utf-8")
+    assert continuation["text"] in page.read_text(encoding="utf-8")
+    assert "regard inspect run text" in Model.load(run).task.next_commands("run", "text")
+
+
+def test_attention_of_a_given_continuation(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run, options = tiny_run("language", "transformer"), ("--json", "--output", tmp_path / "a.html")
+    values = json.loads(regard("inspect", run, "the cat", "--target", " sees the sea", *options).out)
+    (continuation,), (attention,) = values["prediction"]["continuations"], values["maps"]
+    assert continuation["text"] == "the cat sees the sea" and continuation["log_prob"] is None
+    assert attention["rows"] == ["the", "cat", "sees", "the", "sea", "⟨/s⟩"]
+    short = json.loads(regard("inspect", run, "the cat", "--max-length", "3", "--search", "greedy", *options).out)
+    assert len(short["maps"][0]["rows"]) == 2 + 3 and not short["prediction"]["continuations"][0]["finished"]
+    assert fails("inspect", run, "the cat " * 90).code == "too-long"
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "text"),
+    [
+        ("translation", "", SENTENCE),
+        ("language", "transformer", "the cat"),
+        ("parsing", "", "the cat slept ."),
+        ("classification", "recurrent", "a lovely film"),
+        ("answering", "", "Who lives there ?\tMax lives in Rome ."),
+        ("pretraining", "", "a [MASK] film"),
+    ],
+)
+def test_recording_attention_changes_no_prediction(task: str, kind: str, text: str, tiny_run: TinyRun) -> None:
+    model = Model.load(tiny_run(task, kind))
+    (before,) = model.predict([text])
+    explanation = model.explain(text)
+    assert explanation.maps and [explanation.prediction] == [before] == model.predict([text])

@@ -42,7 +42,7 @@ def generate(
     with open_output(output) as stream:
         for prompts in input_lines([] if prompt is None else [prompt], input_):
             for example, prediction in model.stream_pairs(prompts, where="prompt", **options):
-                texts = prediction["continuations"]
+                texts = model.task.output(prediction)["continuations"]
                 if as_json:
                     print(to_json({"prompt": example["text"], "texts": texts}), file=stream, flush=True)
                 else:

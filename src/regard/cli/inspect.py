@@ -23,7 +23,7 @@ def inspect(
     search: SearchOptions,
     model: ModelOptions,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation instead.")
+        str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation or continuation.")
     ] = None,
     layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [the mean of all].")] = None,
@@ -36,9 +36,10 @@ def inspect(
     """Show the attention weights of a model for one example.
 
     The terminal shows the prediction and a heat map: each row is a token, and its cells are its attention weights for
-    the tokens of the columns. For translation and parsing these are the weights from the output to the source; for
-    other tasks those between the tokens of the text, or those of attention pooling. The HTML page shows every layer
-    and head.
+    the tokens of the columns. For translation and parsing these are the weights from the output to the source; for a
+    language model those from each token to the tokens before it, in the prompt and its continuation; for other tasks
+    those between the tokens of the text, or those of attention pooling. The HTML page shows every layer and head. A
+    model whose outputs depend on no attention (recurrent, n-gram) has nothing to show.
 
     \b
     Examples:
@@ -47,6 +48,7 @@ def inspect(
       regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
       regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
+      regard inspect runs/wikitext-2-transformer "The capital of" --max-length 20
     """
     from regard.files import require_writable, write_text
     from regard.run.report import explanation_report
@@ -84,13 +86,23 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
     if not text.strip():
         remedy = 'write one in quotation marks: regard inspect RUN "A text."'
         raise UserError("the text is blank", remedy, code="blank-input", where="text")
+    recipe = model.run.recipe
+    if not model.task.has_attention:
+        unused = "; its pooling is not used" if recipe.model.has_attention else ""
+        raise UserError(
+            f"the outputs of {model.run.folder} depend on no attention: task {recipe.task}, {recipe.model.summary}"
+            + unused,
+            'inspect a run whose model has attention, for example one with model.kind = "transformer"',
+            code="no-attention",
+            where=model.run.folder,
+        )
     explanation = model.explain(parse_json_line(text, "the text"), target, **options)
     if not explanation.maps:
         raise UserError(
-            f"{model.run.folder} has no attention weights to show: {model.run.recipe.model.summary}",
-            "inspect a run whose model uses attention",
-            code="no-attention",
-            where=model.run.folder,
+            "the text has no tokens, so there is no attention to show",
+            "write another text",
+            code="blank-input",
+            where="text",
         )
     return explanation
 

@@ -37,6 +37,10 @@ class MarkovLanguageSettings(ModelSettings):
     )
 
     @property
+    def has_attention(self) -> bool:
+        return False
+
+    @property
     def summary(self) -> str:
         return f"Markov language model of the last {self.history} tokens, {self.d_model} hidden units"
 

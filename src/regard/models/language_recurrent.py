@@ -113,6 +113,10 @@ class RecurrentLanguageSettings(ModelSettings):
         return self.d_embedding or self.d_model
 
     @property
+    def has_attention(self) -> bool:
+        return False
+
+    @property
     def summary(self) -> str:
         return f"{self.kind.upper()} language model, {self.layers} layers of {self.d_model}, embeddings of {self.width}"
 

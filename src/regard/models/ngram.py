@@ -45,6 +45,10 @@ class NGramSettings(ModelSettings):
     order: int = Field(5, gt=0, description="n: the next token and the n - 1 before it")
 
     @property
+    def has_attention(self) -> bool:
+        return False
+
+    @property
     def summary(self) -> str:
         return f"{self.order}-gram language model, modified Kneser-Ney"
 

@@ -29,8 +29,8 @@ from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
 from regard.tasks.base import Example
+from regard.tasks.encoder_outputs import BATCH_TOKENS
 from regard.tasks.inputs import chunk_examples, require_finite
-from regard.tasks.labelled import BATCH_TOKENS
 from regard.tasks.text_inputs import TextTask
 
 if TYPE_CHECKING:

@@ -257,7 +257,7 @@ class Model:
         if task.empty_prediction(example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
         predicted = task.predict(self.engine, [example])
-        prediction = next(iter(predicted)) if target is None else task.forced(target)
+        prediction = next(iter(predicted)) if target is None else task.forced(example, target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))
 
     def embed(

@@ -208,12 +208,17 @@ class Task(LearningTask[R, D]):
         """Further tables of an evaluation, for example scores of each class."""
         return []
 
+    @property
+    def has_attention(self) -> bool:
+        """True if the outputs depend on attention weights, which can be shown."""
+        return self.recipe.model.has_attention
+
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
-        """The attention weights of every layer and head for one example; empty if the model has none."""
+        """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
         return []
 
-    def forced(self, target: str) -> Prediction:
-        """A prediction with a given output, to inspect its attention."""
+    def forced(self, example: Example, target: str) -> Prediction:
+        """The prediction of a given output for an example, to inspect its attention."""
         raise UserError(
             f"the task {self.name} does not support --target", "leave it out", code="unsupported-option", where="target"
         )

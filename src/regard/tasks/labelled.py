@@ -15,12 +15,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
@@ -29,7 +26,7 @@ from regard.data.fields import texts_of
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.labelled import LabelledSplits, load_splits, open_splits
-from regard.data.planning import Batches, Budget, groups_by_length
+from regard.data.planning import Batches, Budget
 from regard.data.records import Location
 from regard.data.sources import Source
 from regard.data.steps import BatchSource
@@ -38,10 +35,11 @@ from regard.errors import UserError
 from regard.files import read_json
 from regard.losses.crossentropy import Loss
 from regard.models.bert import BertSettings
-from regard.models.text_encoder import EncoderWithHead, build_encoder
+from regard.models.text_encoder import EncoderWithHead, RecurrentEncoderSettings, build_encoder
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.encoder_outputs import Outputs, run_inputs
 from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
@@ -65,19 +63,8 @@ from regard.training.weights import load_weights
 from regard.viz.report import AttentionMap
 
 TOKENIZER, LABELS, INPUTS, EXAMPLES = "tokenizer.json", "labels.json", "inputs.json", "examples"
-BATCH_TOKENS = 16_384
-"""Tokens, padding included, of one batch of predictions."""
 
 L = TypeVar("L", bound=LabelledRecipe)
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """The logits of some examples, one tensor (O,) or (T, O) for each of their inputs, and their summed loss."""
-
-    logits: list[list[Tensor]]
-    nll: float
-    count: int
 
 
 @dataclass(frozen=True)
@@ -329,31 +316,21 @@ class LabelledTask(Task[L, Inputs]):
                 prediction = self.decode(example, inputs, [require_finite(row) for row in logits])
                 yield prediction | ({"truncated": truncated} if truncated else {})
 
-    @torch.no_grad()
     def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Outputs:
         """Run a model, which is in evaluation mode, on inputs; inputs of similar length share a batch."""
-        device = next(model.parameters()).device
-        units = list(encoded) if self.grouped_inputs else [[item] for item in chain(*encoded)]
-        logits_of: list[list[Tensor]] = [[] for _ in units]
-        nll, count = 0.0, 0
-        lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
-        for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
-            inputs = Inputs.of([units[index] for index in group], self.per_token)
-            batch = inputs.pad(np.arange(len(group))).to(device)
-            logits = model(batch.source, batch["segments"]).float()
-            loss = self.criterion(logits, batch)
-            nll, count = nll + float(loss.nll), count + int(loss.count)
-            rows = iter(logits.cpu())
-            for index in group:
-                logits_of[index] = [row if self.pooled else row[: len(i.ids)] for i, row in zip(units[index], rows)]  # noqa: B905
-        if not self.grouped_inputs:
-            rest = iter(logits_of)
-            logits_of = [[next(rest)[0] for _ in example] for example in encoded]
-        return Outputs(logits_of, nll, count)
+        return run_inputs(model, encoded, self.criterion, self.pooled, self.per_token, self.grouped_inputs)
+
+    @property
+    def has_attention(self) -> bool:
+        """False for a recurrent encoder whose tokens are not pooled: its only attention is that of pooling."""
+        unpooled = isinstance(self.recipe.model, RecurrentEncoderSettings) and not self.pooled
+        return self.recipe.model.has_attention and not unpooled
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of an input, or the weights of attention pooling."""
         assert isinstance(model, EncoderWithHead)
+        if not self.has_attention:
+            return []
         inputs = self.encode(example)
         if len(inputs) > 1 and not self.grouped_inputs:
             raise UserError(
@@ -389,5 +366,5 @@ class LabelledTask(Task[L, Inputs]):
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"
-        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
         return [f"regard predict {folder} {example}", evaluate, *inspect]

@@ -50,6 +50,7 @@ from regard.runtime import World
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
 from regard.tasks.examination import entropy
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line
+from regard.tasks.language_display import line_attention, sample_continuations
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
@@ -58,6 +59,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen, printable
+from regard.viz.report import AttentionMap
 
 TOKENIZER, WORDS = "tokenizer.json", "words.txt"
 SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
@@ -69,8 +71,6 @@ BATCH_TOKENS = 4096
 CHUNK_PROMPTS = 256
 DIRECT_SETTINGS = ("monitor", "samples", "tensorboard", "keep")
 """Training settings that an n-gram model uses."""
-SAMPLE_SEARCH_TOKENS, SAMPLE_TOKENS = 20_000, 40
-"""Tokens searched for lines to show as samples, and tokens of a sample."""
 
 
 class LanguageRecipe(Recipe):
@@ -293,7 +293,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         store = data.store
         nll = self.likelihood(model, store.ids)
         metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, store)}
-        return Validation({"loss": nll / len(store), **metrics}, self._samples(model, store))
+        return Validation({"loss": nll / len(store), **metrics}, sample_continuations(self, model, store))
 
     def score_store(self, model: nn.Module, store: TokenizedText) -> list[Score]:
         """Perplexity per token and per word, and bits per character."""
@@ -345,17 +345,19 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         decoder, number = as_engine(engine, SYMBOLS), 0
         for prompts in chunk(examples, lambda example: len(example["text"]), CHUNK_PROMPTS):
             ids = [self.tokenizer.encode(self.normalizer(prompt["text"])) for prompt in prompts]
-            for hypotheses in self._continue(decoder, ids, self.decoding, number):
+            for hypotheses in self.continue_prompts(decoder, ids, self.decoding, number):
                 yield {"continuations": [self._continuation(item) for item in hypotheses]}
             number += len(prompts)
 
     def _continuation(self, item: Hypothesis) -> JsonObject:
         text = one_line(self.tokenizer.decode(item.tokens))
-        return {"text": text, "log_prob": item.log_prob, "finished": item.finished, "looped": item.looped}
+        values = {"text": text, "log_prob": item.log_prob, "finished": item.finished, "looped": item.looped}
+        return values | {"tokens": list(item.tokens)}
 
-    def _continue(
+    def continue_prompts(
         self, engine: Engine, prompts: list[list[int]], decoding: DecodingSettings, first: int = 0
     ) -> list[list[Hypothesis]]:
+        """The hypotheses for each prompt, given as tokens."""
         positions = self.recipe.model.length_limit
         limits = decoding.max_new_tokens(torch.zeros(len(prompts), dtype=torch.long)).tolist()
         if positions is not None:
@@ -371,22 +373,18 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         sentence_ids = range(first, first + len(prompts))
         return engine.decode(DecodingRequest([[EOS]] * len(prompts), limits, decoding, prompts, sentence_ids))
 
-    def _samples(self, model: nn.Module, store: TokenizedText) -> list[Sample]:
-        """The beginnings of some validation lines, their true continuations, and those of the model."""
-        beginning = store.ids[:SAMPLE_SEARCH_TOKENS]
-        lines = np.split(beginning, np.flatnonzero(beginning == EOS) + 1)[:-1]
-        rows = [line[:-1].tolist() for line in lines if len(line) > 4][: self.recipe.training.samples]
-        if not rows:
-            return []
-        limit = min(SAMPLE_TOKENS, (self.recipe.model.length_limit or 2 * SAMPLE_TOKENS) // 2)
-        prompts = [row[: min(limit, len(row) // 4)] for row in rows]
-        settings = DecodingSettings(search="sample", extra_length=SAMPLE_TOKENS, seed=self.decoding.seed)
-        hypotheses = self._continue(as_engine(model, SYMBOLS), prompts, settings)
-        decode = self.tokenizer.decode
-        return [
-            Sample(decode(prompt), decode(row[: len(prompt) + SAMPLE_TOKENS]), one_line(decode(best[0].tokens)))
-            for prompt, row, best in zip(prompts, rows, hypotheses, strict=True)
-        ]
+    def forced(self, example: Example, target: str) -> Prediction:
+        tokens = self.tokenizer.encode(self.normalizer(example["text"] + target))
+        return {"continuations": [self._continuation(Hypothesis(tokens, 0.0, 0.0, True)) | {"log_prob": None}]}
+
+    def output(self, prediction: Prediction) -> Prediction:
+        texts = prediction["continuations"]
+        return {"continuations": [{key: item[key] for key in item if key != "tokens"} for item in texts]}
+
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        """The attention between the tokens of the prompt and of its first continuation."""
+        best = prediction["continuations"][0]
+        return line_attention(model, self.tokenizer, best["tokens"], best["finished"]) if self.has_attention else []
 
     def sample(self, example: Example, prediction: Prediction) -> Sample:
         return Sample(example["text"], "", prediction["continuations"][0]["text"])
@@ -396,4 +394,5 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"
-        return [f'regard generate {folder} ""', f"regard evaluate {folder}{test}"]
+        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
+        return [f'regard generate {folder} ""', f"regard evaluate {folder}{test}", *inspect]

@@ -118,7 +118,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     def to_line(self, example: Example) -> str:
         return sentence_text(example["words"])
 
-    def forced(self, target: str) -> Prediction:
+    def forced(self, example: Example, target: str) -> Prediction:
         return {"tree": target, "repaired": False, "score": None, "tokens": target.split(), "parts": 1}
 
     def output(self, prediction: Prediction) -> Prediction:
@@ -149,7 +149,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         evaluate = f"regard evaluate {folder}{'' if self.recipe.data.test else ' --on valid'}"
-        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
         return [f"regard parse {folder} {example}", evaluate, *inspect]
 
 

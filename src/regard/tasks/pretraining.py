@@ -372,5 +372,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             f'regard predict {folder} "The [MASK] is here."',
             f'regard embed {folder} "A text."',
             f"regard evaluate {folder}{test}",
+            f'regard inspect {folder} "The [MASK] is here."',
             f"regard train RECIPE start_from={folder}          with a recipe of a labelled task",
         ]

@@ -301,7 +301,7 @@ class Seq2SeqTask(Task[R, Pairs]):
     def to_line(self, example: Example) -> str:
         return str(example["src"])
 
-    def forced(self, target: str) -> Prediction:
+    def forced(self, example: Example, target: str) -> Prediction:
         return {"translation": target, "score": None}
 
     def output(self, prediction: Prediction) -> Prediction:

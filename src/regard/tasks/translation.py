@@ -216,7 +216,7 @@ class TranslationTask(Seq2SeqTask[R]):
     def next_commands(self, folder: str, example: str) -> list[str]:
         data = self.recipe.data
         chat = [f"regard chat {folder}"] if any(source.format == "dialogues" for source in data.train) else []
-        inspect = [f"regard inspect {folder} {example}"] if self.recipe.model.has_attention else []
+        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
         evaluate = f"regard evaluate {folder}{'' if data.test else ' --on valid'}"
         return [*chat, f"echo {example} | regard translate {folder}", evaluate, *inspect]
 
