@@ -82,7 +82,8 @@ def test_attention_between_tokens(classifier: Path, tmp_path: Path) -> None:
     assert result.out.startswith("→ good") and "attention, layer 2 of 2, mean of 2 heads" in result.out
     assert "lovely" in svg.read_text(encoding="utf-8") and "good (" in svg.read_text(encoding="utf-8")
     assert "a lovely film" in page.read_text(encoding="utf-8")
-    values = json.loads(regard("inspect", classifier, "a lovely film\tby Ada", "--json", "--output", page).out)
+    pair = '{"text": "a lovely film", "pair": "by Ada"}'
+    values = json.loads(regard("inspect", classifier, pair, "--json", "--output", page).out)
     (attention,) = values["maps"]
     assert attention["rows"] == ["[CLS]", "a", "lovely", "film", "[SEP]", "by", "Ada", "[SEP]"] == attention["columns"]
     assert np.shape(attention["weights"]) == (2, 2, 8, 8) and values["prediction"]["label"] == "good"
