@@ -2,9 +2,11 @@
 
 import errno
 import gzip
+import fcntl
 import json
 import lzma
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +22,10 @@ from regard.files import (
     locked,
     open_binary,
     read_json,
+    remove_folder,
     remove_leftovers,
     replacing,
-)
+)  # fmt: skip
 
 INPUTS = {"weights": "abc", "versions": (1, 2)}
 FORMAT = 3
@@ -121,21 +124,123 @@ def test_a_locked_folder_is_refused_to_others_until_released(tmp_path: Path) -> 
         pass
 
 
-def test_remove_leftovers_removes_only_temporary_folders(tmp_path: Path) -> None:
+def test_remove_leftovers_removes_only_temporary_folders_directly_below(tmp_path: Path) -> None:
+    (tmp_path / ".x.1.partial" / "x").mkdir(parents=True)
     (tmp_path / "below" / ".x.1.partial").mkdir(parents=True)
     (tmp_path / "file.partial").write_text("")
+    (tmp_path / ".file.partial").write_text("")
     remove_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["below", "file.partial"]
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert names == {"below", "below/.x.1.partial", "file.partial", ".file.partial"}
+
+
+def test_remove_leftovers_of_one_name_only(tmp_path: Path) -> None:
+    for name in (".x.1.partial", ".xy.1.partial", ".y.1.partial"):
+        (tmp_path / name).mkdir()
+    remove_leftovers(tmp_path, "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".xy.1.partial", ".y.1.partial"]
+
+
+def test_remove_leftovers_follows_no_link(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / ".draft.1.partial").mkdir(parents=True)
+    (other / ".draft.1.partial" / "chapter").write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "checkpoints").symlink_to(other)
+    (run / ".y.1.partial").symlink_to(other)
+    (run / ".z.1.partial").mkdir()
+    (run / ".z.1.partial" / ".lock").symlink_to(other / "new")
+    remove_leftovers(run)
+    remove_leftovers(run / "checkpoints")
+    assert (other / ".draft.1.partial" / "chapter").read_text() == "mine"
+    assert not (other / "new").exists() and (run / ".y.1.partial").is_symlink()
+
+
+def test_remove_leftovers_spares_a_process_at_work(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a", folder=True) as first:
+        (first / "x").write_text("kept")
+        with replacing(tmp_path / "a", folder=True) as second:
+            remove_leftovers(tmp_path)
+            (second / "x").write_text("first to end")
+        remove_leftovers(tmp_path)
+    assert (tmp_path / "a" / "x").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".x.1.partial").mkdir()
+
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    remove_leftovers(tmp_path)
+    assert (tmp_path / ".x.1.partial").exists()
+    with locked(tmp_path) as held:
+        assert not held
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_writing_again_removes_the_leftover_of_a_killed_process(tmp_path: Path, folder: bool) -> None:
+    (tmp_path / ".x.1.partial" / "x").mkdir(parents=True)
+    with replacing(tmp_path / "x", folder=folder) as temporary:
+        (temporary / "file" if folder else temporary).write_text("")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_an_interrupted_replacement_is_completed(tmp_path: Path) -> None:
+    """The state after a kill between the two renames: old and new are both in the temporary folder."""
+    for name in (".replaced", "x"):
+        (tmp_path / ".x.1.partial" / name).mkdir(parents=True)
+    (tmp_path / ".x.1.partial" / "x" / "new").write_text("")
+    remove_leftovers(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["x", "x/new"]
+
+
+def test_a_replacement_that_was_complete_is_not_touched(tmp_path: Path) -> None:
+    for path in (tmp_path / ".x.1.partial" / ".replaced", tmp_path / ".x.1.partial" / "x", tmp_path / "x" / "kept"):
+        path.mkdir(parents=True)
+    remove_leftovers(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["x", "x/kept"]
+
+
+def test_removing_a_folder_renames_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x" / "below").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)  # killed before anything is removed
+        remove_folder(tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(errno.ENOSPC, "disk-full"), (errno.EACCES, "unwritable"), (errno.ENOTDIR, "unwritable")],
+    [
+        (errno.ENOSPC, "disk-full"),
+        (errno.EDQUOT, "disk-full"),
+        (errno.EACCES, "unwritable"),
+        (errno.EROFS, "unwritable"),
+        (errno.ENOTDIR, "unwritable"),
+        (errno.EIO, "machine-error"),
+        (errno.EMFILE, "machine-error"),
+        (errno.EFBIG, "machine-error"),
+        (errno.ENOMEM, "machine-error"),
+    ],
 )
 def test_io_errors_have_codes(tmp_path: Path, number: int, code: str) -> None:
     with pytest.raises(UserError) as error, io_errors(tmp_path / "x"):
         raise OSError(number, os.strerror(number))
     assert (error.value.code, error.value.where) == (code, str(tmp_path / "x"))
+
+
+def test_a_missing_folder_is_an_error_of_the_user_elsewhere_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error, io_errors(tmp_path / "no" / "x"):
+        (tmp_path / "no" / "x").write_text("")
+    assert error.value.code == "unwritable"
+    with pytest.raises(FileNotFoundError), io_errors(tmp_path / "no" / "x"):
+        (tmp_path / "other").read_text()
 
 
 def test_reading_errors_have_codes(tmp_path: Path) -> None:

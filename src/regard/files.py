@@ -1,8 +1,9 @@
 """Files: reading compressed text, atomic writing, locks, and manifests with checksums.
 
 Every file that regard leaves behind is written under a temporary name, flushed to the disk and renamed (`replacing`).
-So a crash, a kill or a full disk never leaves half a file under its final name. A `Manifest` beside the files says what
-they were made from and what they must contain.
+So a crash, a kill or a full disk never leaves half a file under its final name, and never removes the one before. What
+a killed process leaves is removed by the next one. A `Manifest` beside the files says what they were made from and what
+they must contain.
 """
 
 import errno
@@ -12,9 +13,10 @@ import json
 import lzma
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -29,6 +31,17 @@ except ImportError:  # Windows has no such locks
 LOCK = ".lock"
 COMPRESSED = (".gz", ".xz")
 """Endings of compressed files, in the order in which they are tried."""
+PARTIAL, REPLACED = ".partial", ".replaced"
+"""The ending of temporary folders, and the name in them of a folder that was there before."""
+MACHINE_ERRORS = {
+    errno.EIO: "check the disk and its connection, and run the command again",
+    errno.ESTALE: "check the connection to the file server, and run the command again",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or choose another disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "end other programs: the system has too many open files",
+    errno.ENOMEM: "end other programs, or use a machine with more memory",
+}
+"""Remedies for errors of the machine."""
 JsonObject = dict[str, Any]  # what a JSON object is read into
 
 
@@ -90,19 +103,30 @@ def checksum(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def flush_folder(folder: Path) -> None:
-    """Make renames inside `folder` survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, survive a power failure."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _flush_tree(path: Path) -> None:
-    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
-        with file.open("rb") as stream:
-            os.fsync(stream.fileno())
+def explain_os_error(error: OSError, path: Path | None = None) -> UserError | None:
+    """Describe an error of the operating system while `path` was used; None if it is likely a bug in regard."""
+    file, number = path or error.filename or "a file", error.errno
+    missing = number == errno.ENOENT and path is not None and Path(error.filename or "") in (path, *path.parents)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        problem, remedy, code = "the disk is full", "free some disk space and run the command again", "disk-full"
+    elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        problem, remedy, code = str(error.strerror), "choose a folder with write permission", "unwritable"
+    elif missing or number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP):
+        problem, remedy, code = str(error.strerror), "choose another path", "unwritable"
+    elif number in MACHINE_ERRORS:
+        problem, remedy, code = str(error.strerror), MACHINE_ERRORS[number], "machine-error"
+    else:
+        return None
+    return UserError(f"{file}: {problem}", remedy, code=code, where=file)
 
 
 @contextmanager
@@ -111,26 +135,10 @@ def io_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(
-                f"the disk is full: {path} was not written",
-                "free some disk space and run the command again",
-                code="disk-full",
-                where=path,
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise UserError(
-                f"{path} cannot be written: {error.strerror}",
-                "choose a folder with write permission",
-                code="unwritable",
-                where=path,
-            ) from error
-        impossible = error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
-        if impossible or (error.errno == errno.ENOENT and Path(error.filename or "") in (path, *path.parents)):
-            raise UserError(
-                f"{path} cannot be written: {error.strerror}", "choose another path", code="unwritable", where=path
-            ) from error
-        raise
+        explained = explain_os_error(error, path)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def require_writable(path: Path) -> None:
@@ -141,54 +149,57 @@ def require_writable(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[bool]:
     """Hold the lock of `folder`, which is created if needed; raise a UserError if another process holds it.
 
-    The operating system releases the lock when the process ends, however it ends. The lock file itself may stay.
+    Yields False if the file system has no locks. The operating system releases the lock when the process ends, however
+    it ends. The lock file itself may stay.
     """
     with io_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno == errno.EWOULDBLOCK:
-            os.close(handle)
-            raise UserError(
-                f"another process is working in {folder}",
-                "wait until it ends, or choose another folder",
-                code="in-use",
-                where=folder,
-            ) from error
-        # Any other error means that the file system has no locks: go on without one.
-    try:
-        yield
+        yield _lock(handle, folder)
     finally:
         os.close(handle)
 
 
+def _lock(handle: int, folder: Path) -> bool:
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fcntl is not None
+    except OSError as error:
+        if error.errno != errno.EWOULDBLOCK:
+            return False
+        raise UserError(
+            f"another process is working in {folder}",
+            "wait until it ends, or choose another folder",
+            code="in-use",
+            where=folder,
+        ) from error
+
+
 @contextmanager
 def replacing(path: Path, folder: bool = False) -> Iterator[Path]:
-    """Yield a temporary path for a file (or a folder); on success flush it and rename it to `path`.
+    """Yield a temporary path for a file (or a folder); on success flush it and put it in the place of `path`.
 
-    On failure `path` is unchanged and the temporary files are removed.
+    At every moment `path` is what it was before or what was written, complete; on failure the temporary files are
+    removed. Only where the file system cannot exchange two folders in one step, a killed process can leave both of
+    them in the temporary folder; `remove_leftovers` then restores `path`.
     """
-    with io_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    with io_errors(path), _temporary_folder(path) as aside:
         temporary = aside / path.name
-        try:
-            if folder:
-                temporary.mkdir()
-            yield temporary
-            _flush_tree(temporary)
-            if folder and path.exists():
-                path.rename(aside / "replaced")
+        if folder:
+            temporary.mkdir()
+        yield temporary
+        for item in (temporary, *temporary.rglob("*")):
+            flush(item)
+        if folder and os.path.lexists(path):
+            _replace_folder(temporary, path, aside / REPLACED)
+        else:
             temporary.replace(path)
-            flush_folder(path.parent)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        flush(path.parent)
 
 
 @contextmanager
@@ -203,10 +214,74 @@ def default_permissions(path: Path) -> Iterator[None]:
     path.chmod(permissions)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary folders of killed processes in `folder` and below; the caller holds the lock."""
-    for leftover in [path for path in folder.rglob(".*.partial") if path.is_dir()]:
-        shutil.rmtree(leftover, ignore_errors=True)
+def remove_folder(path: Path) -> None:
+    """Remove a folder; if the process is killed meanwhile, nothing is left under its name."""
+    with io_errors(path), _temporary_folder(path) as aside:
+        path.rename(aside / path.name)
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside `path`; it is locked as long as it is used, and then removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path.parent, path.name)
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
+    try:
+        with locked(aside):
+            yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _replace_folder(new: Path, path: Path, old: Path) -> None:
+    """Put the folder `new` in the place of `path`; what was there is then at `new` or at `old`."""
+    if _exchange(new, path):
+        return
+    try:
+        path.rename(old)
+        new.rename(path)
+    except BaseException:
+        if not os.path.lexists(path):
+            old.rename(path)
+        raise
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two names in one step; False if the system or the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Remove what killed processes left in `folder`: all temporary folders there, or only those for the file `name`.
+
+    A temporary folder that is locked, or that cannot be locked, may belong to a process at work and stays. No link is
+    followed. If a process was killed while it replaced a folder, the new folder gets its name.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    prefix = f".{name}." if name else "."
+    leftovers = [path for path in folder.iterdir() if path.name.startswith(prefix) and path.name.endswith(PARTIAL)]
+    for leftover in (path for path in leftovers if path.is_dir() and not path.is_symlink()):
+        with suppress(UserError, OSError), locked(leftover) as known:
+            if known and (leftover / REPLACED).exists():
+                _restore(leftover)
+            if known:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _restore(leftover: Path) -> None:
+    """Give the new folder in a temporary one its name, if there is no other of that name."""
+    for path in leftover.iterdir():
+        target = leftover.parent / path.name
+        if path.name not in (LOCK, REPLACED) and not os.path.lexists(target):
+            path.rename(target)
+            flush(leftover.parent)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -33,6 +33,7 @@ from regard.training.log import METRICS
 
 MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
 MANIFEST_FORMAT = 1
+CHECKPOINTS = "checkpoints"
 MAX_NAMED_RUNS = 8
 
 # Groups of settings that the weights and the data depend on: they may not change when a run is resumed.
@@ -230,7 +231,7 @@ class Run:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        return Checkpoints(self.folder / "checkpoints", keep=self.recipe.training.keep)
+        return Checkpoints(self.folder / CHECKPOINTS, keep=self.recipe.training.keep)
 
     def initial_model(self) -> nn.Module:
         """A model for the first step: random weights, or the best weights of the run to start from."""

@@ -19,9 +19,9 @@ from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
-from regard.run.run import Run
+from regard.run.run import CHECKPOINTS, Run
 from regard.runtime import World, close_world, open_world, seed_everything
-from regard.tasks.base import RECIPE, AnyTask, Example, Progress, Report, ValidationData
+from regard.tasks.base import RECIPE, STORES, AnyTask, Example, Progress, Report, ValidationData
 from regard.training.distributed import broadcast_from_rank0, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
@@ -120,7 +120,8 @@ def open_folder(recipe: Recipe, folder: Path, resume: bool) -> Iterator[Run]:
     """Lock the folder and open its run, or make one; the lock is held until training ends."""
     check_folder(folder)
     with locked(folder):
-        remove_leftovers(folder)
+        for part in (folder, folder / STORES, folder / CHECKPOINTS):
+            remove_leftovers(part)
         yield begin(recipe, folder, resume or was_restarted())
 
 

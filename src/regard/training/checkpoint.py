@@ -13,7 +13,6 @@
 import errno
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +21,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, default_permissions, remove_leftovers, replacing, write_json
+from regard.files import (
+    JsonObject,
+    Manifest,
+    default_permissions,
+    remove_folder,
+    remove_leftovers,
+    replacing,
+    write_json,
+)  # fmt: skip
 from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
@@ -76,17 +83,25 @@ class Checkpoints:
             raise UserError(problem, remedy, code="damaged-file", where=path)
         return path
 
-    def set_aside_after(self, step: int) -> None:
-        """Rename checkpoints newer than `step`, and remove incomplete ones, before training continues from `step`.
+    def has_weights(self) -> bool:
+        """True if the folder holds weights of any kind, also averaged or damaged ones."""
+        return any(self.folder.glob(f"*/{MODEL}"))
 
-        A damaged checkpoint must not be mistaken for the one that training will write under the same name.
+    def set_aside_after(self, step: int) -> None:
+        """Tidy the folder before training continues from `step`, as if the last process had not been killed.
+
+        Newer checkpoints are renamed: a damaged one must not be mistaken for the one that training will write under
+        the same name. Incomplete checkpoints and those that are no longer kept are removed.
         """
+        remove_leftovers(self.folder)
         for path in self.all():
             if step_of(path) > step:
                 aside = path.with_name(f"damaged-{path.name}")
-                shutil.rmtree(aside, ignore_errors=True)
+                if aside.exists():
+                    remove_folder(aside)
                 path.rename(aside)
-        remove_leftovers(self.folder)
+        if self.all():
+            self._remove_old()
 
     def _find(self, name: str) -> Path:
         steps = self.all()
@@ -135,7 +150,7 @@ class Checkpoints:
         write_json(self.folder / INDEX, index)
         for path in steps:
             if path not in remaining:
-                shutil.rmtree(path)
+                remove_folder(path)
 
 
 def name_of(step: int) -> str:
