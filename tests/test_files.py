@@ -1,8 +1,8 @@
 """Files: atomic writing, locks, manifests with checksums, errors with codes."""
 
 import errno
-import gzip
 import fcntl
+import gzip
 import json
 import lzma
 import os

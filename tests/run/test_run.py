@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests.tiny import write_recipe
 
 from regard.errors import UserError
 from regard.files import LOCK, locked
 from regard.run.model import Translator
 from regard.run.run import Run
 from regard.run.train import train
-from regard.tasks.registry import build_recipe
+from regard.tasks.registry import build_recipe, load_recipe
 from regard.training.log import Logs
 
 
@@ -223,3 +224,68 @@ def test_validation_computes_the_monitored_score_only(tmp_path: Path, monitor: s
     training = recipe.training.model_copy(update={"monitor": monitor})
     trained = train(recipe.model_copy(update={"training": training}), tmp_path / "run", report=quiet, log=Logs())
     assert set(trained.outcome.metrics) == {"loss", "perplexity", *scores}
+
+
+def prepared(folder: Path, recipe: Any) -> tuple[str, bool]:
+    """Prepare a run: its tokenizer, and whether it was learnt now."""
+    lines: list[str] = []
+    Run.create(folder, recipe).prepare(lines.append)
+    return (folder / "tokenizer.json").read_text(encoding="utf-8"), any("vocabulary" in line for line in lines)
+
+
+def test_a_vocabulary_is_learnt_again_if_the_text_changed_and_there_are_no_weights(tmp_path: Path) -> None:
+    recipe, run = small_recipe(tmp_path), tmp_path / "run"
+    first, learnt = prepared(run, recipe)
+    assert learnt and prepared(run, recipe) == (first, False), "the same text"
+    (run / "manifest.json").unlink()
+    assert prepared(run, recipe) == (first, True), "nobody knows which text it was learnt from"
+    (run / "tokenizer.json").write_text("{}")
+    assert prepared(run, recipe) == (first, True)
+    (tmp_path / "train.tsv").write_text("xyz zyx\tzz\n" * 40, encoding="utf-8")
+    second, learnt = prepared(run, recipe)
+    assert learnt and second != first and prepared(tmp_path / "fresh", recipe)[0] == second
+
+
+@pytest.mark.parametrize("name", ["step-00000002", "averaged"])
+def test_weights_keep_their_vocabulary_when_the_text_changes(copied: Path, tmp_path: Path, name: str) -> None:
+    before = (copied / "tokenizer.json").read_text(encoding="utf-8")
+    (copied / "checkpoints" / "step-00000002").rename(copied / "checkpoints" / name)
+    recipe = small_recipe(tmp_path)
+    (tmp_path / "train.tsv").write_text("xyz zyx\tzz\n" * 40, encoding="utf-8")
+    assert prepared(copied, recipe) == (before, False)
+
+
+def test_labels_are_learnt_again_if_the_data_changed_and_there_are_no_weights(tmp_path: Path) -> None:
+    path = write_recipe(tmp_path, "classification")
+    recipe = load_recipe(str(path))
+    Run.create(tmp_path / "run", recipe).prepare(quiet)
+    data = tmp_path / "classification.train.jsonl"
+    data.write_text(data.read_text().replace('"bad"', '"worse"'))
+    Run.create(tmp_path / "run", recipe).prepare(quiet)
+    assert json.loads((tmp_path / "run" / "labels.json").read_text()) == ["good", "worse"]
+
+
+def test_leftovers_outside_a_run_stay(copied: Path, tmp_path: Path) -> None:
+    """A folder of the run that is a link leads elsewhere."""
+    draft = tmp_path / "elsewhere" / ".draft.1.partial"
+    draft.mkdir(parents=True)
+    (copied / "checkpoints").rename(tmp_path / "elsewhere" / "checkpoints")
+    (copied / "store" / ".old.1.partial").mkdir()
+    (copied / "checkpoints").symlink_to(tmp_path / "elsewhere" / "checkpoints")
+    inside = tmp_path / "elsewhere" / "checkpoints" / ".thesis.1.partial"
+    inside.mkdir()
+    train(Run.open(copied).recipe, copied, resume=True, report=quiet, log=Logs())
+    assert draft.exists() and inside.exists() and not (copied / "store" / ".old.1.partial").exists()
+
+
+def test_a_finished_run_is_tidied_when_it_is_resumed(copied: Path) -> None:
+    checkpoints = copied / "checkpoints"
+    for step in (1, 3, 4):  # killed before the old ones were removed
+        shutil.copytree(checkpoints / "step-00000002", checkpoints / f"step-{step:08}")
+    (checkpoints / "step-00000001" / "state.json").unlink()
+    recipe = Run.open(copied).recipe
+    recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update={"keep": 1})})
+    train(recipe, copied, resume=True, report=quiet, log=Logs())
+    index = json.loads((checkpoints / "checkpoints.json").read_text())
+    assert sorted(path.name for path in checkpoints.glob("*step-*")) == ["step-00000002", "step-00000004"]
+    assert (index["last"], index["best"], len(index["scores"])) == ("step-00000004", "step-00000002", 2)

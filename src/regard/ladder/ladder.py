@@ -19,7 +19,7 @@ from regard.reading import read_toml
 from regard.recipe import Recipe
 from regard.run.distill import distill
 from regard.run.model import Translator
-from regard.run.run import Run, absolutize
+from regard.run.run import MANIFEST, Run, absolutize
 from regard.run.train import train
 from regard.tasks.base import RECIPE, STORES, Report
 from regard.tasks.registry import build_recipe, find_recipe, task_of
@@ -240,10 +240,12 @@ def copy_preparation(ladder: Ladder, recipe: Recipe, folder: Path) -> None:
         other = Run.open(path.parent).recipe
         complete = (path.parent / STORES / "valid").exists()
         if complete and all(getattr(other, group) == getattr(absolutize(recipe), group) for group in SHARED_GROUPS):
-            Run.create(folder, recipe)
+            run = Run.create(folder, recipe)
             shutil.copytree(path.parent / STORES, folder / STORES)
             for name in task_of(recipe).artifacts(recipe):
                 write_text(folder / name, (path.parent / name).read_text(encoding="utf-8"))
+            manifest = Manifest.read_or_none(path.parent / MANIFEST)
+            run.write_manifest(manifest.inputs if manifest else None)
             return
 
 

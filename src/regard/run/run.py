@@ -20,10 +20,12 @@ import torch
 from torch import nn
 
 from regard.config import apply_overrides
+from regard.data.digests import Digests
+from regard.data.formats import identify
 from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, digest, io_errors, read_json, write_text
+from regard.files import JsonObject, Manifest, checksum, digest, io_errors, read_json, write_text
 from regard.reading import read_toml
 from regard.recipe import Recipe, to_toml
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
@@ -92,7 +94,11 @@ class Run:
         return task_of(self.recipe).load(self.recipe, self.folder)
 
     def prepare(self, report: Report) -> None:
-        """Learn tokenizers and labels and write them to the folder, unless they are there."""
+        """Learn tokenizers and labels and write them to the folder, unless they are there.
+
+        As long as there are no weights, those of an earlier preparation are used only if it was complete, and if the
+        training text is still the same.
+        """
         start = self.start
         if not self.recipe.data.train:
             raise UserError(
@@ -102,11 +108,14 @@ class Run:
                 where="data.train",
             )
         task_class = task_of(self.recipe)
+        text = self._text_identity()
+        if not self.checkpoints.has_weights() and not self._is_prepared(text):
+            self._remove_preparation()
         if start is not None:
             check_same_model(start, self.recipe)
             task_class.check_start(self.recipe, start.recipe, start.folder)
         task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
-        self.write_manifest()
+        self.write_manifest(text)
         self.check_manifest()
         self.__dict__["task"] = task  # what was read and learnt is kept
 
@@ -138,7 +147,7 @@ class Run:
     @property
     def was_trained(self) -> bool:
         """True if the folder holds something that cannot be built again."""
-        return bool(self.checkpoints.all()) or (self.folder / METRICS).exists()
+        return self.checkpoints.has_weights() or (self.folder / METRICS).exists()
 
     def resume(self, recipe: Recipe) -> "Run":
         """Return the run with the settings of another recipe; a UserError if the weights do not fit them."""
@@ -154,10 +163,21 @@ class Run:
     def restart(self, recipe: Recipe) -> "Run":
         """Use the folder for another recipe; only for a run without weights."""
         if self.changed_group(recipe):
-            names = {*task_of(self.recipe).artifacts(self.recipe), MANIFEST, OLD_MANIFEST}
-            for name in names:
-                (self.folder / name).unlink(missing_ok=True)
+            self._remove_preparation()
         return Run.create(self.folder, recipe)
+
+    def _text_identity(self) -> str:
+        """Checksum of the training text that tokenizers and labels are learnt from."""
+        data = self.recipe.data
+        return checksum(identify(data.train, data.folder, self.recipe.fields, Digests()))
+
+    def _is_prepared(self, text: str) -> bool:
+        manifest = Manifest.read_or_none(self.folder / MANIFEST)
+        return manifest is not None and manifest.inputs == text and not manifest.damaged(self.folder)
+
+    def _remove_preparation(self) -> None:
+        for name in (*task_of(self.recipe).artifacts(self.recipe), MANIFEST, OLD_MANIFEST):
+            (self.folder / name).unlink(missing_ok=True)
 
     def changed_group(self, recipe: Recipe) -> str | None:
         """The first group of settings that the weights depend on and that differs in `recipe`."""
@@ -166,8 +186,8 @@ class Run:
 
     # ---- manifest ---------------------------------------------------------------------------------------------------
 
-    def write_manifest(self) -> None:
-        """Record the settings and files that the weights will depend on, once.
+    def write_manifest(self, text: object = None) -> None:
+        """Record the settings and files that the weights will depend on, once; `text` identifies the training text.
 
         A tokenizer with two tokens exchanged, or norm = "pre" instead of "post", still fits the weights and gives
         wrong results without an error. `check_manifest` finds such a change.
@@ -176,7 +196,8 @@ class Run:
             return
         names = [name for name in task_of(self.recipe).artifacts(self.recipe) if (self.folder / name).exists()]
         settings = {group: getattr(self.recipe, group).model_dump() for group in MANIFEST_GROUPS}
-        manifest = Manifest.describe(self.folder, names, format=MANIFEST_FORMAT, facts={"settings": settings})
+        facts = {"settings": settings}
+        manifest = Manifest.describe(self.folder, names, format=MANIFEST_FORMAT, inputs=text, facts=facts)
         manifest.write(self.folder / MANIFEST)
 
     def check_manifest(self) -> None:
