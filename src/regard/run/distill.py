@@ -17,14 +17,14 @@ byte.
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, digest, io_errors, locked, remove_leftovers, replacing
+from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
 from regard.tasks.base import Progress
 from regard.tasks.inputs import one_line
@@ -62,25 +62,32 @@ def distill(
         remove_leftovers(folder)
         total, src_sum = count_lines(source_lines(translator, split))
         inputs = {**origin(translator, options), "split": split, "src": src_sum}
-        manifest = read_manifest(path, inputs, (src, tgt))
-        if manifest is not None and tgt.name in manifest.files and not manifest.damaged(folder):
+        manifest = read_manifest(path, inputs, [tgt] if is_source(src, src_sum) else [src, tgt])
+        if manifest is None:  # written first: it says that the other files are made here
+            Manifest(FORMAT, inputs).write(path)
+        elif tgt.name in manifest.files and not manifest.damaged(folder):
             return Distilled(src, tgt, total, total)
-        if not src.exists() or digest(src) != src_sum:
+        if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
                 stream.writelines(source_lines(translator, split))
-        Manifest.describe(folder, [src.name], format=FORMAT, inputs=inputs).write(path)
         before = translate_file(translator, src, unfinished, total, progress, options)
         complete = Manifest.describe(folder, [src.name, unfinished.name], format=FORMAT, inputs=inputs)
         complete.files[tgt.name] = complete.files.pop(unfinished.name)
         complete.write(path)
         with io_errors(tgt):
             unfinished.replace(tgt)
+            flush(folder)
         return Distilled(src, tgt, total, before)
 
 
 def source_lines(translator: Translator, split: str) -> Iterator[bytes]:
     """The source sentences of a split, one per line."""
     return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split))
+
+
+def is_source(src: Path, sha256: str) -> bool:
+    """True if the file holds the sources already."""
+    return src.is_file() and digest(src) == sha256
 
 
 def count_lines(lines: Iterator[bytes]) -> tuple[int, str]:
@@ -104,7 +111,7 @@ def origin(translator: Translator, options: JsonObject) -> JsonObject:
     }
 
 
-def read_manifest(path: Path, inputs: JsonObject, files: tuple[Path, ...]) -> Manifest | None:
+def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Manifest | None:
     """The manifest if there is one; a UserError if the files in the folder were made in another way."""
     existing = [file for file in files if file.exists()]
     if not path.exists():
