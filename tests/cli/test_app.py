@@ -1,17 +1,21 @@
 """The command `regard`: help, version, exit status, and the streams of the process."""
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.cli.command import regard
+from typer.models import OptionInfo
 
 import regard as package
 from regard.cli import main
-from regard.cli.app import VERBS
+from regard.cli.app import GROUPS, VERBS, build_command
+from regard.cli.app import verb as function_of
+from regard.cli.options import OptionGroup, expand_groups
 
 LARGE_LIBRARIES = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
 WITHOUT_JSON = {"predict", "embed"}
@@ -42,9 +46,47 @@ def test_version_is_that_of_the_project() -> None:
     assert regard("--version").out == f"regard {package.__version__}\n"
 
 
-def test_help_lists_every_verb() -> None:
-    listed = regard("--help").out
-    assert all(f"\n  {verb} " in listed for verb in VERBS)
+def sections(help_text: str) -> dict[str, list[str]]:
+    """The words at the beginning of the lines of each section of a help."""
+    found: dict[str, list[str]] = {}
+    for line in help_text.splitlines():
+        if re.match(r"\S.*:$", line):
+            found[line[:-1]] = []
+        elif found and (match := re.match(r"  (\S+)", line)):
+            found[[*found][-1]].append(match[1])
+    return found
+
+
+def test_help_lists_every_verb_by_purpose() -> None:
+    listed = sections(regard("--help").out)
+    assert {title: tuple(listed[title][: len(names)]) for title, names in GROUPS.items()} == GROUPS
+    assert len(set(VERBS)) == len(VERBS)
+
+
+def test_help_verb_is_the_help_of_the_verb() -> None:
+    assert regard("help", "average") == regard("average", "--help")
+    assert regard("help") == regard("--help")
+    assert regard("help", "trian").status == 2
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_options_of_a_group_have_a_heading(name: str) -> None:
+    shown = sections(regard(name, "--help").out)
+    groups = [kind for kind in function_of(name).__annotations__.values() if isinstance(kind, type)]
+    titles = [kind.title for kind in groups if issubclass(kind, OptionGroup)]
+    assert [title for title in shown if title != "Arguments"] == ["Options", *titles]
+    assert "-h," in shown["Options"] and len(shown["Options"]) <= 10
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_options_have_the_names_of_their_parameters(name: str) -> None:
+    """typer 0.27 names an option by its metavar, if both are the same word: --FILE."""
+    for parameter in inspect.signature(expand_groups(function_of(name))).parameters.values():
+        _, option = get_args(parameter.annotation)
+        if isinstance(option, OptionInfo) and (option.metavar or "").lower() == parameter.name:
+            assert option.default == f"--{parameter.name}"
+    options = [option for parameter in build_command(name).params for option in parameter.opts]
+    assert options == [option.lower() for option in options if option != "RUN"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

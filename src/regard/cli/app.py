@@ -12,11 +12,16 @@ from typer.main import get_command
 
 from regard import __version__
 
-VERBS = (
-    "demo", "train", "translate", "generate", "chat", "parse", "predict", "embed", "evaluate", "inspect", "align",
-    "ladder", "average", "distill", "doctor", "import", "export", "split", "recipes",
-)  # fmt: skip
-"""Every verb, in the order of the help. Its module and function have the same name."""
+GROUPS = {
+    "Prepare": ("recipes", "split", "doctor"),
+    "Train": ("demo", "train", "average", "distill", "ladder"),
+    "Use": ("predict", "translate", "generate", "chat", "parse", "embed"),
+    "Evaluate and inspect": ("evaluate", "inspect", "align"),
+    "Exchange with other programs": ("import", "export"),
+}
+"""The verbs by purpose, in the order of the help."""
+VERBS = tuple(verb for group in GROUPS.values() for verb in group)
+"""Every verb. Its module and function have the same name."""
 
 Click: TypeAlias = Any
 """An object of click; newer versions of typer contain a click of their own, with other types."""
@@ -29,6 +34,19 @@ class Verb(TyperCommand):
     def collect_usage_pieces(self, ctx: Click) -> list[str]:
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
+    def format_options(self, ctx: Click, formatter: Click) -> None:
+        """Arguments first, then the verb's own options, then those it shares with others, below a heading each."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            argument = parameter.param_type_name == "argument"
+            title = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            sections.setdefault(title, []).extend([record] if record else [])
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
     def get_help(self, ctx: Click) -> str:
         """The help without types; columns keep their width."""
         return re.sub(r"( <[\w\[\]]+>)( +)", lambda match: match[2] + " " * len(match[1]), super().get_help(ctx))
@@ -36,6 +54,10 @@ class Verb(TyperCommand):
 
 class Verbs(TyperGroup):
     """The group of all verbs; only the command that is used is built."""
+
+    def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
+        """Read `regard help VERB` as `regard VERB --help`."""
+        return super().parse_args(ctx, [*args[1:2], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: Click) -> list[str]:
         return [*VERBS]
@@ -45,8 +67,11 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Click, formatter: Click) -> None:
         """The verbs with the first lines of their docstrings; their options are not built."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, (verb(name).__doc__ or "").partition("\n")[0]) for name in VERBS])
+        width = max(map(len, VERBS))
+        for title, names in GROUPS.items():
+            summaries = [(verb(name).__doc__ or "").partition("\n")[0] for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in zip(names, summaries, strict=True)])
 
 
 def verb(name: str) -> Callable[..., None]:
@@ -72,7 +97,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT,
-    epilog="regard VERB --help explains a verb, with examples.",
+    epilog="regard help VERB explains a verb, with examples.",
 )
 
 

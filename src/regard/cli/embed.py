@@ -26,7 +26,7 @@ def embed(
     ] = None,
     *,
     layers: Annotated[
-        str, typer.Option(metavar="LAYERS", help='last, all, -2, "-4:" or 1,6; 0 are the embeddings.')
+        str, typer.Option("--layers", metavar="LAYERS", help='last, all, -2, "-4:" or 1,6; 0 are the embeddings.')
     ] = "last",
     combine: Annotated[
         str, typer.Option(metavar="concat|sum|mean", help="How several layers are combined.")

@@ -3,13 +3,14 @@
 A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it by --beam, --nbest and so on.
 """
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -44,6 +45,9 @@ Split = Annotated[str, typer.Option("--on", metavar="test|valid", help="The spli
 class OptionGroup:
     """A dataclass whose fields are options."""
 
+    title: ClassVar[str]
+    """The heading of these options in the help."""
+
     @classmethod
     def parameters(cls) -> list[Parameter]:
         """The options as parameters of a command."""
@@ -56,6 +60,8 @@ class OptionGroup:
 
 class SearchOptions(OptionGroup):
     """The fields of `DecodingSettings`; those that are not given are as in the recipe of the run."""
+
+    title = "Decoding (default: as in the recipe of the run)"
 
     def __init__(self, **values: object) -> None:
         self.values = values
@@ -94,6 +100,8 @@ def option_type(annotation: Any, help_text: str) -> object:
 @dataclass(frozen=True)
 class WeightOptions(OptionGroup):
     """The weights of a run, and the device that computes with them."""
+
+    title = "Weights and device"
 
     checkpoint: Annotated[
         str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
@@ -140,10 +148,12 @@ class ModelOptions(WeightOptions):
 class DataOptions(OptionGroup):
     """The data to evaluate on: a split of the recipe, or other files."""
 
+    title = "Data"
+
     on: Split = "test"
-    file: Annotated[str | None, typer.Option(metavar="FILE", help="Another file, in a format that the task reads.")] = (
-        None
-    )
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="Another file, in a format that the task reads.")
+    ] = None
     src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
     tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
 
@@ -165,7 +175,7 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
         if isinstance(kind, type) and issubclass(kind, OptionGroup):
             members = kind.parameters()
             groups[parameter.name] = kind, [member.name for member in members]
-            expanded += members
+            expanded += [below(kind.title, member) for member in members]
         else:
             expanded.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
 
@@ -178,6 +188,14 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
     return command
+
+
+def below(title: str, parameter: Parameter) -> Parameter:
+    """The parameter of an option with the heading of its group in the help."""
+    plain, option = get_args(parameter.annotation)
+    option = copy.copy(option)
+    option.rich_help_panel = title
+    return parameter.replace(annotation=Annotated[plain, option])
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:

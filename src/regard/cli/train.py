@@ -29,15 +29,17 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in this folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model from a recipe.
+    """Train a model of any task from a recipe.
 
-    Reads the data, learns the vocabulary, trains the model, and saves the best weights. Ctrl-C stops after the current
-    step and saves. A run folder in place of a recipe continues that run, with the same result as if it had not been
-    stopped. regard recipes --settings lists all settings.
+    The recipe names the task: translation, language (modelling), parsing, pretraining, classification, regression,
+    tagging, answering (of questions) or choice. Reads the data, learns the vocabulary, trains the model, and saves the
+    best weights. Ctrl-C stops after the current step and saves. A run folder in place of a recipe continues that run,
+    with the same result as if it had not been stopped. regard recipes --settings lists all settings.
 
     \b
     Examples:
       regard train dates
+      regard train reviews.toml
       regard train my.toml training.max_steps=2000 model.size=small --folder runs/small
       regard train runs/small training.max_steps=4000          continue with more steps
       torchrun --nproc-per-node 2 -m regard train my.toml --folder runs/two
