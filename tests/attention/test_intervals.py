@@ -1,14 +1,8 @@
 """The interval kernel against the equation: on a GPU as it is, on a CPU by triton's interpreter."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
-from tests.interpreted import patch_interpreter
+from tests.interpreted import needs_triton, patch_interpreter, run_interpreted
 from torch import Tensor
 
 from regard.attention.attend import attend
@@ -100,13 +94,9 @@ def test_on_a_gpu_dropout_is_drawn_alike() -> None:
     dropout_is_drawn_alike_forward_and_backward("cuda")
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
+@needs_triton
 def test_interpreted_on_a_cpu_it_is_the_equation() -> None:
-    """In a process of its own, because triton decides at import whether it compiles or interprets."""
-    here = Path(__file__)
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, str(here)], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_interpreted(__file__)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
 """Restricted attention against the equation under a band mask: values, gradients, padding, layouts and caches."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interpreted import patch_interpreter
+from tests.interpreted import needs_triton, patch_interpreter, run_interpreted
 from torch import Tensor
 
 from regard.attention.attend import attend, causal_mask, padding_mask, window_mask
@@ -167,13 +161,9 @@ def test_on_a_gpu_the_kernel_takes_windows() -> None:
     kernel_is_the_equation("cuda")
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
+@needs_triton
 def test_interpreted_on_a_cpu_the_kernel_takes_windows() -> None:
-    """In a process of its own, because triton decides at import whether it compiles or interprets."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(Path(__file__))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_interpreted(__file__)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Run by test_device_kernels.py in a process of its own, where triton interprets kernels instead of compiling them.
-
-Whether it does is decided when triton is imported, so it cannot be switched on inside a test.
-"""
+"""Checks of the kernels of the device engine; test_device_kernels.py runs this file with triton's interpreter."""
 
 import torch
 from tests.interpreted import patch_interpreter

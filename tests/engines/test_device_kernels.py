@@ -1,25 +1,18 @@
 """The Triton kernels, interpreted on a CPU, compute the same as `TorchKernels` and the searches in torch."""
 
-import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 import torch
+from tests.interpreted import needs_triton, run_interpreted
 
 from regard.engines.device_kernels import TorchKernels
 
 INTERPRETED = Path(__file__).with_name("interpreted_device_kernels.py")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton comes with torch for GPUs only")
+@needs_triton
 def test_triton_kernels_equal_torch() -> None:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, str(INTERPRETED)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [
+    assert run_interpreted(INTERPRETED).split() == [
         "top_k",
         "self_attention",
         "cross_attention",
