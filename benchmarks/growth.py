@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from benchmarks.growth_point import Cost, Point, measure
 
-from regard.files import read_json, write_json
+from regard.files import write_json
+from regard.reading import read_json
 
 MIB = 2**20
 Row = dict[str, Any]
@@ -255,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path(), help="folder for growth.json and growth.png [.]")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="measure nothing: show what this growth.json holds")
     options = parser.parse_args(arguments)
-    found = read_json(options.draw) if options.draw else measured(options)
+    found = read_json(options.draw, dict[str, Any]) if options.draw else measured(options)
     show(found["rows"])
     print(found["where"])
     write_json(options.output / "growth.json", found)

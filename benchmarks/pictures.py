@@ -28,9 +28,10 @@ from regard.attention.layouts import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target
-from regard.files import read_json, write_text
+from regard.files import write_text
 from regard.ladder.alignment import AttentionHead, attention_matrices, cross_attention, list_heads
 from regard.metrics.alignment import pool_words
+from regard.reading import read_json
 from regard.recipe import Recipe
 from regard.run.model import Model, Translator
 from regard.run.train import train
@@ -71,8 +72,7 @@ class Studio:
         if not path.exists():
             command = [sys.executable, "-m", "regard", "ladder", *LADDER.split(), "--folder", str(path.parent)]
             subprocess.run(command, check=True)
-        found: dict[str, Any] = read_json(path)
-        return found
+        return read_json(path, dict[str, Any])
 
     def translator(self, variant: str) -> Translator:
         assert self.ladder

@@ -28,7 +28,8 @@ from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
 from regard.data.sources import Source
 from regard.data.store import DIGESTS
-from regard.files import read_json, write_json
+from regard.files import write_json
+from regard.reading import check_dataclass, read_json
 from regard.tasks.registry import build_recipe
 from regard.tasks.translation import Translation
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -185,7 +186,7 @@ def main() -> None:
         if not (root / BUILT).exists():
             root.mkdir(parents=True, exist_ok=True)
             write_json(root / BUILT, asdict(build(root, arguments.pairs, arguments.workers)))
-        built = Built(**read_json(root / BUILT))
+        built = check_dataclass(read_json(root / BUILT, dict), Built, root / BUILT)
         (root / STORE / DIGESTS).unlink(missing_ok=True)
         time.sleep(3)  # what was written a moment ago is not remembered
         first, again = opened_anew(root), opened_anew(root)

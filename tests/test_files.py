@@ -21,7 +21,6 @@ from regard.files import (
     io_errors,
     locked,
     open_binary,
-    read_json,
     remove_folder,
     remove_leftovers,
     replacing,
@@ -248,8 +247,8 @@ def test_reading_errors_have_codes(tmp_path: Path) -> None:
     for read, path, code in (
         (open_binary, tmp_path, "not-a-file"),
         (open_binary, tmp_path / "no.txt", "missing-file"),
-        (read_json, tmp_path / "no.json", "missing-file"),
-        (read_json, tmp_path / "bad.json", "damaged-file"),
+        (Manifest.read, tmp_path / "no.json", "missing-file"),
+        (Manifest.read, tmp_path / "bad.json", "damaged-file"),
     ):
         with pytest.raises(UserError) as error:
             read(path)

@@ -13,7 +13,6 @@ from tests.tiny import TREES, write_jsonl
 from regard.config import Table
 from regard.reading import read_toml
 from regard.run.run import Run
-from regard.tasks import registry
 from regard.tasks.registry import build_recipe, load_recipe, shipped_recipes
 
 RECIPES = shipped_recipes()
@@ -128,18 +127,3 @@ def test_recipe_trains_on_generated_text(path: Path, tmp_path: Path) -> None:
     for name in ("perplexity", "masked_perplexity"):
         assert outcome.metrics.get(name, 1.0) < 1500
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe
-
-
-def test_recipes_of_an_installed_package_are_inside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "lib" / "site-packages" / "regard"
-    monkeypatch.setattr(registry, "__file__", str(package / "tasks" / "registry.py"))
-    assert shipped_recipes() == []
-    (package / "recipes").mkdir(parents=True)
-    for name in ("b.toml", "a.toml", "notes.txt"):
-        (package / "recipes" / name).touch()
-    assert shipped_recipes() == [package / "recipes" / "a.toml", package / "recipes" / "b.toml"]
-    source = package.parents[1] / "recipes"
-    source.mkdir()
-    assert len(shipped_recipes()) == 2, "a folder without recipes is not the source tree"
-    (source / "c.toml").touch()
-    assert shipped_recipes() == [source / "c.toml"]

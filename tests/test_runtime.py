@@ -43,17 +43,6 @@ def test_open_world_sets_all_seeds() -> None:
     assert not torch.equal(first[0], torch.rand(3))
 
 
-def test_threads_are_set_only_if_they_are_given() -> None:
-    before = torch.get_num_threads()
-    try:
-        open_world(RuntimeSettings(device="cpu", threads=before + 1))
-        assert torch.get_num_threads() == before + 1
-        open_world(RuntimeSettings(device="cpu", threads=0))
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_seed_everything_returns_the_derived_seed() -> None:
     assert seed_everything(1, "a") == derive_seed(1, "a")
 

@@ -21,7 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pydantic import BaseModel
+
 from regard.errors import UserError
+from regard.reading import check_type, nearest_file, read_json
 
 try:
     import fcntl
@@ -29,6 +32,7 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
+NEWER_VERSION = "newer-version"
 COMPRESSED = (".gz", ".xz")
 """Endings of compressed files, in the order in which they are tried."""
 PARTIAL, REPLACED = ".partial", ".replaced"
@@ -81,15 +85,6 @@ def open_binary(path: Path) -> BinaryIO:
             code="unreadable-file",
             where=path,
         ) from error
-
-
-def nearest_file(path: Path) -> str:
-    """Describe the folder of a missing file, as the remedy of an error."""
-    folder = path.parent
-    if not folder.is_dir():
-        return f"the folder {folder.absolute()} does not exist; relative paths start at the current folder"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:8]
-    return f"the folder {folder} contains {', '.join(names) if names else 'no files'}"
 
 
 def digest(path: Path) -> str:
@@ -295,14 +290,11 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file", code="missing-file", where=path) from error
-    except (ValueError, OSError) as error:
-        raise UserError(f"{path} is damaged or is not JSON: {error}", code="damaged-file", where=path) from error
+class _Entry(BaseModel):
+    """What a manifest says about one file."""
+
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -344,14 +336,19 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> "Manifest":
-        """Read a manifest; raise a UserError if it is missing or its checksum is wrong."""
-        content = read_json(path)
-        try:
-            if content.pop("sha256") != checksum(content):
-                raise ValueError("its sha256 differs from the one written in it")
-            return cls(content.pop("format"), content.pop("inputs", None), content.pop("files"), content)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is damaged: {error}", code="damaged-file", where=path) from error
+        """Read a manifest; raise a UserError if it is missing, its checksum is wrong, or a key has another type."""
+        content = read_json(path, JsonObject)
+        if content.pop("sha256", None) != checksum(content):
+            problem = f"{path} is damaged: its sha256 differs from the one written in it"
+            raise UserError(problem, code="damaged-file", where=path)
+        format = check_type(content.pop("format", None), int, f"{path}:format")
+        files = check_type(content.pop("files", None), dict[str, _Entry], f"{path}:files")
+        for name in files:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                problem = f"{path} is damaged: {name!r} is not in its folder"
+                raise UserError(problem, code="damaged-file", where=f"{path}:files")
+        entries = {name: entry.model_dump() for name, entry in files.items()}
+        return cls(format, content.pop("inputs", None), entries, content)
 
     @classmethod
     def read_or_none(cls, path: Path) -> "Manifest | None":
@@ -360,6 +357,16 @@ class Manifest:
             return cls.read(path)
         except UserError:
             return None
+
+    def check_version(self, format: int, path: Path) -> None:
+        """Raise a UserError if the files of `path` have a newer format than the one that is known."""
+        if self.format > format:
+            raise UserError(
+                f"{path} was written by a newer version of regard (format {self.format})",
+                "update: pip install -U regard",
+                code=NEWER_VERSION,
+                where=path,
+            )
 
     def is_current(self, inputs: object, format: int) -> bool:
         """True if the files were made from `inputs` in this `format`."""
@@ -373,7 +380,9 @@ class Manifest:
         return {name: problem for name, problem in problems.items() if problem}
 
     def _problem(self, folder: Path, name: str, digest: Callable[[Path], str]) -> str:
-        path, expected = folder / name, self.files[name]
+        path, expected = folder / name, self.files.get(name)
+        if expected is None:
+            return "the manifest does not name it"
         if not path.is_file():
             return "it is missing"
         size = path.stat().st_size

@@ -4,13 +4,14 @@ A run or a model may come from anybody. So a file is read only if it is a regula
 end), and nothing is used before its type is checked. Every problem is a `UserError` with the file and the key.
 """
 
+import dataclasses
 import json
 import re
 import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +23,8 @@ MAX_BYTES = 64 << 20
 """Largest file that is read into memory as a whole; the tokenizer of a million tokens fits."""
 MAX_ITEMS = 4_000_000
 """Most values in one JSON file: they need less than half a gigabyte."""
+MAX_DEPTH = 64
+"""Deepest nesting of JSON."""
 MAX_TOML_BYTES = 4 << 20
 MAX_KEY_PARTS = 64
 """Most parts of a dotted key, `a.b.c`."""
@@ -39,7 +42,7 @@ def require_regular(path: Path, limit: int | None = None) -> None:
     try:
         status = path.stat()
     except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file", code="missing-file", where=path) from error
+        raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path) from error
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}", code="unreadable-file", where=path) from error
     if not stat.S_ISREG(status.st_mode):
@@ -49,6 +52,15 @@ def require_regular(path: Path, limit: int | None = None) -> None:
         raise UserError(
             f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}", code="too-large", where=path
         )
+
+
+def nearest_file(path: Path) -> str:
+    """Describe the folder of a missing file, as the remedy of an error."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder.absolute()} does not exist; relative paths start at the current folder"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:8]
+    return f"the folder {folder} contains {', '.join(names) if names else 'no files'}"
 
 
 def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
@@ -99,11 +111,20 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    _check_depth(value)
     if _LONE_SURROGATE.search(text):
-        json.dumps(
-            value, ensure_ascii=False
-        ).encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+        json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError, a ValueError
     return value
+
+
+def _check_depth(value: object) -> None:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        items = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
+        level = [item for item in items if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise ValueError("it is nested too deeply")
 
 
 def read_json(path: Path, kind: type[T]) -> T:
@@ -121,6 +142,21 @@ def check_type(value: object, kind: type[T], path: Path | str) -> T:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         raise damaged_key(error, path) from error
+
+
+def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
+    """Return a JSON object, read from `path`, as a dataclass; a UserError names a key that does not fit."""
+    values, types = check_type(value, dict[str, Any], path), get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    optional = {name for name, field in fields.items() if field.default is not dataclasses.MISSING}
+    optional |= {name for name, field in fields.items() if field.default_factory is not dataclasses.MISSING}
+    for key in sorted({*values} ^ {*fields}):
+        if key in values or key not in optional:
+            problem = f"{key} is not known to this version of regard" if key in values else f"it has no {key}"
+            raise UserError(
+                f"{path} is damaged or of another version: {problem}", code="damaged-file", where=f"{path}:{key}"
+            )
+    return kind(**{key: check_type(item, types[key], f"{path}:{key}") for key, item in values.items()})
 
 
 def damaged_key(error: ValidationError, path: Path | str) -> UserError:

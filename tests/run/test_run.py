@@ -84,7 +84,7 @@ def test_a_damaged_manifest_is_an_error_and_a_run_without_one_works(copied: Path
     (copied / name).write_text('{"settings": 3}', encoding="utf-8")
     with pytest.raises(UserError) as error:
         Translator.load(copied, device="cpu")
-    assert (error.value.code, error.value.where) == ("damaged-file", str(copied / name))
+    assert error.value.code == "damaged-file" and error.value.where.startswith(str(copied / name))
     (copied / name).unlink()
     assert isinstance(Translator.load(copied, device="cpu").translate("ab"), str)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.viz.cells import graphemes, width
-from regard.viz.terminal import MAX_LABEL_HEIGHT, MAX_ROWS, SHADES, curve, heatmap
+from regard.viz.terminal import MAX_ROWS, SHADES, curve, heatmap
 
 MODEST = settings(max_examples=60)
 PIECES = st.sampled_from(
@@ -101,15 +101,6 @@ def test_what_does_not_fit_is_cut_and_said() -> None:
 def test_a_long_name_is_cut() -> None:
     text = heatmap([[1.0]], ["donaudampfschifffahrt" * 3], ["gesellschaftskapitän" * 3], width=60, colour=False)
     assert text.count("…") == 2
-
-
-def test_a_label_as_tall_as_allowed_is_complete() -> None:
-    name = "abcdefghijkl"
-    assert len(name) == MAX_LABEL_HEIGHT
-    lines = heatmap([[1.0]], ["x"], [name], width=60, colour=False).split("\n")
-    assert [line.strip() for line in lines[:MAX_LABEL_HEIGHT]] == list(name)
-    lines = heatmap([[1.0]], ["x"], [name + "m"], width=60, colour=False).split("\n")
-    assert [line.strip() for line in lines[:MAX_LABEL_HEIGHT]] == [*name[:-1], "…"]
 
 
 def test_a_hostile_piece_cannot_colour_the_terminal() -> None:

@@ -20,8 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pydantic import BaseModel
+
 from regard.errors import UserError
-from regard.files import checksum, digest, open_binary, read_json, write_json
+from regard.files import checksum, digest, open_binary, write_json
+from regard.reading import read_json
 
 TICK = 2 * 10**9
 """Nanoseconds; no clock of a file system is coarser."""
@@ -120,11 +123,17 @@ def _status(path: Path) -> list[int]:
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 
+class _Cache(BaseModel):
+    """The content of a cache file."""
+
+    files: dict[str, list[int | str]]
+    checksum: str
+
+
 def _load(cache: Path) -> dict[str, list[int | str]]:
     """Entries of a cache file; none if it is missing or damaged."""
     try:
-        content = cast(dict[str, object], read_json(cache))
-        entries = cast(dict[str, list[int | str]], content["files"])
-        return entries if content["checksum"] == checksum(entries) else {}
-    except (UserError, KeyError, TypeError):
+        content = read_json(cache, _Cache)
+    except UserError:
         return {}
+    return content.files if content.checksum == checksum(content.files) else {}

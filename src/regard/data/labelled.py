@@ -40,6 +40,7 @@ from regard.data.split import (
 )
 from regard.errors import UserError
 from regard.files import Manifest, checksum, replacing
+from regard.reading import check_dataclass
 
 MANIFEST, EXAMPLES, OFFSETS, DIGESTS = "manifest.json", "examples.jsonl", "offsets.npy", "digests.json"
 FORMAT = 1  # of the files; increase it when they change
@@ -130,16 +131,26 @@ def open_splits(folder: Path, data: LabelledDataSettings, fields: Fields) -> Lab
     digests = Digests(folder / DIGESTS)
     manifest = Manifest.read_or_none(folder / MANIFEST)
     current = manifest is not None and manifest.is_current(_inputs(data, fields, digests), FORMAT)
-    if manifest is None or not current or manifest.damaged(folder, digest=digests.of):
+    report = _report(manifest, folder / MANIFEST) if manifest is not None and current else None
+    if manifest is None or report is None or manifest.damaged(folder, digest=digests.of):
         with replacing(folder, folder=True) as path:
-            facts = {"report": asdict(_build(path, data, fields, digests))}
-            names = sorted(file.name for file in path.iterdir())
-            manifest = Manifest.describe(path, names, format=FORMAT, inputs=_inputs(data, fields, digests), facts=facts)
+            report = _build(path, data, fields, digests)
+            names, inputs = sorted(file.name for file in path.iterdir()), _inputs(data, fields, digests)
+            manifest = Manifest.describe(path, names, format=FORMAT, inputs=inputs, facts={"report": asdict(report)})
             manifest.write(path / MANIFEST)
     digests.save()
     train, valid, test = (ExampleFile(folder, np.load(folder / f"{split}.npy", mmap_mode="r")) for split in SPLITS)
-    report = SelectionReport(**manifest.facts["report"])
     return LabelledSplits(train, valid, test, report, checksum(manifest.inputs))
+
+
+def _report(manifest: Manifest, path: Path) -> SelectionReport | None:
+    """The report in the manifest of splits; None if it is damaged or a file is missing."""
+    if not manifest.files.keys() >= {f"{split}.npy" for split in SPLITS}:
+        return None
+    try:
+        return check_dataclass(manifest.facts.get("report"), SelectionReport, path)
+    except UserError:
+        return None
 
 
 def load_splits(data: LabelledDataSettings, fields: Fields) -> LabelledSplits:

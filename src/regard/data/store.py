@@ -31,6 +31,7 @@ from regard.data.examples import Example
 from regard.data.parallel import count_workers, in_chunks, map_in_order
 from regard.errors import UserError
 from regard.files import Manifest, replacing
+from regard.reading import check_type
 
 MANIFEST, DIGESTS = "manifest.json", "digests.json"
 FORMAT = 4
@@ -143,7 +144,7 @@ class StoreWriter:
 
     def __init__(self, folder: Path, dtypes: Mapping[str, DTypeLike]) -> None:
         self._folder = folder
-        self.dtypes = {name: np.dtype(dtype).name for name, dtype in dtypes.items()}
+        self.dtypes = type_names(dtypes)
         self._columns = {name: RaggedWriter(folder, name, dtype) for name, dtype in dtypes.items()}
         self._groups: ArrayWriter | None = None
         self._last_group = -1
@@ -263,7 +264,7 @@ def open_or_write(
     It is written beside `folder` and renamed, so a folder with a manifest is complete.
     """
     digests = Digests(folder / DIGESTS) if digests is None else digests
-    manifest = _current(folder, inputs, digests)
+    manifest = _current(folder, inputs, dtypes, digests)
     if manifest is None:
         with replacing(folder, folder=True) as aside:
             with StoreWriter(aside, dtypes) as writer:
@@ -271,7 +272,7 @@ def open_or_write(
             names = sorted(path.name for path in aside.iterdir())
             facts: dict[str, object] = {"dtypes": writer.dtypes, "counts": dict(counts)}
             Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
-        manifest = _current(folder, inputs, digests)
+        manifest = _current(folder, inputs, dtypes, digests)
         if manifest is None:
             raise UserError(
                 f"{folder} changed while it was read",
@@ -283,18 +284,27 @@ def open_or_write(
     return Store.open(folder, manifest)
 
 
-def _current(folder: Path, inputs: str, digests: Digests) -> Manifest | None:
-    """The manifest of a store that was made from `inputs` and is not damaged, or None.
+def _current(folder: Path, inputs: str, dtypes: Mapping[str, DTypeLike], digests: Digests) -> Manifest | None:
+    """The manifest of a store that was made from `inputs`, has columns of these types and is not damaged, or None.
 
     Files that `digests` does not know are read completely: a wrong byte would be trained on without notice.
     """
     manifest = Manifest.read_or_none(folder / MANIFEST)
     if manifest is None or not manifest.is_current(inputs, FORMAT):
         return None
-    try:
-        return None if manifest.damaged(folder, digest=digests.of) else manifest
-    except OSError:
+    columns = [f"{name}.{part}" for name in dtypes for part in ("values", "offsets", "lengths")]
+    if manifest.facts.get("dtypes") != type_names(dtypes) or not manifest.files.keys() >= {*columns}:
         return None
+    try:
+        check_type(manifest.facts.get("counts"), dict[str, int], folder / MANIFEST)
+        return None if manifest.damaged(folder, digest=digests.of) else manifest
+    except (OSError, UserError):
+        return None
+
+
+def type_names(dtypes: Mapping[str, DTypeLike]) -> dict[str, str]:
+    """The types of columns by their names, as a manifest has them."""
+    return {name: np.dtype(dtype).name for name, dtype in dtypes.items()}
 
 
 def damaged_files(folder: Path) -> list[str]:

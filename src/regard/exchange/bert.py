@@ -30,6 +30,8 @@ from regard.exchange.folders import (
     new_folder,
     pop_tensor,
     read_config,
+    read_count,
+    read_value,
     read_weights,
     reading_settings,
     rename_weight,
@@ -37,7 +39,7 @@ from regard.exchange.folders import (
     require_new_folder,
     require_weights,
 )
-from regard.files import read_json, write_json
+from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
 from regard.models.settings import name_of_size
@@ -158,7 +160,7 @@ def read_finetuned(folder: Path) -> FineTunedBert:
     """The BERT with the head of a task in `folder`."""
     config, path = read_config(folder / CONFIG), folder / WEIGHTS
     settings, vocab_size = read_settings(config, folder / CONFIG)
-    head = read_head(config)
+    head = read_head(config, folder / CONFIG)
     if head is None:
         raise UserError(
             f"{folder / CONFIG} names no class of a fine-tuned BERT",
@@ -167,7 +169,8 @@ def read_finetuned(folder: Path) -> FineTunedBert:
             where=f"{folder / CONFIG}:architectures",
         )
     tensors = update_names(read_weights(path))
-    outputs = len(tensors.get(f"{head.module}.bias", ()))
+    bias = tensors.get(f"{head.module}.bias")
+    outputs = 0 if bias is None else bias.numel()
     expected = encoder_shapes(settings, vocab_size, head)
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
     weights = collect_weights(tensors, expected, modules(head), (), path)
@@ -229,19 +232,20 @@ def read_bert_tokenizer(folder: Path) -> BertTokenizer:
     if not (folder / VOCAB_FILE).exists() and (folder / TOKENIZER).exists():
         return BertTokenizer.load(folder / TOKENIZER)
     path = folder / TOKENIZER_CONFIG
-    config = read_json(path) if path.exists() else {}
+    config = read_config(path) if path.exists() else {}
+    accents = config.get("strip_accents")
     return BertTokenizer.load_vocab_txt(
         folder / VOCAB_FILE,
-        lowercase=config.get("do_lower_case", True),
-        strip_accents=config.get("strip_accents"),
-        split_chinese=config.get("tokenize_chinese_chars", True),
+        lowercase=read_value(config, "do_lower_case", bool, True, path),
+        strip_accents=None if accents is None else read_value(config, "strip_accents", bool, False, path),
+        split_chinese=read_value(config, "tokenize_chinese_chars", bool, True, path),
     )
 
 
-def read_head(config: Config) -> BertHead | None:
+def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:
     """The head of a fine-tuned BERT, from its config.json; None for an encoder or a pretraining model."""
-    architectures = config.get("architectures") or [""]
-    heads = [head for head in HEADS if head.architecture == architectures[0]]
+    architectures = read_value(config, "architectures", list[str], [], path)
+    heads = [head for head in HEADS if [head.architecture] == architectures[:1]]
     if len(heads) < 2:
         return heads[0] if heads else None
     if config.get("problem_type") == "multi_label_classification":
@@ -251,16 +255,18 @@ def read_head(config: Config) -> BertHead | None:
             code="unsupported",
             where="problem_type",
         )
-    single = len(config.get("id2label", "  ")) == 1  # transformers, too, reads one output as regression
-    problem_type = config.get("problem_type", SEQUENCE_REGRESSION.problem_type if single else "")
+    names = read_value(config, "id2label", dict[str, str], {}, path)
+    single = len(names) == 1  # transformers, too, reads one output as regression
+    problem_type = config.get("problem_type") or (SEQUENCE_REGRESSION.problem_type if single else "")
     return SEQUENCE_REGRESSION if problem_type == SEQUENCE_REGRESSION.problem_type else SEQUENCE_CLASSIFICATION
 
 
 def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
     """The names of the outputs in order; without names, the defaults of transformers."""
-    names = config.get("id2label") or {str(number): f"LABEL_{number}" for number in range(outputs)}
+    names = read_value(config, "id2label", dict[str, str], {}, folder / CONFIG)
+    names = names or {str(number): f"LABEL_{number}" for number in range(outputs)}
     try:
-        labels = tuple(str(names[str(number)]) for number in range(len(names)))
+        labels = tuple(names[str(number)] for number in range(len(names)))
     except KeyError as error:
         raise UserError(
             f"{folder / CONFIG}: id2label has no output {error}",
@@ -307,7 +313,7 @@ def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
     values["size"] = name_of_size(values, SIZES)
     with reading_settings(path, SHAPE):
-        return BertSettings.model_validate(values), int(config["vocab_size"])
+        return BertSettings.model_validate(values), read_count(config, "vocab_size", None, path)
 
 
 def update_names(tensors: Tensors) -> Tensors:

@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from torch import Tensor, nn
 
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
-from regard.files import read_json, replacing
+from regard.exchange.folders import Config
+from regard.files import replacing
 from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
 from regard.layers.positions import Learned
 from regard.layers.residual import EPSILON
 from regard.models.transformer import Transformer
+from regard.reading import check_type, read_json
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
@@ -35,6 +38,11 @@ class ModelInfo(NamedTuple):
     """Number of positions, None without a limit."""
     vocabulary: int
     """Size of the target vocabulary."""
+
+
+class _Info(BaseModel):
+    positions: int | None
+    vocabulary: int
 
 
 def import_ctranslate2() -> Any:
@@ -89,7 +97,8 @@ def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quanti
 
 def read_model_info(folder: Path) -> ModelInfo:
     """The facts that `write_ctranslate2` saved about a model."""
-    return ModelInfo(**read_json(folder / "config.json")["regard"])
+    path = folder / "config.json"
+    return ModelInfo(**check_type(read_json(path, Config).get("regard"), _Info, f"{path}:regard").model_dump())
 
 
 def build_spec(model: Transformer) -> Any:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from pydantic import ValidationError
@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.files import default_permissions, nearest_file, read_json, replacing, write_json
+from regard.files import default_permissions, replacing, write_json
+from regard.reading import check_type, nearest_file, read_json, require_regular
 
 Tensors = dict[str, Tensor]
 Config = dict[str, Any]
@@ -21,17 +22,37 @@ Config = dict[str, Any]
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 DOWNLOAD_AGAIN = "download the model again"
+MAX_COUNT = 1 << 24
+"""Largest vocabulary, number of positions or beam that is read."""
+
+T = TypeVar("T")
 
 
 def read_config(path: Path) -> Config:
     """The content of a config.json."""
-    remedy = "name a folder written by save_pretrained"
     if not path.exists():
-        raise UserError(f"{path}: no such file", f"{remedy}; {nearest_file(path)}", code="missing-file", where=path)
-    config = read_json(path)
-    if not isinstance(config, dict):
-        raise UserError(f"{path} contains no settings", remedy, code="damaged-file", where=path)
-    return config
+        remedy = f"name a folder written by save_pretrained; {nearest_file(path)}"
+        raise UserError(f"{path}: no such file", remedy, code="missing-file", where=path)
+    return read_json(path, Config)
+
+
+def read_value(config: Config, key: str, kind: type[T], default: T, path: Path) -> T:
+    """The value of a key, checked; `default` if the key is missing or null."""
+    value = config.get(key)
+    return default if value is None else check_type(value, kind, f"{path}:{key}")
+
+
+def read_count(config: Config, key: str, default: int | None, path: Path) -> int:
+    """A positive number that is not larger than any model has; `default`, if there is one, for a missing key."""
+    value = read_value(config, key, int, default or 0, path)
+    if not 0 < value <= MAX_COUNT:
+        raise UserError(
+            f"{path}: {key} = {config.get(key)!r} is not a number from 1 to {MAX_COUNT:,}",
+            DOWNLOAD_AGAIN,
+            code="damaged-file",
+            where=f"{path}:{key}",
+        )
+    return value
 
 
 def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, model: str) -> None:
@@ -82,6 +103,7 @@ def read_weights(path: Path) -> Tensors:
         raise UserError(
             f"{path}: no such file", remedy if pickled else nearest_file(path), code="missing-file", where=path
         )
+    require_regular(path)
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:

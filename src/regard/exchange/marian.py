@@ -34,6 +34,7 @@ from regard.exchange.folders import (
     new_folder,
     pop_tensor,
     read_config,
+    read_count,
     read_weights,
     reading_settings,
     rename_weight,
@@ -41,7 +42,7 @@ from regard.exchange.folders import (
     require_weights,
 )
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
-from regard.files import read_json, write_json
+from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.layers.positions import sinusoid
 from regard.models.settings import name_of_size
@@ -136,7 +137,7 @@ def read_marian(folder: Path) -> MarianModel:
     for name in {"all": ("src_embedding", "output"), "output": ("output",), "none": ()}[settings.tie]:
         del weights[f"{name}.weight"]
     weights |= read_layers(settings, tensors, folder / WEIGHTS)
-    positions = int(config.get("max_position_embeddings", POSITIONS))
+    positions = read_count(config, "max_position_embeddings", POSITIONS, path)
     return MarianModel(settings, weights, text.tokenizers, positions, default_beam(folder, config))
 
 
@@ -215,7 +216,7 @@ def build_config(settings: TransformerSettings, kind: str) -> Config:
 
 def read_settings(config: Config, path: Path) -> TransformerSettings:
     """The settings of the model without the output bias, which depends on the weights."""
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind not in ARCHITECTURES:
         raise UserError(
             f"{path}: model_type = {kind!r} is not one of {', '.join(ARCHITECTURES)}",
@@ -235,7 +236,7 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
             where=f"{path}:{decoder_key}",
         )
     values = {name: config[key] for name, key in SHAPE.items()}
-    values["activation"] = {"swish": "silu"}.get(values["activation"], values["activation"])
+    values["activation"] = "silu" if values["activation"] == "swish" else values["activation"]
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     tie = ("all" if shared else "output") if tied and config.get("scale_embedding", False) else "none"
     size = name_of_size(values, SIZES)
@@ -245,9 +246,10 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
 
 def read_matrices(config: Config, tensors: Tensors, path: Path) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
     """The matrices of source, target and output, some of which may be the same, and the output bias (V,)."""
-    width, src = int(config["d_model"]), int(config["vocab_size"])
+    file = path.with_name(CONFIG)
+    width, src = read_count(config, "d_model", None, file), read_count(config, "vocab_size", None, file)
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
-    tgt = src if shared else int(config.get("decoder_vocab_size") or src)
+    tgt = src if shared else read_count(config, "decoder_vocab_size", src, file)
     if shared:
         matrix = read_tied_matrix(tensors, (SHARED, SRC, TGT, *([OUT] if tied else ())), (src, width), path)
         matrices = matrix, matrix, matrix if tied else read_tied_matrix(tensors, (OUT,), (src, width), path)
@@ -347,5 +349,5 @@ def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch
 def default_beam(folder: Path, config: Config) -> int:
     """The default beam size of the model; older folders have it in config.json."""
     path = folder / GENERATION
-    generation = read_json(path) if path.exists() else config
-    return int(generation.get("num_beams") or config.get("num_beams") or 4)
+    generation = read_config(path) if path.exists() else config
+    return read_count(generation, "num_beams", read_count(config, "num_beams", 4, folder / CONFIG), path)

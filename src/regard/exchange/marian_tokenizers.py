@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
-from regard.exchange.folders import CONFIG, DOWNLOAD_AGAIN, TOKENIZER, TOKENIZER_CONFIG, Config
+from regard.exchange.folders import CONFIG, DOWNLOAD_AGAIN, TOKENIZER, TOKENIZER_CONFIG, Config, read_count, read_value
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
-from regard.files import nearest_file, read_json, write_json
+from regard.files import write_json
+from regard.reading import nearest_file, read_json
 from regard.text.factory import tokenizer_from_json
 from regard.text.sentencepiece import HIDDEN, UNKNOWN, assemble, is_code
 from regard.text.symbols import BOS, EOS, PAD, SPECIALS
@@ -59,7 +60,8 @@ def read_tokenizers(folder: Path, config: Config) -> MarianTokenizers:
             code="damaged-file",
             where=folder / CONFIG,
         )
-    sizes = config["vocab_size"], config.get("decoder_vocab_size", config["vocab_size"])
+    src_size = read_count(config, "vocab_size", None, folder / CONFIG)
+    sizes = src_size, read_count(config, "decoder_vocab_size", src_size, folder / CONFIG)
     for tokenizer, size in zip((src, tgt), sizes, strict=True):
         if len(tokenizer) != size:
             raise UserError(
@@ -78,8 +80,9 @@ def read_sentencepiece_tokenizers(folder: Path, config: Config) -> MarianTokeniz
     sides = []
     for side, model in enumerate(models):
         path = folder / VOCAB_FILES[side if separate else 0]
-        token_ids = read_vocab_json(path, config["decoder_vocab_size" if separate and side else "vocab_size"])
-        start = config.get("decoder_start_token_id") if side or not separate else None
+        key = "decoder_vocab_size" if separate and side else "vocab_size"
+        token_ids = read_vocab_json(path, read_count(config, key, None, folder / CONFIG))
+        start = read_start(config, len(token_ids), folder / CONFIG) if side or not separate else None
         try:
             tokens, rows = reorder_tokens(token_ids, [model] if separate else models, start)
         except KeyError as error:
@@ -89,12 +92,25 @@ def read_sentencepiece_tokenizers(folder: Path, config: Config) -> MarianTokeniz
     return MarianTokenizers((src, tgt), src_rows, tgt_rows, duplicates(tgt_rows))
 
 
+def read_start(config: Config, size: int, path: Path) -> int | None:
+    """The id that begins a translation; None if config.json has none."""
+    start = read_value(config, "decoder_start_token_id", int, -1, path)
+    if start >= size or start < -1:
+        raise UserError(
+            f"{path}: decoder_start_token_id = {start} is not below vocab_size = {size}",
+            DOWNLOAD_AGAIN,
+            code="damaged-file",
+            where=f"{path}:decoder_start_token_id",
+        )
+    return None if start < 0 else start
+
+
 def read_vocab_json(path: Path, size: int) -> dict[str, int]:
     """A vocab.json: subwords and their ids, which are 0 to size - 1."""
     if not path.exists():
         raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
-    token_ids = read_json(path)
-    if not isinstance(token_ids, dict) or sorted(map(str, token_ids.values())) != sorted(map(str, range(size))):
+    token_ids = read_json(path, dict[str, int])
+    if len(token_ids) != size or sorted(token_ids.values()) != list(range(size)):
         raise UserError(
             f"{path} does not have the ids 0 to {size - 1}, as {CONFIG} says",
             f"{DOWNLOAD_AGAIN}, all its files",
@@ -131,9 +147,8 @@ def duplicates(rows: Sequence[int]) -> list[int]:
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json that `write_tokenizers` wrote, without what it added for `transformers`."""
-    content = read_json(path)
-    if isinstance(content, dict):
-        content = content | {"post_processor": None, "added_tokens": [], "truncation": None, "padding": None}
+    content = read_json(path, Config)
+    content |= {"post_processor": None, "added_tokens": [], "truncation": None, "padding": None}
     try:
         return tokenizer_from_json(json.dumps(content))
     except ValueError as error:

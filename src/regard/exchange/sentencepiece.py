@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import nearest_file
+from regard.reading import read_bytes
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = range(1, 5)
 """Types of subwords."""
@@ -52,20 +52,15 @@ class SentencePieceModel:
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
     """Read a .spm or .model file."""
-    if not path.exists():
-        raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
+    content = read_bytes(path)
     try:
-        return parse(path.read_bytes())
-    except (ValueError, IndexError, struct.error, TypeError, AttributeError) as error:
+        return parse(content)
+    except (ValueError, IndexError, struct.error, TypeError, AttributeError, OverflowError) as error:
         raise UserError(
             f"{path} is damaged or is not a supported SentencePiece model: {error}",
             "download it again",
             code="damaged-file",
             where=path,
-        ) from error
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror}", "check its permissions", code="unreadable-file", where=path
         ) from error
 
 

@@ -194,8 +194,8 @@ def read_results(ladder: Ladder) -> list[JsonObject]:
         if manifest is not None
         and manifest.format == FORMAT
         and isinstance(manifest.inputs, dict)
-        and manifest.inputs["ladder"] == ladder.config_hash
-        and manifest.facts["variant"] in order
+        and manifest.inputs.get("ladder") == ladder.config_hash
+        and manifest.facts.get("variant") in order
     ]
     return sorted(results, key=lambda result: (order[result["variant"]], result["seed"]))
 

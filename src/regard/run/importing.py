@@ -105,7 +105,7 @@ def import_model(source: Path, folder: Path) -> Imported:
 
 def read_bert_run(source: Path, config: Config) -> RunContent:
     """A pretrained BERT, or one with the output layer of a task."""
-    head, tokenizer = read_head(config), read_bert_tokenizer(source)
+    head, tokenizer = read_head(config, source / CONFIG), read_bert_tokenizer(source)
     labels: tuple[str, ...] = ()
     if head is None:
         task = "pretraining"

@@ -1,11 +1,13 @@
 """The HTML page of a run of any task: curves from metrics.jsonl, scores, examples, and attention weights."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from regard.errors import UserError
+from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Explanation, Model
 from regard.tasks.base import Example as TaskExample
 from regard.tasks.base import Prediction
@@ -21,15 +23,49 @@ Points = list[tuple[float, float]]
 Record = dict[str, Any]
 
 
+class TrainLine(BaseModel):
+    """The values of a line about training that reports and the ladder use."""
+
+    kind: str
+    step: int
+    nll: float
+    learning_rate: float
+    seconds: float
+    tokens: int
+    tokens_per_second: float = Field(gt=0)
+
+
+class ValidationMetrics(BaseModel):
+    """The validation metrics that a report shows."""
+
+    loss: float
+
+
+class ValidationLine(BaseModel):
+    """The values of a line about a validation that a report shows."""
+
+    kind: str
+    step: int
+    metrics: ValidationMetrics
+
+
+RECORDS: dict[str, type[TrainLine] | type[ValidationLine]] = {"train": TrainLine, "validation": ValidationLine}
+
+
 def read_metrics(folder: Path) -> list[Record]:
-    """The lines of metrics.jsonl; a line that a killed process left incomplete is skipped."""
+    """The lines of metrics.jsonl, checked; a last line that a killed process left incomplete is skipped."""
     path = folder / METRICS
     records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+    for number, line in enumerate(read_lines(path) if path.exists() else (), 1):
+        if not line.endswith(b"\n"):
+            break
+        where = f"{path}:{number}"
         try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue
+            record = check_type(parse_json(line), Record, where)
+        except ValueError as error:
+            raise UserError(f"{where} is damaged: {error}", code="damaged-file", where=where) from error
+        if record.get("kind") in RECORDS:
+            records.append(check_type(record, RECORDS[record["kind"]], where).model_dump())
     return records
 
 

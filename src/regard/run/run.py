@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
+from pydantic import BaseModel
 from torch import nn
 
 from regard.config import apply_overrides
@@ -25,8 +26,8 @@ from regard.data.formats import identify
 from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, checksum, digest, io_errors, read_json, write_text
-from regard.reading import read_toml
+from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
+from regard.reading import MAX_BYTES, check_type, read_json, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
@@ -42,6 +43,13 @@ MAX_NAMED_RUNS = 8
 FIXED_GROUPS = ("task", "start_from", "text", "model", "data")
 FREE_SETTINGS = {"data": {"root", "workers", "test", "src_lang", "tgt_lang"}}
 MANIFEST_GROUPS = ("text", "model")
+
+
+class _OldManifest(BaseModel):
+    """The content of seal.json."""
+
+    settings: dict[str, JsonObject]
+    sha256: dict[str, str]
 
 
 @final
@@ -215,11 +223,12 @@ class Run:
                 )
         for name, expected in sums.items():
             file = self.folder / name
-            if not file.is_file():
+            if Path(name).name != name or not file.is_file():
                 raise UserError(
                     f"{file} is missing", "restore it from a backup: the weights depend on it",
                     code="missing-file", where=file,
                 )  # fmt: skip
+            require_regular(file, MAX_BYTES)
             if digest(file) != expected:
                 raise UserError(
                     f"{file} is damaged: its sha256 differs from {path}",
@@ -235,16 +244,12 @@ class Run:
         sums: dict[str, str] = {}
         if path.exists():
             manifest = Manifest.read(path)
-            groups = manifest.facts["settings"]
+            manifest.check_version(MANIFEST_FORMAT, self.folder)
+            groups = check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
             sums = {name: str(entry["sha256"]) for name, entry in manifest.files.items()}
         elif old.exists():
-            path, content = old, read_json(old)
-            try:
-                groups, sums = dict(content["settings"].items()), dict(content["sha256"].items())
-                groups = {name: dict(values.items()) for name, values in groups.items()}
-            except (KeyError, TypeError, AttributeError) as error:
-                remedy = f"remove it if {self.folder} is otherwise unchanged"
-                raise UserError(f"{path} is damaged", remedy, code="damaged-file", where=path) from error
+            path, content = old, read_json(old, _OldManifest)
+            groups, sums = content.settings, content.sha256
         settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
         return path, settings, sums
 

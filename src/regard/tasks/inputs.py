@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from regard.data.examples import Example
 from regard.data.lines import check_surrogates
 from regard.errors import UserError
+from regard.reading import read_text
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -151,4 +152,4 @@ def copy_tokenizer(source: Path, target: Path, *names: str) -> None:
     from regard.files import write_text
 
     for name in names:
-        write_text(target / name, (source / name).read_text(encoding="utf-8"))
+        write_text(target / name, read_text(source / name))

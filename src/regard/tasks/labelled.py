@@ -32,7 +32,6 @@ from regard.data.sources import Source
 from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
-from regard.files import read_json
 from regard.losses.crossentropy import Loss
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import EncoderWithHead, RecurrentEncoderSettings, build_encoder
@@ -50,6 +49,7 @@ from regard.tasks.text_inputs import (
     encoder_weights,
     has_pairs,
     parse_text,
+    read_names,
     split_pair,
     text_input,
     write_inputs,
@@ -114,7 +114,7 @@ class LabelledTask(Task[L, Inputs]):
 
     @classmethod
     def load(cls, recipe: L, folder: Path) -> Self:
-        names = [tuple(read_json(path)) if (path := folder / name).exists() else () for name in (LABELS, INPUTS)]
+        names = [tuple(read_names(folder / name)) for name in (LABELS, INPUTS)]
         return cls(recipe, BertTokenizer.load(folder / TOKENIZER), *names)
 
     @classmethod

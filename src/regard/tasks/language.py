@@ -45,6 +45,7 @@ from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGram, NGramSettings
+from regard.reading import read_text
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
@@ -164,7 +165,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
                     code="missing-file",
                     where=path,
                 )
-            words = frozenset(path.read_text(encoding="utf-8").split("\n")[:-1])
+            words = frozenset(read_text(path).split("\n")[:-1])
         return TextNormalizer(recipe.data.single_blanks, words)
 
     @classmethod

@@ -20,8 +20,9 @@ from regard.data.inputs import Input, Inputs
 from regard.data.records import Location
 from regard.data.settings import LabelledDataSettings
 from regard.errors import UserError
-from regard.files import read_json, write_json
+from regard.files import write_json
 from regard.losses.crossentropy import Loss
+from regard.reading import read_json
 from regard.tasks.inputs import check_text, split_columns
 from regard.text.bert import BertTokenizer
 from regard.viz.report import AttentionMap
@@ -148,11 +149,19 @@ def label_ids(labels: tuple[str, ...]) -> dict[str | None, int]:
     return {label: number for number, label in enumerate(labels)}
 
 
+def read_names(path: Path) -> list[str]:
+    """The names in a file of a run, for example its labels; none if there is no such file."""
+    names = read_json(path, list[str]) if path.exists() else []
+    if len(set(names)) < len(names):
+        raise UserError(f"{path} is damaged: a name is there twice", code="damaged-file", where=path)
+    return names
+
+
 def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str], report: Callable[[str], None]) -> None:
     """Write the labels of the training examples once; later they may not change."""
     if labels and not path.exists():
         write_json(path, list(labels))
-    saved: list[str] = read_json(path) if path.exists() else []
+    saved = read_names(path)
     if saved:
         more = ", …" if len(saved) > MAX_SHOWN_LABELS else ""
         report(f"labels: {len(saved)} ({', '.join(saved[:MAX_SHOWN_LABELS])}{more})")

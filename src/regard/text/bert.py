@@ -11,10 +11,7 @@ Encoding loses case and unknown words, so every token has its span in the text. 
 text are the special tokens: "Paris is the [MASK] of France." has a masked word.
 """
 
-import json
-import lzma
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +22,8 @@ from tokenizers import Encoding as HuggingFaceEncoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
-from regard.files import open_binary, write_text
+from regard.files import write_text
+from regard.reading import parse_json, read_text
 from regard.text.tokenizer import Tokenizer, require_unicode
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -162,7 +160,7 @@ class BertTokenizer(Tokenizer):
     @classmethod
     def from_json(cls, text: str) -> "BertTokenizer":
         """Read the content of a `tokenizer.json`, of other programs too; a ValueError says what is wrong with it."""
-        content = json.loads(text)
+        content = parse_json(text)
         model, normalizer = (content.get(key) or {} for key in ("model", "normalizer"))
         if model.get("type", "WordPiece") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
             raise ValueError(f"it is {model.get('type')} with {normalizer.get('type')}, not WordPiece of BERT")
@@ -240,13 +238,8 @@ def _lines(text: str) -> list[str]:
 def _read(path: Path, make: Callable[[str], BertTokenizer]) -> BertTokenizer:
     """Read a file and make a tokenizer of it; errors name the file."""
     try:
-        with open_binary(path) as stream:
-            return make(stream.read().decode("utf-8"))
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise UserError(
-            f"{path} cannot be read: {error}", "download it again", code="unreadable-file", where=path
-        ) from error
-    except (ValueError, AttributeError, TypeError) as error:  # a UnicodeDecodeError and bad JSON are ValueErrors too
+        return make(read_text(path))
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:  # bad JSON is a ValueError
         raise UserError(
             f"{path} is damaged or is not a tokenizer of BERT: {error}",
             "give the vocab.txt or tokenizer.json of the model",

@@ -1,20 +1,17 @@
 """Making tokenizers: training them on text, and loading them from files."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import overload
 
-from tokenizers import Tokenizer as HuggingFaceTokenizer
-
 from regard.errors import UserError
-from regard.files import nearest_file
+from regard.reading import parse_json, read_text
 from regard.text.bert import BertTokenizer
 from regard.text.bert_training import train_bert_tokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
-from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
 from regard.text.trainers import train_bpe, train_characters, train_tokens, train_wordpiece, train_words
 
 TRAINERS = {
@@ -54,14 +51,8 @@ def train_tokenizer(
 def load_tokenizer(path: Path) -> Tokenizer:
     """Read a `tokenizer.json` of any of the tokenizers."""
     try:
-        return tokenizer_from_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such vocabulary", nearest_file(path), code="missing-file", where=path) from error
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror}", "give a tokenizer.json", code="unreadable-file", where=path
-        ) from error
-    except ValueError as error:  # a UnicodeDecodeError is one too
+        return tokenizer_from_json(read_text(path))
+    except ValueError as error:
         raise UserError(
             f"{path} is damaged or is not a tokenizer: {error}",
             "train the tokenizer again",
@@ -72,13 +63,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 def tokenizer_from_json(text: str) -> Tokenizer:
     """Read the content of a `tokenizer.json`; a ValueError says what is wrong with it."""
-    content = json.loads(text)
+    content = parse_json(text)
     normalizer = content.get("normalizer") if isinstance(content, dict) else None
     if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
         return BertTokenizer.from_json(text)
-    try:
-        tokenizer = HuggingFaceTokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more specific
-        raise ValueError(str(error)) from error
+    tokenizer = build_tokenizer(text)
     is_unigram = type(tokenizer.model).__name__ == "Unigram"
     return SentencePieceTokenizer(tokenizer) if is_unigram else SubwordTokenizer(tokenizer)

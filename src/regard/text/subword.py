@@ -9,7 +9,7 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS, to_bytes
-from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
 
 # Tokens are shown with signs for control characters, and with the value of bytes that are not UTF-8, which Python's
 # error handler "surrogateescape" decodes as U+DC80 and following.
@@ -38,11 +38,7 @@ class SubwordTokenizer(Tokenizer):
     @classmethod
     def from_json(cls, text: str) -> "SubwordTokenizer":
         """Read the content of `tokenizer.json`; a ValueError says what is wrong with it."""
-        try:
-            tokenizer = HuggingFaceTokenizer.from_str(text)
-        except Exception as error:  # the library raises nothing more specific
-            raise ValueError(str(error)) from error
-        return cls(tokenizer)
+        return cls(build_tokenizer(text))
 
     def __len__(self) -> int:
         return len(self._symbols)

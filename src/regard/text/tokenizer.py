@@ -68,6 +68,18 @@ class Tokenizer(ABC):
         write_text(path, self.to_json())
 
 
+def build_tokenizer(text: str) -> HuggingFaceTokenizer:
+    """Make a `tokenizers.Tokenizer` of its JSON; a ValueError says what is wrong with it."""
+    try:
+        return HuggingFaceTokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing more specific
+        raise ValueError(str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a failed assertion in Rust, which is not an Exception
+            raise
+        raise ValueError(str(error)) from error
+
+
 def require_unicode(text: str) -> str:
     """Return `text`; raise a UserError if it has a lone surrogate, which UTF-8 cannot encode."""
     try:

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from regard.errors import UserError
 from regard.files import (
+    NEWER_VERSION,
     JsonObject,
     Manifest,
     default_permissions,
@@ -30,6 +32,7 @@ from regard.files import (
     replacing,
     write_json,
 )  # fmt: skip
+from regard.reading import check_type, require_regular
 from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
@@ -123,9 +126,9 @@ class Checkpoints:
 
     def _require_state(self, newest: Path) -> None:
         """Only the newest state.json says which checkpoint is the best; an older one may name another."""
-        if Manifest.read_or_none(newest / STATE) is None:
+        if problem := damage_of_state(newest):
             raise UserError(
-                f"{newest / STATE} is damaged; it says which checkpoint is the best",
+                f"{problem}; it says which checkpoint is the best",
                 f"choose a checkpoint: {', '.join(path.name for path in self.all())}",
                 code="damaged-file",
                 where=newest / STATE,
@@ -134,17 +137,16 @@ class Checkpoints:
     def _best(self) -> Path | None:
         """Return the best checkpoint according to the newest readable state.json."""
         for path in reversed(self.all()):
-            manifest = Manifest.read_or_none(path / STATE)
-            if manifest is not None:
-                best = self.folder / name_of(manifest.facts["progress"].get("best_step") or 0)
+            if damage_of_state(path) is None:
+                best = self.folder / name_of(read_progress(path).get("best_step") or 0)
                 return best if best.is_dir() else None
         return None
 
     def _remove_old(self) -> None:
         steps, best = self.all(), self._best()
         remaining = [path for path in steps if path in steps[-self.keep :] or path == best]
-        states = {path.name: Manifest.read_or_none(path / STATE) for path in remaining}
-        scores = {name: state.facts["progress"].get("score") for name, state in states.items() if state}
+        intact = [path for path in remaining if damage_of_state(path) is None]
+        scores = {path.name: read_progress(path).get("score") for path in intact}
         last = steps[-1].name if steps else None
         index = {"format": FORMAT, "last": last, "best": best.name if best else None, "scores": scores}
         write_json(self.folder / INDEX, index)
@@ -172,23 +174,46 @@ def write_checkpoint(path: Path, files: dict[str, Tensors], progress: JsonObject
         Manifest.describe(folder, files, format=FORMAT, facts=facts).write(folder / STATE)
 
 
+class _Progress(BaseModel):
+    """What every checkpoint says about its training."""
+
+    model_config = ConfigDict(extra="allow")
+
+    best_step: int | None = Field(None, ge=0, lt=1 << 63)
+    score: float | None = None
+
+
+def read_state(path: Path) -> Manifest:
+    """Read state.json of a checkpoint; raise a UserError if it is damaged or of a newer version."""
+    file = path / STATE
+    manifest = Manifest.read(file)
+    manifest.check_version(FORMAT, path)
+    check_type(manifest.facts.get("progress"), _Progress, f"{file}:progress")
+    if MODEL not in manifest.files:
+        raise UserError(f"{file} is damaged: it names no {MODEL}", code="damaged-file", where=f"{file}:files")
+    return manifest
+
+
+def damage_of_state(path: Path) -> str | None:
+    """Describe the damage of state.json of a checkpoint; None if it is good; a UserError if its version is newer."""
+    try:
+        read_state(path)
+    except UserError as error:
+        if error.code == NEWER_VERSION:
+            raise
+        return error.problem
+    return None
+
+
 def read_progress(path: Path) -> JsonObject:
     """Read the training progress from state.json of a checkpoint."""
-    manifest = Manifest.read(path / STATE)
-    if manifest.format > FORMAT:
-        raise UserError(
-            f"{path} was written by a newer version of regard (format {manifest.format})",
-            "update: pip install -U regard",
-            code="newer-version",
-            where=path,
-        )
-    progress: JsonObject = manifest.facts["progress"]
+    progress: JsonObject = read_state(path).facts["progress"]
     return progress
 
 
 def weights_sum(path: Path) -> str:
     """Return the sha256 of a checkpoint's weights as state.json states it."""
-    return str(Manifest.read(path / STATE).files[MODEL]["sha256"])
+    return str(read_state(path).files[MODEL]["sha256"])
 
 
 def read_weights(path: Path) -> Tensors:
@@ -203,11 +228,9 @@ def read_training(path: Path) -> Tensors:
 
 def find_damage(path: Path, only: str | None = None) -> str | None:
     """Describe the first damaged file of a checkpoint, or the damage of `only` one; None if nothing is damaged."""
-    try:
-        manifest = Manifest.read(path / STATE)
-    except UserError as error:
-        return error.problem
-    for name, problem in manifest.damaged(path, None if only is None else [only]).items():
+    if problem := damage_of_state(path):
+        return problem
+    for name, problem in read_state(path).damaged(path, None if only is None else [only]).items():
         return f"{path / name} is damaged: {problem}"
     return None
 
@@ -224,6 +247,7 @@ def _save_tensors(path: Path, tensors: Tensors) -> None:
 
 
 def _load_tensors(path: Path) -> Tensors:
+    require_regular(path)
     try:
         return {current_name(name): tensor for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as error:

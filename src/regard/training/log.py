@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.files import JsonObject, io_errors, write_text
+from regard.files import JsonObject, io_errors, replacing
+from regard.reading import parse_json, read_lines
 from regard.runtime import World
 from regard.training.console import build_console
 from regard.training.events import Event, Log, TrainingEnded, TrainingStarted, TrainRecord, ValidationRecord
@@ -58,10 +59,11 @@ class MetricsFile:
         """Remove the lines after `step`, and an incomplete line of a killed process."""
         if not self._path.exists():
             return
-        lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        remaining = [line for line in lines if line.endswith("\n") and 0 <= _step_of(line) <= step]
+        lines = list(read_lines(self._path))
+        remaining = [line for line in lines if line.endswith(b"\n") and 0 <= _step_of(line) <= step]
         if remaining != lines:
-            write_text(self._path, "".join(remaining))
+            with replacing(self._path) as temporary:
+                temporary.write_bytes(b"".join(remaining))
 
     def _append(self, values: JsonObject) -> None:
         with io_errors(self._path):
@@ -119,9 +121,10 @@ def build_log(settings: TrainingSettings, folder: Path, world: World) -> Logs:
     return Logs(logs)
 
 
-def _step_of(line: str) -> int:
+def _step_of(line: bytes) -> int:
     """Parse the step of a line of metrics.jsonl; -1 if the line is damaged."""
     try:
-        return int(json.loads(line)["step"])
+        step = parse_json(line)["step"]
+        return step if isinstance(step, int) else -1
     except (ValueError, KeyError, TypeError):
         return -1

@@ -1,15 +1,21 @@
 """Progress of a run and the sums of its log lines; both are part of a checkpoint, so that resuming is exact."""
 
+import math
 import time
 from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.files import JsonObject
+from regard.reading import check_dataclass
 from regard.runtime import World
 from regard.training.distributed import all_reduce_max, all_reduce_sum
 from regard.training.settings import improves
+
+WINDOW = {"objective", "nll", "count", "tokens", "seconds"}
+"""The sums of a log line."""
 
 
 @dataclass
@@ -36,9 +42,18 @@ class Progress:
     """The sums of the unfinished log line."""
 
     @classmethod
-    def from_json(cls, values: JsonObject) -> "Progress":
-        """Read what `to_json` returned; earlier versions wrote `stale` for `bad_validations`, and no `best_loss`."""
-        progress = cls(**{"bad_validations" if name == "stale" else name: value for name, value in values.items()})
+    def from_json(cls, values: JsonObject, where: str = "progress") -> "Progress":
+        """Read what `to_json` returned, checked.
+
+        Earlier versions wrote `stale` for `bad_validations`, and no `best_loss`.
+        """
+        names = {"stale": "bad_validations"}
+        progress = check_dataclass({names.get(name, name): value for name, value in values.items()}, cls, where)
+        window = progress.window
+        if min(progress.step, progress.tokens, progress.validated_step, progress.bad_validations) < 0 or (
+            window and (window.keys() != WINDOW or not all(map(math.isfinite, window.values())))
+        ):
+            raise UserError(f"{where} is damaged: its numbers are not possible", code="damaged-file", where=where)
         if progress.best_loss is None and progress.best_step == progress.validated_step:
             progress.best_loss = progress.metrics.get("loss")
         return progress

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.runtime import World
 from regard.training.averaging import Ema
-from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
+from regard.training.checkpoint import STATE, Checkpoints, read_progress, read_training, read_weights, step_of
 from regard.training.distributed import broadcast_from_rank0, gather_to_rank0
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, Progress
@@ -114,7 +114,7 @@ class TrainingState:
         if self.ema:
             self.ema.load(weights)
         load_moments(self.model, self.optimizer, training)
-        self.progress = Progress.from_json(read_progress(path))
+        self.progress = Progress.from_json(read_progress(path), f"{path / STATE}:progress")
         self.progress.set_monitor(self.monitor)
         self.accumulator.load(self.progress.window, self.world)
         self.saved_step = self.progress.step
