@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,8 @@ def test_a_tab_separates_two_texts_only_for_a_model_of_pairs(classifier: Path, r
 
 
 def test_an_interruption_leaves_no_output(classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> Any:
+    def interrupted(model: Model, inputs: Iterator[Any], **_: Any) -> Any:
+        next(inputs)
         yield {"text": "a"}, {"label": "good"}
         raise KeyboardInterrupt
 

@@ -145,6 +145,29 @@ class ModelOptions(WeightOptions):
 
 
 @dataclass(frozen=True)
+class TableOptions(OptionGroup):
+    """How to read an input table; what is not given is as in the recipe of the run."""
+
+    title = "Input tables (default: as in the recipe of the run)"
+
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,...",
+            help="The columns of the fields, by name or by number from 1: text=review,pair=title.",
+        ),
+    ] = ""
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first row is an example.")] = False
+
+    def settings(self, task: "AnyTask") -> Options:
+        """The settings of a source that were given."""
+        from regard.cli.tables import column_settings
+
+        columns = column_settings(self.columns, task.fields.columns)
+        return columns | ({"header": False} if self.no_header else {})
+
+
+@dataclass(frozen=True)
 class DataOptions(OptionGroup):
     """The data to evaluate on: a split of the recipe, or other files."""
 

@@ -1,11 +1,23 @@
 """regard predict: predictions of a run of any task."""
 
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import InputFile, Interactive, Options, OutputFile, RunFolder, WeightOptions
-from regard.cli.screen import ProgressLine, panel, print_error, report, to_json
+from regard.cli.options import (
+    AsJson,
+    InputFile,
+    Interactive,
+    Options,
+    OutputFile,
+    RunFolder,
+    TableOptions,
+    WeightOptions,
+)
+from regard.cli.screen import ProgressLine, panel, print_error, print_json, report
 from regard.cli.streams import (
     STDIO,
     check_one_input,
@@ -13,23 +25,25 @@ from regard.cli.streams import (
     is_interactive,
     line_name,
     make_prompt,
-    open_output,
     read_lines,
 )
+from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run.model import Model
+    from regard.run.model import Input, Model
+    from regard.tasks.base import AnyTask, Example, Prediction
 
 
 def predict(
     run: RunFolder,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="One example; otherwise each line of the input is one.")
+        str | None, typer.Argument(metavar="TEXT", help="One example; otherwise the examples of the input.")
     ] = None,
     *,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
+    table: TableOptions,
     nbest: Annotated[
         int | None, typer.Option(metavar="N", help="Print the N best outputs, if the task has several.")
     ] = None,
@@ -37,40 +51,71 @@ def predict(
         int | None, typer.Option(metavar="N", help="Classification: print the N most probable classes only [all].")
     ] = None,
     interactive: Interactive = False,
+    as_json: AsJson = False,
     weights: WeightOptions,
 ) -> None:
     """Predict with a run of any task: classes, tags, answers, translations and so on.
 
-    Each line of input gives one JSON object: the example and its prediction, in order. A line is JSON with the keys of
-    the task, or plain text: a text for classification and regression, or "text TAB second text" if the run was trained
-    with pairs, a sentence for tagging, "question TAB context" for answering, "text TAB choice TAB choice ..." for
-    choice, a text with [MASK] for pretraining, a text for translation, language models and parsing. On a terminal it
-    asks for examples.
+    TEXT, and every line of stdin or of a .txt file, is one example: JSON with the keys of the task, or plain text.
+    Plain text is a text for classification and regression, or "text TAB second text" if the run was trained with pairs,
+    a sentence for tagging, "question TAB context" for answering, "text TAB choice TAB choice ..." for choice, a text
+    with [MASK] for pretraining, a text for translation, language models and parsing. A blank line has an empty
+    prediction.
+
+    A .csv, .tsv, .json or .jsonl file is read by the columns of the recipe, or of --columns; a column of labels is not
+    part of the text. Each example gives one JSON object, the example and its prediction, in order. --output FILE.csv,
+    .tsv or .json writes that format instead: the columns of the input and those of the prediction. On a terminal, TEXT
+    gives a drawing, and without any input it asks for examples.
 
     \b
     Examples:
       regard predict runs/sst-2 "A film to remember."
       regard predict runs/sst-2 -i reviews.txt -o predictions.jsonl
+      regard predict runs/sst-2 -i reviews.csv --columns text=review -o predictions.csv
       regard predict runs/squad '{"question": "Who?", "context": "Ada was."}' --nbest 3
       regard predict runs/bert "Paris is the [MASK] of France."
       regard predict runs/wnut17 --interactive
     """
-    from regard.tasks.inputs import parse_json_line
-
     check_output(output, input_)
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO, "--interactive": interactive})
+    check_one_input(**{"--json": as_json, f"--output {output}": is_table_name(output)})
     model = weights.load(run)
     options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
+    task = model.task.configure(**options)
+    source = table_source(task, input_, table.settings(task))
     if interactive or is_interactive(text is not None, input_ != STDIO):
-        ask_and_predict(model, options)
-        return
-    task, where = model.task.configure(**options), "example" if text is not None else line_name(input_)
-    lines = [text] if text is not None else read_lines(input_)
-    values = (parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1))
+        ask_and_predict(model, options, as_json)
+    elif text is not None and output == STDIO and sys.stdout.isatty() and not as_json:
+        draw(task, *predict_one(model, text, options))
+    elif source is not None:
+        predict_all(model, read_rows(task, source), f"{input_}, record", output, options)
+    else:
+        where = line_name(input_) if text is None else "example"
+        predict_all(model, plain_rows(read_lines(input_) if text is None else [text], where), where, output, options)
+
+
+def plain_rows(lines: Iterable[str], where: str) -> "Iterator[tuple[Row | None, Input]]":
+    """The example of each line, plain text or JSON, without a row of a table."""
+    from regard.tasks.inputs import parse_json_line
+
+    return ((None, parse_json_line(line, f"{where} {number}")) for number, line in enumerate(lines, 1))
+
+
+def predict_all(
+    model: "Model", rows: "Iterable[tuple[Row | None, Input]]", where: str, output: str, options: Options
+) -> None:
+    """Write a prediction for each example."""
+    waiting: deque[Row | None] = deque()
     number = truncated = 0
-    with open_output(output) as stream, ProgressLine("predicted:") as progress:
-        for example, prediction in model.stream_pairs(values, where=where, **options):
-            print(to_json(example | task.output(prediction)), file=stream, flush=True)
+
+    def inputs() -> "Iterator[Input]":
+        for row, value in rows:
+            waiting.append(row)
+            yield value
+
+    with open_results(output, model.task.configure(**options)) as write, ProgressLine("predicted:") as progress:
+        for example, prediction in model.stream_pairs(inputs(), where=where, **options):
+            write(waiting.popleft(), example, prediction)
             number, truncated = number + 1, truncated + ("truncated" in prediction)
             progress(number)
     if truncated:
@@ -80,18 +125,33 @@ def predict(
         )
 
 
-def ask_and_predict(model: "Model", options: Options) -> None:
-    """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
-    from regard.tasks.inputs import parse_json_line
+def predict_one(model: "Model", value: "Input", options: Options) -> "tuple[Example, Prediction]":
+    """The example that an input means, and its prediction."""
+    inputs = [item for _, item in plain_rows([value], "example")] if isinstance(value, str) else [value]
+    return next(model.stream_pairs(inputs, **options))
 
-    task, screen = model.task.configure(**options), panel()
+
+def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
+    """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
+    task = model.task.configure(**options)
     task.check_predict()
     report("Type a line, then Enter; Ctrl-D ends.")
     for value in task.ask(make_prompt()):
         try:
-            values = [parse_json_line(value, "example 1") if isinstance(value, str) else value]
-            for example, prediction in model.stream_pairs(values, **options):
-                print(f"\n{task.render(example, prediction, screen)}\n", flush=True)
+            example, prediction = predict_one(model, value, options)
         except UserError as error:
             print_error(error)
+            continue
+        if as_json:
+            print_json(example | task.output(prediction))
+        else:
+            print()
+            draw(task, example, prediction)
+            print(flush=True)
     report()
+
+
+def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
+    """Print a prediction for a person."""
+    empty = task.empty_prediction(example) is not None
+    print("the text is blank: no prediction" if empty else task.render(example, prediction, panel()), flush=True)

@@ -35,7 +35,7 @@ def line_name(name: str) -> str:
 
 @contextmanager
 def open_output(name: str) -> Iterator[TextIO]:
-    """stdout, a device or pipe, or a file that appears when it is complete."""
+    """stdout, a device or pipe, or a file that appears when it is complete; .gz and .xz are compressed."""
     from regard.files import io_errors, replacing
 
     path = Path(name)
@@ -45,8 +45,26 @@ def open_output(name: str) -> Iterator[TextIO]:
         with io_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
+        with replacing(path) as temporary:
+            with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+            compress(temporary)
+
+
+def compress(path: Path) -> None:
+    """Compress a file in place if its name ends in .gz or .xz; equal contents give equal files."""
+    import gzip
+    import lzma
+    import shutil
+
+    if path.suffix not in (".gz", ".xz"):
+        return
+    plain = path.rename(path.with_name("plain"))
+    with plain.open("rb") as source, path.open("wb") as raw:
+        gz = path.suffix == ".gz"
+        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if gz else lzma.open(raw, "wb") as stream:
+            shutil.copyfileobj(source, stream)
+    plain.unlink()
 
 
 def check_output(output: str, *inputs: str | None) -> None:

@@ -70,6 +70,8 @@ class Task(LearningTask[R, D]):
     """The models that `regard ladder` compares; None if the task has no ladder."""
     empty: ClassVar[Mapping[str, object]] = {}
     """The prediction for an example without text; {} if the model reads it like any other."""
+    optional_outputs: ClassVar[tuple[str, ...]] = ()
+    """Keys that only some predictions have."""
     bert_head: ClassVar[BertHead | None] = None
     """The class of Hugging Face transformers for a BERT with the output layer of this task."""
 
@@ -226,6 +228,11 @@ class Task(LearningTask[R, D]):
     def output(self, prediction: Prediction) -> Prediction:
         """The part of a prediction that `regard predict` prints."""
         return prediction
+
+    def row(self, prediction: Prediction) -> Prediction:
+        """The same part as columns of a table, which are the same for all predictions of a run."""
+        output = self.output(prediction)
+        return {f"predicted_{name}": output.get(name) for name in [*output, *self.optional_outputs]}
 
     def text_encoder(self, model: nn.Module) -> nn.Module | None:
         """The part of a model that makes vectors of texts; None if it has none."""

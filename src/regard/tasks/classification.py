@@ -106,6 +106,12 @@ class Classification(LabelledTask[ClassificationRecipe]):
         task = super().configure(**options)
         return task if top is None else replace(task, top=check_count("top", top))
 
+    def row(self, prediction: Prediction) -> Prediction:
+        """One column for each class: p(CLASS)."""
+        row = super().row(prediction)
+        probabilities = row.pop("predicted_probabilities")
+        return row | {f"p({label})": probabilities.get(label) for label in self.labels}
+
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         predicted, gold = labels_of(predictions), labels_of(examples)
         two = len(self.labels) == 2  # then F1 is that of the second class, as for "1" in GLUE

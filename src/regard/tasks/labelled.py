@@ -86,6 +86,7 @@ class LabelledTask(Task[L, Inputs]):
     grouped_inputs: ClassVar[bool] = False
     """True if a softmax compares the inputs of an example, so that they stay in one batch."""
     head_dropout: ClassVar[bool] = True
+    optional_outputs = ("truncated",)
 
     # ---- what a task of this family defines -------------------------------------------------------------------------
 

@@ -120,10 +120,10 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
             )
         return sources
 
-    def file_sources(self, files: Mapping[str, str]) -> list[Source]:
+    def file_sources(self, files: Mapping[str, Any]) -> list[Source]:
         """Sources for files that the recipe does not name, by setting, for example {"file": "other.tsv"}.
 
-        A file is read as the recipe reads its own files of the same ending.
+        A file is read as the recipe reads its own files of the same ending; other settings in `files` change this.
         """
         named = [source for split in reversed(SPLITS) for source in getattr(self.recipe.data, split)]
         ending = file_ending(files["file"]) if "file" in files else None

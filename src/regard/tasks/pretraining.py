@@ -127,6 +127,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     recipe_type = PretrainingRecipe
     scored_by_examples = False
     scored_by_store = True
+    optional_outputs = ("masks", "next")
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 

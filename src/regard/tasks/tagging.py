@@ -125,6 +125,10 @@ class Tagging(LabelledTask[TaggingRecipe]):
         """A sentence; words and punctuation are separated as BERT does."""
         return {"words": words_of(line, self.tokenizer)}
 
+    def row(self, prediction: Prediction) -> Prediction:
+        """The words are those of the example."""
+        return {name: value for name, value in super().row(prediction).items() if name != "predicted_words"}
+
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """Scores of whole entities for entity tags, else means over the tags."""
         predicted, gold = [item["tags"] for item in predictions], [item["tags"] for item in examples]

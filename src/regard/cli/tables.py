@@ -1,0 +1,190 @@
+"""Tables of `regard predict`: rows of data files in, predictions as .csv, .tsv, .json or JSON lines out.
+
+A data file is read as the recipe reads its own files, by the columns of the recipe; its targets are not part of an
+example. A row of output has the columns of its row of input, or the inputs of the example, and then the columns of the
+prediction.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from regard.cli.screen import to_json
+from regard.cli.streams import STDIO, open_output
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.sources import Source
+    from regard.tasks.base import AnyTask, Example, Prediction
+
+PLAIN_ENDINGS = ("", ".txt")
+PLAIN_FORMATS = ("lines", "documents", "dialogues")
+"""Endings and formats of files in which every line is an example."""
+NO_COLUMN = sys.maxsize
+"""The number of a column that no table has."""
+BLANKS = str.maketrans("\t\n\r", "   ")
+"""Characters that a cell of a .tsv file cannot have."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of an input table: the names of its columns and its cells."""
+
+    header: list[str]
+    cells: list[str]
+
+
+Write = Callable[["Row | None", "Example", "Prediction"], None]
+"""Writes one prediction."""
+
+
+# ---- input
+
+
+def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> "Source | None":
+    """How to read an input file by the recipe of a run and other `settings`; None if every line is an example."""
+    from regard.data.lines import file_ending
+    from regard.tasks.base import SPLITS
+
+    ending, source = file_ending(name), None
+    sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
+    known = {*task.fields.endings, *(file_ending(source.file) for source in sources if source.file)}
+    if name != STDIO and ending in known and ending not in PLAIN_ENDINGS:
+        source = task.file_sources({"file": name, **settings})[0]
+        source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields.target)
+    if source is None and settings:
+        raise UserError(
+            f"{', '.join(f'--{key}' for key in settings)} is for tables, and {name} is read line by line",
+            "give a file that ends in .csv, .tsv, .json or .jsonl, or leave it out",
+            code="unsupported-option",
+            where=next(iter(settings)),
+        )
+    return source
+
+
+def without_target(source: "Source", target: str) -> "Source":
+    """The source without its column of targets, which need not be right or there at all."""
+    from regard.data.sources import COLUMNS
+
+    return source.model_copy(update={target: NO_COLUMN}) if target in COLUMNS else source
+
+
+def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, Example]]":
+    """Each row of a table and its example; objects of JSON keep their other keys in the example."""
+    from regard.data.formats import read_table
+
+    for record, example in read_table(Path(source.file or ""), task.fields, source):
+        if isinstance(record.value, dict):
+            yield None, record.value | example
+        elif isinstance(record.value, list) and all(isinstance(cell, str) for cell in record.value):
+            yield Row(unique_names(record.header, len(record.value)), record.value), example
+        else:
+            yield None, example
+
+
+def unique_names(header: Sequence[str], count: int) -> list[str]:
+    """The names of `count` columns; a column without a name of its own has its number, from 1."""
+    names = list(header) or [""] * count
+    return [name if name and names.index(name) == index else str(index + 1) for index, name in enumerate(names)]
+
+
+def column_settings(text: str, columns: tuple[str, ...]) -> dict[str, object]:
+    """The settings that --columns means: "FIELD=COLUMN,...", or columns in the order of the fields.
+
+    `columns` are the settings of the fields; src is short for src_column.
+    """
+    names = {name.removesuffix("_column"): name for name in columns}
+    settings: dict[str, object] = {}
+    for index, item in enumerate(filter(None, text.split(","))):
+        field, equals, column = item.rpartition("=")
+        field = field.strip() if equals else next(iter(list(names)[index:]), "")
+        if field not in names:
+            raise UserError(
+                f"--columns has no field {field!r}" if equals else "--columns has too many columns",
+                f"write FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}",
+                code="invalid-option",
+                where="columns",
+            )
+        settings[names[field]] = int(column) if column.strip().isdecimal() else column.strip()
+    return settings
+
+
+# ---- output
+
+
+def is_table_name(name: str) -> bool:
+    """True if an output file of this name is a table."""
+    from regard.data.lines import file_ending
+
+    return name != STDIO and file_ending(name) in (".csv", ".tsv")
+
+
+@contextmanager
+def open_results(name: str, task: "AnyTask") -> "Iterator[Write]":
+    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines."""
+    from regard.data.lines import file_ending
+
+    with open_output(name) as stream:
+        if is_table_name(name):
+            yield TableWriter(stream, task, file_ending(name)).write
+        elif name != STDIO and file_ending(name) == ".json":
+            separator = "[\n"
+
+            def write_item(row: Row | None, example: "Example", prediction: "Prediction") -> None:
+                nonlocal separator
+                stream.write(separator + result_line(task, row, example, prediction))
+                separator = ",\n"
+
+            yield write_item
+            stream.write("[]\n" if separator == "[\n" else "\n]\n")
+        else:
+            yield lambda *result: print(result_line(task, *result), file=stream, flush=True)
+
+
+def result_line(task: "AnyTask", row: Row | None, example: "Example", prediction: "Prediction") -> str:
+    """One JSON object: the columns of the row, the example and the prediction; of equal names the last one stays."""
+    cells = {} if row is None else dict(zip(row.header, row.cells, strict=False))
+    return to_json(cells | example | task.output(prediction))
+
+
+class TableWriter:
+    """Rows of a .csv file, quoted where needed, or of a .tsv file, in which a tab or line end in a cell is a blank."""
+
+    def __init__(self, stream: TextIO, task: "AnyTask", ending: str) -> None:
+        self._stream, self._task, self._columns = stream, task, list[str]()
+        quoted = csv.writer(stream, lineterminator="\n")
+        self._print = quoted.writerow if ending == ".csv" else self._print_tsv
+
+    def write(self, row: Row | None, example: "Example", prediction: "Prediction") -> None:
+        """Write one row; the header before the first one."""
+        values: dict[str, object] = {name: example.get(name) for name in self._task.prompt_keys} | example
+        if row is not None:
+            values = dict(zip(row.header, row.cells, strict=False))
+        values |= self._task.row(prediction)
+        if not self._columns:
+            self._columns = list(values)
+            self._print(self._columns)
+        if unknown := values.keys() - set(self._columns):
+            raise UserError(
+                f"an example has {', '.join(sorted(unknown))}, which the first one does not have",
+                "write the predictions as JSON lines: --output FILE.jsonl",
+                code="bad-record",
+                where=min(unknown),
+            )
+        self._print([cell_text(name, values.get(name)) for name in self._columns])
+
+    def _print_tsv(self, cells: list[str]) -> None:
+        self._stream.write("\t".join(cell.translate(BLANKS) for cell in cells) + "\n")
+
+
+def cell_text(name: str, value: object) -> str:
+    """A value as a cell: words and their tags with spaces between them, other lists and objects as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list) and name.removeprefix("predicted_") in ("words", "tags"):
+        return " ".join(map(str, value))
+    return to_json(value).replace("null", "") if isinstance(value, float) else to_json(value)
