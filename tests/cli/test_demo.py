@@ -3,11 +3,13 @@
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.command import fails, regard
 
 from regard.data.builtin import NUMBERS
+from regard.errors import UserError
 from regard.run.run import Run
 from regard.tasks.registry import load_recipe
 
@@ -91,3 +93,23 @@ def test_only_an_earlier_demo_is_replaced(tmp_path: Path, trained: Path) -> None
 
 def test_an_unknown_demo_is_an_error() -> None:
     assert fails("demo", "poems").code == "invalid-option"
+
+
+@pytest.mark.parametrize(("options", "steps", "tokens"), [((), 360, 2048), (("--quick",), 40, 512)])
+def test_a_quick_demo_trains_less(
+    options: tuple[str, ...], steps: int, tokens: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Any] = []
+
+    def train(recipe: Any, folder: Path, resume: bool) -> None:
+        trained.append((recipe, folder, resume))
+        raise UserError("stopped", code="stopped")
+
+    monkeypatch.setattr("regard.cli.demo.train_with_progress", train)
+    monkeypatch.chdir(tmp_path)
+    assert fails("demo", *options).code == "stopped"
+    assert fails("demo", "dates", "training.max_steps=300", "--folder", "mine", *options).code == "stopped"
+    (first, folder, resume), (second, chosen, _) = trained
+    assert (first.training.max_steps, first.training.batch_tokens) == (steps, tokens)
+    assert (first.name, folder, resume) == ("demo-dates", Path("runs/demo-dates"), False)
+    assert (second.training.max_steps, second.training.batch_tokens, chosen) == (300, tokens, Path("mine"))

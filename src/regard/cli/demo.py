@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from regard.run.model import Evaluation, Model
 
 DEMOS = ("dates", "numbers")
+QUICK_SETTINGS = (
+    "training.max_steps=40", "training.warmup=10", "training.validate_every=40", "training.log_every=4",
+    "training.batch_tokens=512", "decoding.extra_length=1",
+)  # fmt: skip
 SHOWN_EXAMPLES = 10
 SHOWN_SCORES = ("exact match", "chrF", "perplexity")
 
@@ -40,6 +44,9 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/demo-NAME].")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Train for a few seconds: shows that all works; the output is poor.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a small Transformer in a minute or two on a laptop.
@@ -52,6 +59,7 @@ def demo(
     Examples:
       regard demo
       regard demo numbers
+      regard demo --quick
       regard demo dates training.max_steps=200 --folder runs/quick
     """
     from regard.files import write_json
@@ -62,7 +70,7 @@ def demo(
 
     one_of("the demo", name, DEMOS)
     title = f"demo-{name}"
-    recipe = load_recipe(name, [f"name={title}", *(settings or [])])
+    recipe = load_recipe(name, [f"name={title}", *(QUICK_SETTINGS if quick else ()), *(settings or [])])
     folder = folder or Path("runs") / title
     remove_earlier_demo(folder, recipe.name)
     trained = train_with_progress(recipe, folder, resume=False)
