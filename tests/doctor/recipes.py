@@ -47,6 +47,7 @@ SETTINGS |= dict.fromkeys(LABELLED, FINE_TUNING)
 
 def write_recipe(folder: Path, task: str = "translation") -> Path:
     """A recipe without defects and its data: splits that differ, and labels that can be learnt."""
+    folder.mkdir(parents=True, exist_ok=True)
     rng, suffix = random.Random(7), SUFFIXES.get(task, "jsonl")
     seen: set[str] = set()
     for split, size in SIZES.items():
@@ -117,9 +118,9 @@ def statuses(results: dict[str, Check]) -> dict[str, str]:
     return {name: check.status for name, check in results.items()}
 
 
-def dry_run(recipe: Path, temporary: Path, *overrides: str) -> DryRun:
+def dry_run(recipe: Path, temporary: Path, *overrides: str, quick: bool = False) -> DryRun:
     """The temporary run as `examine` prepares it."""
     loaded = load_recipe(recipe, overrides)
     task = task_of(loaded)
-    surveyed = survey(task, task.read_splits(loaded, temporary), seed=1)
+    surveyed = survey(task, task.read_splits(loaded, temporary), seed=1, quick=quick)
     return prepare(loaded, open_world(loaded.runtime), surveyed, temporary / "dry")

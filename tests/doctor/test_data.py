@@ -144,7 +144,7 @@ def test_one_class_fails(tmp_path: Path) -> None:
 def test_a_majority_class_is_a_warning(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "classification")
     relabel(tmp_path, {"train": ["b"] * 10 + ["a"], "valid": ["a"], "test": ["a"]})
-    result = check(recipe, "labels")
+    result = check(recipe, "plausibility")
     assert result.status == "warn" and "95%" in result.finding and "training.monitor" in result.remedy
 
 

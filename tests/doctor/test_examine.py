@@ -14,14 +14,16 @@ from regard.recipe import to_toml
 
 DATA = ["recipe", "device", "files", "examples", "overlap"]
 MODEL = ["gradients", "schedule", "memory", "disk", "overfit", "time"]
-SEQUENCES = [*DATA, "filters", "tokenizer", "lengths", "first-loss", "leaks", *MODEL]
+PAIRS = [*DATA, "plausibility", "filters", "tokenizer", "lengths", "first-loss", "leaks", *MODEL]
 CHECKS = {
-    "translation": SEQUENCES,
-    "parsing": SEQUENCES,
-    "masked": [name for name in SEQUENCES if name != "leaks"],
+    "translation": PAIRS,
+    "parsing": [name for name in PAIRS if name != "plausibility"],
+    "masked": [name for name in PAIRS if name != "leaks"],
     "language": [*DATA, "tokenizer", "first-loss", "leaks", *MODEL],
     "pretraining": [*DATA, "tokenizer", "first-loss", *MODEL],
 } | {task: [*DATA, "labels", "filters", "tokenizer", "lengths", "first-loss", *MODEL] for task in LABELLED}
+for name in ("classification", "regression"):
+    CHECKS[name].insert(len(DATA) + 1, "plausibility")
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.doctor.recipes import TASKS, dry_run, run_checks, write_recipe
 
-from regard.doctor import resources
+from regard.doctor import resources, sample
 from regard.doctor.sample import DryRun
 
 
@@ -47,7 +47,8 @@ def test_an_unused_gpu_and_too_many_threads_are_warnings(dry: DryRun, monkeypatc
 @pytest.mark.parametrize(("warmup", "status"), [(10, "pass"), (60, "warn"), (100, "fail")])
 @pytest.mark.parametrize("task", ["translation", "language"])
 def test_a_warm_up_that_never_ends_fails(task: str, warmup: int, status: str, tmp_path: Path) -> None:
-    dry = dry_run(write_recipe(tmp_path, task), tmp_path, f"training.warmup={warmup}")
+    dry = dry_run(write_recipe(tmp_path, task), tmp_path, f"training.warmup={warmup}", "training.schedule=constant",
+                  "training.learning_rate=1e-3")  # fmt: skip
     check = resources.check_schedule(dry)
     assert check.status == status and ("training.warmup=10" in check.remedy) == (status != "pass")
 
@@ -55,20 +56,55 @@ def test_a_warm_up_that_never_ends_fails(task: str, warmup: int, status: str, tm
 @pytest.mark.parametrize(("steps", "status"), [(5, "warn"), (100, "pass"), (100_000, "warn")])
 def test_too_few_and_too_many_epochs_are_warnings(steps: int, status: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "language")
-    check = resources.check_schedule(dry_run(recipe, tmp_path, f"training.max_steps={steps}"))
-    assert check.status == status and ("training.max_steps" in check.remedy) == (status != "pass")
+    dry = dry_run(recipe, tmp_path, f"training.max_steps={steps}")
+    check = resources.check_schedule(dry)
+    assert check.status == status
+    setting = {5: f"training.max_steps={dry.batches.steps_in_epoch(0)}", 100_000: "training.max_epochs=50"}.get(steps)
+    assert (setting is None) == (status == "pass") and (setting or "") in check.remedy
+
+
+@pytest.mark.parametrize(("rate", "status"), [(1.0, "pass"), (50.0, "warn")])
+def test_an_absurd_factor_of_the_schedule_of_the_paper_is_a_warning(rate: float, status: str, tmp_path: Path) -> None:
+    changed = ["training.max_steps=200", "training.warmup=100", f"training.learning_rate={rate}"]
+    dry = dry_run(write_recipe(tmp_path), tmp_path, "training.schedule=paper", *changed)
+    assert resources.check_schedule(dry).status == status
 
 
 def test_training_ends_after_its_epochs(recipe: Path, tmp_path: Path) -> None:
     dry = dry_run(recipe, tmp_path, "training.max_steps=100000", "training.max_epochs=3.0")
-    steps, _, epoch = resources.planned_steps(dry)
-    assert steps == 3 * dry.batches.steps_in_epoch(0) and epoch == dry.batches.steps_in_epoch(0)
+    settings, epoch = resources.planned_steps(dry)
+    assert settings.max_steps == 3 * dry.batches.steps_in_epoch(0) and epoch == dry.batches.steps_in_epoch(0)
 
 
 def test_a_share_of_the_steps_is_warm_up(tmp_path: Path) -> None:
     dry = dry_run(write_recipe(tmp_path, "classification"), tmp_path)
-    steps, warmup, epoch = resources.planned_steps(dry)
-    assert (steps, warmup, epoch) == (50, 5, 25)
+    settings, epoch = resources.planned_steps(dry)
+    assert (settings.max_steps, settings.warmup, epoch) == (50, 5, 25)
+
+
+@pytest.mark.parametrize("task", ["pretraining", "classification"])
+def test_epochs_are_of_all_examples_and_not_of_the_sample(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(tmp_path, task)
+    _, whole = resources.planned_steps(dry_run(recipe, tmp_path / "whole"))
+    monkeypatch.setattr(sample, "SAMPLE", 50)
+    dry = dry_run(recipe, tmp_path / "part")
+    assert len(dry.survey.samples["train"]) == 50 and dry.batches.steps_in_epoch(0) < whole / 3
+    assert resources.planned_steps(dry)[1] == pytest.approx(whole, rel=0.15)
+
+
+def test_quick_knows_the_epochs_of_labelled_data_and_a_bound_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "QUICK_SAMPLE", 50)
+    for task, counted in (("classification", True), ("translation", False)):
+        recipe = write_recipe(tmp_path / task, task)
+        dry = dry_run(recipe, tmp_path / f"dry-{task}", "training.max_steps=30000", quick=True)
+        assert dry.survey.counted is counted and not dry.survey.complete
+        settings, epoch = resources.planned_steps(dry)
+        assert settings.max_steps == (2 * epoch if counted else 30_000) and (24 < epoch < 29) == counted
+        assert resources.check_schedule(dry).status == "pass"  # a bound of the epochs is no reason to warn
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

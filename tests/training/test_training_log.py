@@ -45,7 +45,7 @@ def test_plain_lines_hold_everything() -> None:
     send_events(PlainConsole(stream), start=5)
     text = stream.getvalue()
     assert "resuming after step 5" in text
-    assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1:02:03 left" in text
+    assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1 h 2 min left" in text
     assert "step 20  validation: loss 1.5000  bleu 33.2500  (best so far)" in text
     assert "ein [bold]Hund" in text and "a dog" in text and "a cat" in text and "something [else]" in text
 
@@ -166,4 +166,6 @@ def test_tensorboard_writes_events(tmp_path: Path) -> None:
 
 
 def test_durations() -> None:
-    assert [format_duration(seconds) for seconds in (0, 59.6, 61, 3723)] == ["0:00", "1:00", "1:01", "1:02:03"]
+    seconds = (0, 29.4, 30.1, 89, 3569, 3600, 12_000, 172_740, 172_800, 2_309_000)
+    texts = ["0 s", "29 s", "1 min", "1 min", "59 min", "1 h 0 min", "3 h 20 min", "47 h 59 min", "2 days", "27 days"]
+    assert [format_duration(second) for second in seconds] == texts

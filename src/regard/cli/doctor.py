@@ -36,9 +36,10 @@ def doctor(
 ) -> None:
     """Check a recipe before training.
 
-    Checks the data (files, overlap of splits, labels, filters, tokenizer, lengths), the model (first loss, leaks,
-    gradients, overfitting one batch) and the resources (memory, disk, time). Each check passes, warns or fails, with a
-    remedy. Nothing is written to the folder of the run. The exit status is 1 if a check failed.
+    Checks the data (files, overlap of splits, shuffled or exchanged targets, labels, filters, tokenizer, lengths), the
+    model (first loss, leaks, gradients, overfitting one batch), the schedule (warm-up, learning rate, epochs) and the
+    resources (memory, disk, time). Each check passes, warns or fails, with a remedy. Nothing is written to the folder
+    of the run. The exit status is 1 if a check failed.
 
     \b
     Examples:

@@ -41,15 +41,17 @@ FILTER_REMEDIES = {
 
 def check_files(recipe: Recipe, surveyed: Survey) -> Check:
     """Every split has examples; a damaged file was reported before."""
-    counts = ", ".join(f"{split} {read.examples:,}" for split, read in ((s, surveyed.splits[s]) for s in SPLITS))
+    read = {split: surveyed.splits[split] for split in SPLITS}
+    counts = ", ".join(f"{split} {part.examples + part.unread:,}" for split, part in read.items())
     finding = f"examples: {counts}"
-    missing = [split for split in ("train", "valid") if not surveyed.splits[split].examples]
+    missing = [split for split in ("train", "valid") if not read[split].examples]
     if missing:
         remedy = f"name examples for {' and '.join(missing)}: {', '.join(f'data.{split}=...' for split in missing)}"
         return Check("files", "fail", finding, remedy)
     if not surveyed.complete:
-        return Check("files", "pass", f"{finding}; only the beginning of each file was read (--quick)")
-    if not surveyed.splits["test"].examples:
+        part = "a sample of them" if surveyed.counted else "only the beginning of each file"
+        return Check("files", "pass", f"{finding}; {part} was read (--quick)")
+    if not read["test"].examples:
         return Check("files", "warn", finding, "name data.test, with examples that no decision is based on")
     return Check("files", "pass", finding)
 
@@ -115,6 +117,16 @@ def _check_numbers(train: SplitSurvey) -> Check:
     return judge(
         "labels", "pass" if values.std() else "fail", finding, "all numbers are equal: check the column of labels"
     )
+
+
+def check_plausibility(task: type[AnyTask], surveyed: Survey) -> Check | None:
+    """Targets belong to their sources, and labels to their texts. None if the task has no such test."""
+    warnings = task.data_warnings(surveyed.samples)
+    if warnings is None:
+        return None
+    status: Status = "fail" if any(item.fatal for item in warnings) else "warn" if warnings else "pass"
+    finding = "\n".join(item.problem for item in warnings) or "no sign of shuffled, exchanged or copied examples"
+    return judge("plausibility", status, finding, "\n".join(item.remedy for item in warnings))
 
 
 def check_filters(dry: DryRun) -> Check | None:

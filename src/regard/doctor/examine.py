@@ -78,6 +78,8 @@ def _examine(
     yield data.check_overlap(recipe, surveyed)
     if surveyed.splits["train"].labels or surveyed.splits["train"].numbers:
         yield data.check_labels(task, surveyed)
+    if (plausibility := data.check_plausibility(task, surveyed)) is not None:
+        yield plausibility
     if (folder / STORES).is_dir():
         yield data.check_stored(folder / STORES, quick)
     dry = prepare(recipe, world, surveyed, temporary, progress)

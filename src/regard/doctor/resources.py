@@ -16,13 +16,16 @@ from regard.data.arrays import Array
 from regard.data.batch import Batch
 from regard.data.parallel import count_workers
 from regard.data.steps import Step
-from regard.doctor.check import Check, Progress, grade, judge
+from regard.doctor.check import Check, Progress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
 from regard.runtime import World, seed_everything
 from regard.tasks.base import STORES
+from regard.training.advice import advise, peak_rate
+from regard.training.console import format_duration
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
+from regard.training.settings import TrainingSettings
 
 GIB, MIB = 1 << 30, 1 << 20
 FLOAT = 4  # bytes
@@ -32,7 +35,6 @@ SLICE_ELEMENTS = 512
 """Elements of a batch that is measured on a CPU, where a whole batch takes long."""
 TIMED_STEPS, TIMED_SECONDS = 20, 10.0
 WARN_DAYS, FAIL_DAYS = 7, 60
-MAX_EPOCHS = 300
 
 
 def check_device(world: World) -> Check:
@@ -55,31 +57,32 @@ def check_device(world: World) -> Check:
     return Check(name, "pass", finding)
 
 
-def planned_steps(dry: DryRun) -> tuple[int, int, float | None]:
-    """Steps of the training, of its warm-up, and of an epoch of all data; None if not all data were read."""
-    epoch = dry.batches.steps_in_epoch(0) * dry.scale if dry.survey.complete else None
+def planned_steps(dry: DryRun) -> tuple[TrainingSettings, float]:
+    """The settings of training in steps, and the number of steps of an epoch, extrapolated from the sample.
+
+    If it is not known how many examples there are (--quick), an epoch is that of the examples that were read, and
+    training is as long as max_steps allows.
+    """
+    epoch = dry.batches.steps_in_epoch(0) * dry.scale
     training = dry.recipe.training
-    if epoch is None:
-        return training.max_steps, training.warmup or round(training.warmup_share * training.max_steps), None
-    settings = training.in_steps(max(1, round(epoch)))
-    return settings.max_steps, settings.warmup, epoch
+    if not dry.survey.counted:
+        training = training.model_copy(update={"max_epochs": 0.0})
+    return training.in_steps(max(1, round(epoch))), epoch
 
 
 def check_schedule(dry: DryRun) -> Check:
-    """The warm-up ends before training does, and the data are read at least once and not too often."""
-    name, (steps, warmup, epoch) = "schedule", planned_steps(dry)
-    finding = f"{steps:,} steps, warm-up {warmup:,}, "
-    finding += "epochs unknown (--quick)" if epoch is None else f"{steps / epoch:.1f} epochs of {epoch:,.0f} steps"
-    shorter = f"write training.warmup={max(1, steps // 10)}"
-    if warmup >= steps:
-        return Check(name, "fail", finding, f"the learning rate never reaches its peak: {shorter}, or train longer")
-    if warmup > steps / 2:
-        return Check(name, "warn", finding, f"most of the training is warm-up: {shorter}")
-    if epoch is not None and steps < epoch:
-        return Check(name, "warn", finding, "some of the training data are never read: raise training.max_steps")
-    if epoch is not None and steps > MAX_EPOCHS * epoch:
-        return Check(name, "warn", finding, "the model will memorise the training data: lower training.max_steps")
-    return Check(name, "pass", finding)
+    """The warm-up ends before training does, the learning rate is usual, and the data are read once and not too often.
+
+    If it is not known how many examples there are, the number of epochs is an upper bound and is not judged.
+    """
+    (settings, epoch), counted, d_model = planned_steps(dry), dry.survey.counted, dry.recipe.model.d_model
+    finding = f"{settings.max_steps:,} steps, warm-up {settings.warmup:,}, peak learning rate "
+    finding += f"{peak_rate(settings, d_model):.2g}, {'' if counted else 'fewer than '}"
+    finding += f"{settings.max_steps / epoch:,.1f} epochs" + (f" of {epoch:,.0f} steps" if counted else " (--quick)")
+    found = advise(settings, d_model, epoch if counted else None, bool(dry.recipe.start_from))
+    status: Status = "fail" if any(item.fatal for item in found) else "warn" if found else "pass"
+    finding = "\n".join([finding, *(item.problem for item in found)])
+    return judge("schedule", status, finding, "\n".join(item.remedy for item in found))
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
@@ -207,10 +210,11 @@ def check_disk(dry: DryRun, model: nn.Module, folder: Path) -> Check:
 
 def check_time(dry: DryRun, progress: Progress | None = None) -> Check:
     """The duration of the training without validations, estimated from a few steps."""
-    name, minutes, (steps, _, _) = "time", dry.recipe.training.max_minutes, planned_steps(dry)
+    name, minutes, steps = "time", dry.recipe.training.max_minutes, planned_steps(dry)[0].max_steps
     seconds, tokens = time_steps(dry, progress)
     total = steps * seconds
-    finding = f"{clock(total)} (h:mm) for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, without validations"
+    duration = format_duration(total)
+    finding = f"{duration} for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, without validations"
     if 0 < 60 * minutes < total:
         remedy = f"expect about {int(60 * minutes / seconds):,} steps, or raise training.max_minutes (now {minutes:g})"
         return Check(name, "warn", f"{finding}; max_minutes ends it earlier", remedy)
@@ -257,12 +261,6 @@ def synchronize(world: World) -> None:
     """Wait for the GPU."""
     if world.device.type == "cuda":
         torch.cuda.synchronize(world.device)
-
-
-def clock(seconds: float) -> str:
-    """Hours and minutes."""
-    minutes = round(seconds / 60)
-    return f"{minutes // 60}:{minutes % 60:02d}"
 
 
 def size_text(size: float) -> str:

@@ -7,7 +7,7 @@ training example.
 import random
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -45,6 +45,9 @@ class SplitSurvey:
     """Examples and counts of one split."""
 
     examples: int = 0
+    """Examples that were read."""
+    unread: int = 0
+    """Examples that are known and were not read (--quick)."""
     sample: list[Example] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
     numbers: list[float] = field(default_factory=list)
@@ -56,6 +59,8 @@ class Survey:
 
     complete: bool
     """False if some examples were not read (--quick)."""
+    counted: bool = True
+    """False if it is not known how many."""
     splits: dict[str, SplitSurvey] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     """By reason: training examples that the recipe leaves out before they are counted."""
@@ -101,13 +106,23 @@ def survey(
 
 
 def _examples(result: Survey, data: SplitExamples, split: str, limit: int | None) -> Iterator[Example]:
-    """The examples of all sources; with `limit`, equally many from the beginning of each."""
+    """The examples of all sources; with `limit`, about equally many of each.
+
+    They are from all parts of a source of known length, and else from its beginning.
+    """
     share = None if limit is None else max(1, limit // max(1, len(data.sources[split])))
     for source in data.sources[split]:
+        if isinstance(source, Sequence):
+            every = 1 if share is None else max(1, -(-len(source) // share))
+            yield from source if every == 1 else source[::every]
+            unread = len(source) - len(range(0, len(source), every))
+            result.complete &= not unread
+            result.splits[split].unread += unread
+            continue
         examples = iter(source)
         yield from islice(examples, share)
         if share is not None and next(examples, None) is not None:
-            result.complete = False
+            result.complete = result.counted = False
 
 
 def _compare(result: Survey, key: int, number: int) -> None:
@@ -164,7 +179,7 @@ class DryRun:
     def scale(self) -> float:
         """How many times as large as its sample the training data is."""
         train = self.survey.splits["train"]
-        return train.examples / max(1, len(train.sample))
+        return (train.examples + train.unread) / max(1, len(train.sample))
 
     @cached_property
     def batches(self) -> BatchSource:

@@ -5,7 +5,7 @@ recipe -> world -> run folder -> tokenizers -> stores -> batches -> model -> fit
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +22,19 @@ from regard.recipe import Recipe
 from regard.run.run import CHECKPOINTS, Run
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks.base import RECIPE, STORES, AnyTask, Example, Progress, Report, ValidationData
+from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
 from regard.training.optimizer import build_schedule
 from regard.training.progress import Progress as TrainingProgress
+from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import weights_of
+
+TESTED_EXAMPLES = 1000
+"""Examples of train and valid in which defects are looked for before training."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ def train(
                 run = stack.enter_context(open_folder(recipe, folder, resume))
                 run.prepare(report)
                 stores = run.open_stores(report, progress)
+                warn_about_data(run, report)
             except UserError as error:
                 problem = error
         problem = broadcast_from_rank0(problem, world)
@@ -86,6 +92,8 @@ def train(
 
         batches = task.batches(train_data, world)
         training = task.training_settings(batches)
+        if world.is_main:
+            warn_about_settings(run, training, batches.steps_in_epoch(0), report)
         seed_everything(recipe.runtime.seed, "weights")
         model = place(run.initial_model(), world)
         steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
@@ -94,6 +102,26 @@ def train(
         objective = Objective(task, valid)
         outcome = fit(objective, model, steps, training, world, run.checkpoints, log, schedule)
         return Trained(run, outcome, valid.examples)
+
+
+def warn_about_data(run: Run, report: Report) -> None:
+    """Report signs that the examples are wrong, unless training goes on."""
+    if run.checkpoints.all():
+        return
+    samples = {split: run.task.some_examples(split, TESTED_EXAMPLES) for split in ("train", "valid")}
+    report_advice(run.task.data_warnings(samples) or (), report)
+
+
+def warn_about_settings(run: Run, training: TrainingSettings, epoch: int, report: Report) -> None:
+    """Report settings that are unlikely to work; `epoch` is the number of steps of an epoch."""
+    report_advice(
+        advise(training.in_steps(epoch), run.recipe.model.d_model, epoch, bool(run.recipe.start_from)), report
+    )
+
+
+def report_advice(found: Iterable[Advice], report: Report) -> None:
+    for advice in found:
+        report(f"warning: {advice.problem}\n  {advice.remedy}")
 
 
 @dataclass(frozen=True)

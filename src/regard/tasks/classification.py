@@ -36,8 +36,10 @@ from regard.tasks.base import Example, Prediction, Table, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import L, LabelledTask
+from regard.tasks.plausibility import label_warnings
 from regard.tasks.text_inputs import classification_loss, label_ids, text_input
+from regard.training.advice import Advice
 from regard.training.task import Sample
 from regard.viz.panel import Screen
 
@@ -59,8 +61,27 @@ class ClassificationRecipe(LabelledRecipe):
     monitors = ("loss", "f1", "matthews", "accuracy")
 
 
+class LabelledTexts(LabelledTask[L]):
+    """Base of the tasks with one label for a text or a pair of texts."""
+
+    label_checks = ("one-class", "unseen", "rare")  # a majority class is one of the warnings below
+
+    @classmethod
+    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        """Single texts only: the label of a pair may depend on nothing but the relation of the two."""
+        train = samples["train"]
+        pairs = any(example.get("pair") for example in train)
+        texts = None if pairs else [example["text"] for example in train]
+        return label_warnings([example["label"] for example in train], texts)
+
+    def some_examples(self, split: str, count: int) -> Sequence[Example]:
+        """Examples from all parts of the data: files are often sorted by label."""
+        examples = self.examples(split)
+        return examples[:: max(1, len(examples) // count)]
+
+
 @dataclass(frozen=True)
-class Classification(LabelledTask[ClassificationRecipe]):
+class Classification(LabelledTexts[ClassificationRecipe]):
     """{"text", "pair"} -> {"label", "probability", "probabilities"}; the most probable class is the first."""
 
     top: int | None = None
@@ -161,7 +182,7 @@ class RegressionRecipe(LabelledRecipe):
         yield "training.label_smoothing", "tasks with classes"
 
 
-class Regression(LabelledTask[RegressionRecipe]):
+class Regression(LabelledTexts[RegressionRecipe]):
     """{"text", "pair"} -> {"score"}."""
 
     name = "regression"

@@ -21,6 +21,7 @@ from regard.data.settings import SPLITS
 from regard.files import write_text
 from regard.recipe import Recipe
 from regard.text.tokenizer import Tokenizer
+from regard.training.advice import Advice
 
 R = TypeVar("R", bound=Recipe)
 D = TypeVar("D", bound=Sized)
@@ -106,6 +107,11 @@ class Examination(Generic[R, D]):
     def label_values(cls, example: Example) -> Sequence[str | float]:
         """The labels of an example: names of classes, or numbers; empty if the task has none."""
         return []
+
+    @classmethod
+    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        """Signs that the examples are wrong, from some of each split; None if the task has no such test."""
+        return None
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:

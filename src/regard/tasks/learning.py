@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -140,6 +141,10 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
         """The examples of a split, or of other `sources`, with their targets."""
         return list(self.read(split, sources))
+
+    def some_examples(self, split: str, count: int) -> Sequence[Example]:
+        """About `count` examples of a split, without reading all of it if it is large."""
+        return list(islice(self.read(split), count))
 
     @abstractmethod
     def encoder(self, filtered: bool) -> Encoder:

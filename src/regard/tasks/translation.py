@@ -1,6 +1,6 @@
 """Translation: a sentence in, a sentence out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -30,10 +30,12 @@ from regard.runtime import World
 from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
+from regard.tasks.plausibility import pair_warnings
 from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
+from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen, printable
 
@@ -237,3 +239,7 @@ class Translation(TranslationTask[TranslationRecipe]):
         from regard.tasks.masked_translation import MaskedTranslation
 
         return MaskedTranslation if isinstance(recipe.model, MaskedSettings) else Translation
+
+    @classmethod
+    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        return pair_warnings({split: [(e["src"], e["tgt"]) for e in examples] for split, examples in samples.items()})

@@ -118,7 +118,12 @@ def format_validation(record: ValidationRecord) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration as 1:02:03 or 2:03."""
-    minutes, seconds_left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds_left:02d}" if hours else f"{minutes}:{seconds_left:02d}"
+    """Format a duration as 12 s, 5 min, 3 h 20 min or 26 days."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes / (24 * 60):.0f} days"

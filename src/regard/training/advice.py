@@ -1,0 +1,86 @@
+"""Warnings before training: settings that are valid and still unlikely to work."""
+
+import math
+from typing import NamedTuple
+
+from regard.training.optimizer import build_schedule
+from regard.training.settings import TrainingSettings
+
+MAX_RATE, MAX_FINE_TUNING_RATE = 0.2, 0.03
+"""Of the peak learning rate times sqrt(d_model): 0.016 for the schedule of Vaswani et al. 2017, 0.064 for recipes of
+small models here; from trained weights 0.0014 for BERT."""
+MIN_RATE = 1e-4
+"""Of the peak learning rate of a model with random weights."""
+MAX_EPOCHS, USUAL_EPOCHS = 300, 50
+
+
+class Advice(NamedTuple):
+    """Something that is unlikely to work, and its remedy."""
+
+    problem: str
+    remedy: str
+    fatal: bool = False
+    """True if the model cannot learn."""
+
+
+def advise(settings: TrainingSettings, d_model: int, epoch: float | None, fine_tuning: bool) -> list[Advice]:
+    """Warnings about warm-up, learning rate and number of epochs.
+
+    `settings` are in steps (`in_steps`), `epoch` is the number of steps of an epoch if it is known, and `fine_tuning`
+    is True if the weights are those of another run.
+    """
+    found = [
+        _warmup(settings),
+        _rate(settings, d_model, fine_tuning),
+        None if epoch is None else _epochs(settings, epoch),
+    ]
+    return [advice for advice in found if advice is not None]
+
+
+def peak_rate(settings: TrainingSettings, d_model: int) -> float:
+    """The highest learning rate that training reaches."""
+    return build_schedule(settings, d_model)(min(max(1, settings.warmup), settings.max_steps))
+
+
+def _warmup(settings: TrainingSettings) -> Advice | None:
+    steps, warmup = settings.max_steps, settings.warmup
+    shorter = f"write training.warmup={max(1, steps // 10)}"
+    if warmup >= steps:
+        problem = f"the warm-up of {warmup:,} steps is not shorter than the training of {steps:,} steps, so that the "
+        return Advice(f"{problem}learning rate never reaches its peak", f"{shorter}, or train longer", fatal=True)
+    if warmup > steps / 2:
+        return Advice(f"the warm-up of {warmup:,} steps is most of the training of {steps:,} steps", shorter)
+    return None
+
+
+def _rate(settings: TrainingSettings, d_model: int, fine_tuning: bool) -> Advice | None:
+    peak = peak_rate(settings, d_model)
+    highest = (MAX_FINE_TUNING_RATE if fine_tuning else MAX_RATE) / math.sqrt(max(1, d_model))
+    of_paper = settings.schedule == "paper"
+    if peak > highest:
+        usual = f"{1 if of_paper else highest / 10:.1g}"
+        trained = "with trained weights" if fine_tuning else f"with d_model = {d_model}"
+        return Advice(
+            f"the learning rate rises to {peak:.2g}; {trained} more than {highest:.2g} mostly diverges",
+            f"write training.learning_rate={usual}" + (" or a longer training.warmup" if of_paper else ""),
+        )
+    if peak < MIN_RATE and not fine_tuning and settings.warmup < settings.max_steps:
+        more = "a larger training.learning_rate" if of_paper else "training.learning_rate=0.0005"
+        return Advice(
+            f"the learning rate rises to {peak:.2g} only, little for a model with random weights", f"try {more}"
+        )
+    return None
+
+
+def _epochs(settings: TrainingSettings, epoch: float) -> Advice | None:
+    steps, epochs = settings.max_steps, settings.max_steps / epoch
+    if epochs < 1:
+        problem = f"{steps:,} steps are {epochs:.2f} epochs: some of the training data are never read"
+        return Advice(problem, f"write training.max_steps={math.ceil(epoch)} or more")
+    if epochs > MAX_EPOCHS and not settings.patience:
+        return Advice(
+            f"{steps:,} steps are {epochs:,.0f} epochs: the model will memorise the training data",
+            f"write training.max_epochs={USUAL_EPOCHS} ({round(USUAL_EPOCHS * epoch):,} steps), or training.patience=5 "
+            "to stop when the validation no longer improves",
+        )
+    return None
