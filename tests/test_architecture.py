@@ -14,6 +14,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels": set(),
     "random": set(),
     "config": set(),
+    "recipe_files": set(),
     "runtime": {"config"},
     "attention": set(),
     "trees": set(),
@@ -35,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 4
     "tasks": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "recipe", "exchange",
+        "decoding", "training", "engines", "recipe", "recipe_files", "exchange",
     },
     # floor 5
     "run": {
@@ -49,12 +50,12 @@ ROOMS: dict[str, set[str]] = {
     },
     "ladder": {
         "config", "runtime", "attention", "metrics", "viz", "text", "data", "models", "decoding", "training", "recipe",
-        "tasks", "run",
+        "recipe_files", "tasks", "run",
     },
     # floor 7
     "cli": {
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "engines",
+        "run", "doctor", "ladder", "engines", "recipe_files",
     },
     "__main__": {"cli"},
     "__init__": {

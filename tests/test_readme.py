@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.pages import ROOT, blocks, broken_links, check_command, commands, read
 
-from regard.tasks.registry import build_recipe, load_recipe, shipped_recipes
+from regard.recipe_files import shipped_recipes
+from regard.tasks.registry import build_recipe, load_recipe
 
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
 

@@ -1,6 +1,7 @@
 """Every recipe that comes with regard is valid, says where its data is, and trains on generated text."""
 
 import random
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,13 @@ import pytest
 from tests.system.helpers import train_quietly
 from tests.tiny import TREES, write_jsonl
 
+from regard import recipe_files
 from regard.config import Table
+from regard.errors import UserError
 from regard.reading import read_toml
+from regard.recipe_files import shipped_recipes
 from regard.run.run import Run
-from regard.tasks.registry import build_recipe, load_recipe, shipped_recipes
+from regard.tasks.registry import build_recipe, load_recipe
 
 RECIPES = shipped_recipes()
 LANGUAGE_MODELS = ("ngram", "markov", "rnn", "gru", "lstm", "transformer", "lstm-bpe", "lstm-char")
@@ -127,3 +131,58 @@ def test_recipe_trains_on_generated_text(path: Path, tmp_path: Path) -> None:
     for name in ("perplexity", "masked_perplexity"):
         assert outcome.metrics.get(name, 1.0) < 1500
     assert Run.open(tmp_path / "run").recipe == trained.run.recipe
+
+
+def test_recipes_of_an_installed_package_are_inside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "lib" / "site-packages" / "regard"
+    monkeypatch.setattr(recipe_files, "__file__", str(package / "recipe_files.py"))
+    assert shipped_recipes() == []
+    (package / "recipes").mkdir(parents=True)
+    for name in ("b.toml", "a.toml", "notes.txt"):
+        (package / "recipes" / name).touch()
+    assert shipped_recipes() == [package / "recipes" / "a.toml", package / "recipes" / "b.toml"]
+    source = package.parents[1] / "recipes"
+    source.mkdir()
+    assert len(shipped_recipes()) == 2, "a folder without recipes is not the source tree"
+    (source / "c.toml").touch()
+    assert shipped_recipes() == [source / "c.toml"]
+
+
+def test_recipes_are_in_the_order_of_their_names() -> None:
+    names = [path.stem for path in shipped_recipes()]
+    assert names == sorted(names) and names.index("ag-news") + 1 == names.index("ag-news-bert")
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "suggested"),
+    [
+        ("my.tml", "unknown-recipe", ["my.toml"]),
+        ("my", "unknown-recipe", ["my.toml"]),
+        ("myy.toml", "missing-file", ["my.toml"]),
+        ("dtaes", "unknown-recipe", ["dates"]),
+        ("dates.tml", "unknown-recipe", ["dates"]),
+        ("other/dtaes", "unknown-recipe", []),
+        ("wikitext-2-lstm-chars", "unknown-recipe", ["wikitext-2-lstm-char", "wikitext-2-lstm", "wikitext-2-lstm-bpe"]),
+        ("x" * 200, "unknown-recipe", []),
+    ],
+)
+def test_an_unknown_recipe_names_similar_ones(
+    source: str, code: str, suggested: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.toml").touch()
+    Path("my.toml.txt").touch()
+    Path("dtaes.toml").mkdir()
+    with pytest.raises(UserError) as error:
+        recipe_files.find_recipe(source)
+    assert (error.value.code, error.value.where) == (code, source)
+    names = re.findall(r"[\w.-]+(?= or |\?$)", str(error.value.remedy))
+    assert names == suggested
+    assert len(str(error.value)) < 200 + len(source)
+
+
+def test_a_file_goes_before_a_shipped_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert recipe_files.find_recipe("dates").parent.name == "recipes"
+    Path("dates").touch()
+    assert recipe_files.find_recipe("dates") == Path("dates")

@@ -33,6 +33,10 @@ def test_help_loads_no_large_library() -> None:
     assert loaded_after("from regard.cli import main\nmain(['--help'])\nmain(['translate', '--help'])") == set()
 
 
+def test_recipes_load_no_large_library() -> None:
+    assert loaded_after("from regard.cli import main\nmain(['recipes'])\nmain(['recipes', 'dates'])") == set()
+
+
 def test_prediction_does_not_load_the_compiler_of_torch(trained: Path, recurrent: Path, pretrained: Path) -> None:
     """These imports take as long as torch itself."""
     commands = [["predict", str(run), "one [MASK]"] for run in (trained, recurrent, pretrained)]

@@ -12,7 +12,8 @@ import pytest
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.settings import SPLITS, LabelledDataSettings
-from regard.tasks.registry import load_recipe, shipped_recipes
+from regard.recipe_files import shipped_recipes
+from regard.tasks.registry import load_recipe
 
 AG = {
     "yxhong.validation12k.csv": 'Class Index,Title,Description\n2,Cup final,"The last, at Twickenham."\n',

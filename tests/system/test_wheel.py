@@ -12,7 +12,7 @@ import pytest
 from tests.pages import ROOT
 
 from regard import __version__
-from regard.tasks.registry import shipped_recipes
+from regard.recipe_files import shipped_recipes
 
 
 @pytest.fixture(scope="module")

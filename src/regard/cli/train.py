@@ -64,9 +64,10 @@ def find_recipe_and_folder(
 
     A run folder has its own recipe. A folder that is not a run may have the name of a shipped recipe.
     """
+    from regard.recipe_files import shipped_recipes
     from regard.run.run import Run, read_recipe
     from regard.tasks.base import RECIPE
-    from regard.tasks.registry import load_recipe, shipped_recipes
+    from regard.tasks.registry import load_recipe
 
     path = Path(source)
     is_run = (path / RECIPE).is_file()

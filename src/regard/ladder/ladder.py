@@ -17,12 +17,13 @@ from regard.files import JsonObject, Manifest, checksum, locked, write_text
 from regard.ladder.measuring import Measurement, measure, training_facts
 from regard.reading import read_toml
 from regard.recipe import Recipe
+from regard.recipe_files import find_recipe
 from regard.run.distill import distill
 from regard.run.model import Translator
 from regard.run.run import MANIFEST, Run, absolutize
 from regard.run.train import train
 from regard.tasks.base import RECIPE, STORES, Report
-from regard.tasks.registry import build_recipe, find_recipe, task_of
+from regard.tasks.registry import build_recipe, task_of
 from regard.tasks.variants import Variant, VariantSet
 from regard.training.settings import TrainingSettings
 

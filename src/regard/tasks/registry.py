@@ -15,6 +15,7 @@ from regard.config import Table, apply_overrides, build, nearest
 from regard.errors import UserError
 from regard.reading import read_toml
 from regard.recipe import Recipe
+from regard.recipe_files import DEFAULT_TASK, find_recipe
 from regard.tasks.answering import Answering
 from regard.tasks.base import RECIPE, AnyTask
 from regard.tasks.choice import Choice
@@ -26,7 +27,6 @@ from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
 
 PLUGINS = "REGARD_PLUGINS"
-DEFAULT_TASK = "translation"
 
 T = TypeVar("T", bound=type[AnyTask])
 
@@ -118,29 +118,3 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe from a file, or by its name from those that come with regard."""
     path = find_recipe(source)
     return build_recipe(apply_overrides(read_toml(path), overrides), str(path))
-
-
-def find_recipe(source: str | Path) -> Path:
-    """The path of a recipe file; a bare name is one of the shipped recipes."""
-    path = Path(source)
-    if (path.exists() and not path.is_dir()) or path.suffix == ".toml":
-        return path
-    names = {recipe.stem: recipe for recipe in shipped_recipes()}
-    if str(source) in names:
-        return names[str(source)]
-    close = nearest(str(source), list(names))
-    raise UserError(
-        f"{source}: neither a recipe file nor a recipe that comes with regard ({', '.join(names)})",
-        f"did you mean {close}?" if close else "regard recipes lists them",
-        code="unknown-recipe",
-        where=source,
-    )
-
-
-def shipped_recipes() -> list[Path]:
-    """The recipes beside the source tree, or inside the installed package."""
-    package = Path(__file__).parents[1]
-    for folder in (package.parents[1] / "recipes", package / "recipes"):
-        if any(folder.glob("*.toml")):
-            return sorted(folder.glob("*.toml"))
-    return []

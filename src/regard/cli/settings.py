@@ -1,0 +1,124 @@
+"""The list of all settings, for `regard recipes --settings`."""
+
+import shutil
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
+
+from regard.cli.screen import print_json, print_result
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from regard.config import Setting
+
+REQUIRED, NOT_SET = "required", "not set"
+INDENT, PLAIN_WIDTH, MAX_WIDTH = "    ", 80, 100
+
+Row = dict[str, str]
+Entry = tuple[str, "Setting"]
+"""A task and one of its settings."""
+
+
+def show_settings(names: Sequence[str], as_json: bool) -> None:
+    """Print the settings that fit all names: default, tasks or kinds of model, then meaning and type."""
+    rows = list(setting_rows(names))
+    if as_json:
+        print_json(rows)
+        return
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if sys.stdout.isatty() else PLAIN_WIDTH
+    for row in rows:
+        default = f"   ({row['default']})" if row["default"] in (REQUIRED, NOT_SET) else f" = {row['default']}"
+        of = f"   ({row['of']})" if row["of"] else ""
+        print_result(fill(f"{row['setting']}{default}{of}", width, subsequent_indent=INDENT, break_on_hyphens=False))
+        text = f"{row['meaning']} [{row['type']}]"
+        print_result(fill(text, width, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False))
+    if not names:
+        print_result(
+            "\nregard recipes --settings NAME lists fewer: those of a task, a recipe or a group like training."
+        )
+
+
+def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
+    """The settings that fit all names, each once, with the tasks or kinds of model that have it; none means all."""
+    entries = all_settings()
+    for name in names:
+        fits = build_filter(name, entries)
+        entries = [entry for entry in entries if fits(*entry)]
+        if not entries:
+            raise UserError(
+                f"{name}: no task, recipe, kind of model or setting, or none that fits the other names too",
+                "regard recipes --settings lists all settings",
+                code="invalid-option",
+                where=name,
+            )
+    tasks, owners = {task for task, _ in entries}, dict[tuple[str, str, str, str], list[str]]()
+    for task, setting in entries:
+        row = (setting.name, type_text(setting.field.annotation), default_text(setting.field), setting.help)
+        owners.setdefault(row, []).append(" | ".join(setting.kinds) or task)
+    for (setting_name, kind, default, meaning), of in owners.items():
+        shown = "" if set(of) >= tasks else ", ".join(dict.fromkeys(of))
+        yield {"setting": setting_name, "of": shown, "type": kind, "default": default, "meaning": meaning}
+
+
+def all_settings() -> list[Entry]:
+    """Every setting of every task; the sources of valid and test have the same ones as those of train."""
+    from regard.config import describe
+    from regard.tasks.registry import all_tasks
+
+    entries = []
+    for name, task in all_tasks().items():
+        defaults = {key: value for key, value in task.recipe_type.defaults.items() if key != "task"}
+        settings = describe(task.recipe_type, defaults, lists=True)
+        entries += [(name, item) for item in settings if not item.name.startswith(("data.valid.", "data.test."))]
+    return entries
+
+
+def build_filter(name: str, entries: Sequence[Entry]) -> "Callable[[str, Setting], bool]":
+    """A test of settings: those of a task, of a recipe, of a kind of model, or with names that begin so."""
+    from regard.recipe_files import shipped_recipes
+    from regard.tasks.registry import all_tasks, load_recipe
+
+    if name in all_tasks():
+        return lambda task, setting: task == name
+    if name in {path.stem for path in shipped_recipes()}:
+        recipe = load_recipe(name)
+        of_others = {kind for _, item in entries if item.name.startswith("model.") for kind in item.kinds}
+        of_others.discard(recipe.model.kind)
+        return lambda task, setting: task == recipe.task and not (setting.kinds and of_others.issuperset(setting.kinds))
+    if any(name in setting.kinds for _, setting in entries):
+        return lambda task, setting: name in setting.kinds
+    return lambda task, setting: setting.name.startswith(name)
+
+
+def default_text(field: "FieldInfo") -> str:
+    """The default of a setting as it is written in a recipe."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def type_text(kind: object) -> str:
+    """A type in words: a number, one of some names, a source."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " | ".join(str(item) for item in arguments if item != "")
+    if origin in (Union, types.UnionType):
+        lists = [type_text(item) for item in arguments if get_origin(item) is list]
+        others = (item for item in arguments if item is not type(None) and get_origin(item) is not list)
+        single = " | ".join(map(type_text, others))
+        return " | ".join([*lists, *([] if f"{single} or list" in lists else [single])])
+    if origin is list:
+        return f"{type_text(arguments[0])} or list"
+    if origin is dict:
+        return "table"
+    name: str = getattr(kind, "__name__", str(kind)).lower()
+    return {"str": "text", "int": "whole number", "float": "number", "bool": "true | false"}.get(name, name)

@@ -1,0 +1,56 @@
+"""Recipe files: those that come with regard, and the file that a name means. Nothing large is imported here."""
+
+import difflib
+from pathlib import Path
+
+from regard.errors import UserError
+
+SUFFIX = ".toml"
+DEFAULT_TASK = "translation"
+"""The task of a recipe that names none."""
+MAX_SUGGESTIONS, MIN_SIMILARITY, MAX_NAME = 3, 0.6, 100
+
+
+def shipped_recipes() -> list[Path]:
+    """The recipes beside the source tree, or inside the installed package, in the order of their names."""
+    package = Path(__file__).parent
+    for folder in (package.parents[1] / "recipes", package / "recipes"):
+        if any(folder.glob(f"*{SUFFIX}")):
+            return sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stem)
+    return []
+
+
+def find_recipe(source: str | Path) -> Path:
+    """The path of a recipe file; a bare name is one of the shipped recipes. A UserError names similar ones."""
+    path = Path(source)
+    shipped = {recipe.stem: recipe for recipe in shipped_recipes()}
+    if path.exists() and not path.is_dir():
+        return path
+    if str(source) in shipped:
+        return shipped[str(source)]
+    close = similar_recipes(path, list(shipped))
+    is_file = path.suffix == SUFFIX
+    raise UserError(
+        f"{source}: no such recipe" + ("" if is_file else ": neither a file nor a name that regard recipes lists"),
+        f"did you mean {' or '.join(close)}?" if close else "regard recipes lists those that come with regard",
+        code="missing-file" if is_file else "unknown-recipe",
+        where=source,
+    )
+
+
+def similar_recipes(path: Path, shipped: list[str]) -> list[str]:
+    """Recipe files in the same folder and shipped recipes with similar names, the most similar first."""
+    files = [file for file in path.parent.glob(f"*{SUFFIX}") if file.is_file()]
+    names = {str(file): file.name for file in files}
+    if path.parent == Path():
+        names |= {name: name for name in shipped}
+    word = path.name[:MAX_NAME]
+    scores = {shown: similarity(word, name) for shown, name in names.items()}
+    close = [shown for shown, score in scores.items() if score >= MIN_SIMILARITY]
+    return sorted(close, key=lambda shown: (-scores[shown], shown))[:MAX_SUGGESTIONS]
+
+
+def similarity(word: str, name: str) -> float:
+    """How similar a word is to the name of a recipe, with or without its ending: 1 if they are equal."""
+    forms = {word, Path(word).stem}
+    return max(difflib.SequenceMatcher(None, form, name.removesuffix(SUFFIX)).ratio() for form in forms)
