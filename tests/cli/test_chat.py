@@ -11,6 +11,7 @@ from tests.cli.command import fails, regard
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
+from regard.errors import UserError
 from regard.run.chat import MAX_SAMPLES, NO_REPLY, Conversation, attempts, sample_seed
 from regard.run.model import Translator
 
@@ -110,7 +111,7 @@ def test_a_conversation_depends_on_the_seed_only(talker: Path) -> None:
     assert len(once.lines) == 10
     assert regard(*hot, 1, stdin="hello\n").lines == once.lines[:1], "a reply does not depend on later lines"
     again = regard(*hot, 1, stdin=f"hello\n/reset\n{lines}")
-    assert again.lines == [once.lines[0], *once.lines], "/reset starts the same conversation again"
+    assert again.lines == [once.lines[0], "", *once.lines], "/reset starts the same conversation again"
 
 
 def test_seeds_of_turns_and_attempts_differ() -> None:
@@ -138,6 +139,16 @@ class BlankEngine:
         return [[Hypothesis(tokens=tokens, log_prob=-1.0, score=-1.0, finished=True)]]
 
 
+class BytesEngine:
+    """An engine whose first output is given, and then another one."""
+
+    def __init__(self, *outputs: list[int]) -> None:
+        self.outputs = iter(outputs)
+
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        return [[Hypothesis(tokens=next(self.outputs), log_prob=-1.0, score=-1.0, finished=True)]]
+
+
 @pytest.mark.parametrize(("blank", "tries"), [(0, 1), (2, 3), (MAX_SAMPLES, MAX_SAMPLES + 1), (99, MAX_SAMPLES + 1)])
 def test_a_reply_is_never_blank(talker: Path, blank: int, tries: int) -> None:
     translator = Translator.load(talker, device="cpu")
@@ -160,9 +171,8 @@ def test_old_turns_are_left_out_before_a_new_one_is_split(talker: Path) -> None:
 
 
 def test_commands(talker: Path) -> None:
-    result = regard(
-        "chat", talker, "--search", "greedy", stdin="/why\nhello\n/what\n/why\n/reset\n/why\n/quit\nhello\n"
-    )
+    typed = "/why\nhello\n/what\n/why\n/reset\n/why\n/quit\nhello\n"
+    result = regard("chat", talker, "--search", "greedy", stdin=typed, terminal=True)
     assert result.status == 0
     assert result.lines[0] == ANSWERS["hello"]
     assert result.out.count("cross attention, layer 1 of 1, mean of 2 heads") == 1
@@ -172,11 +182,49 @@ def test_commands(talker: Path) -> None:
     assert "a new conversation" in result.err
 
 
+def test_a_pipe_gives_one_line_per_command(talker: Path) -> None:
+    typed = "/why\nhello\n/what\n/why\n/reset\nbye now\n/quit\nhello\n"
+    result = regard("chat", talker, "--search", "greedy", stdin=typed)
+    assert result.lines == ["", ANSWERS["hello"], "", "", "", ANSWERS["bye now"]]
+    assert result.err.count("cross attention, layer 1 of 1, mean of 2 heads") == 1
+    values = regard("chat", talker, "--search", "greedy", "--json", stdin=typed).lines
+    assert [bool(line) for line in values] == [False, True, False, True, False, True]
+    assert "maps" in json.loads(values[3])
+
+
 def test_why_of_a_model_without_attention(talker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.run.chat.Conversation.explain", lambda self, reply: [])
     result = regard("chat", talker, "--search", "greedy", stdin="hello\n/why\nbye now\n")
-    assert result.lines == [ANSWERS["hello"], ANSWERS["bye now"]]
+    assert result.lines == [ANSWERS["hello"], "", ANSWERS["bye now"]]
     assert "no cross-attention" in result.err
+
+
+def test_why_of_a_long_reply_does_not_end_the_conversation(talker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_long(*_: object) -> None:
+        raise UserError("the reply is too long", code="too-long")
+
+    monkeypatch.setattr("regard.run.chat.Conversation.explain", too_long)
+    result = regard("chat", talker, "--search", "greedy", stdin="hello\n/why\nbye now\n")
+    assert (result.status, result.lines) == (0, [ANSWERS["hello"], "", ANSWERS["bye now"]])
+    assert "[too-long]" in result.err
+
+
+def test_a_reply_has_whole_characters_only(talker: Path) -> None:
+    translator = Translator.load(talker, device="cpu")
+    tokenizer = translator.task.tgt_tokenizer
+    first, *rest = tokenizer.encode("日")
+    assert len(rest) >= 2, "one token for each byte"
+    for tokens, text in (([first, *tokenizer.encode("fine")], "fine"), ([first, rest[0]], ""), ([first, *rest], "日")):
+        translator.engine = BytesEngine(tokens, tokenizer.encode("hi"))
+        conversation = Conversation(translator, seed=4)
+        assert conversation.reply_to("hello").text == (text or "hi")
+        assert conversation.turns[-1] == (text or "hi"), "nor does the model read half a character"
+
+
+def test_options_that_have_no_effect_are_not_offered(talker: Path) -> None:
+    for option in ("--nbest", "--iterations", "--length-candidates", "--batch-tokens"):
+        assert regard("chat", talker, option, 2, stdin="hello\n").status == 2
+    assert regard("chat", talker, "--beam", 2, stdin="hello\n").status == 0
 
 
 def test_why_as_json_has_every_head(talker: Path) -> None:

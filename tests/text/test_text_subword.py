@@ -87,6 +87,13 @@ def test_special_tokens_are_not_decoded(vocab: SubwordTokenizer) -> None:
     assert vocab.tokens([PAD, BOS, EOS]) == list(SPECIALS)
 
 
+def test_half_a_character_is_not_decoded(vocab: SubwordTokenizer) -> None:
+    ids = [vocab.token_ids[symbol] for symbol in symbols_of("日")]
+    fox = vocab.encode("The fox")
+    assert vocab.decode([*ids[:2], *fox, *ids[2:], *ids, ids[0]]) == "The fox日"
+    assert vocab.decode(vocab.encode("a\ufffdb")) == "a\ufffdb", "the sign itself is a character"
+
+
 def test_the_library_decodes_alike(vocab: SubwordTokenizer) -> None:
     theirs = HuggingFaceTokenizer.from_str(vocab.to_json())
     for text in HARD:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from regard.cli.attention import draw_map, map_values
-from regard.cli.options import AsJson, ModelOptions, RunFolder, SearchOptions
-from regard.cli.screen import report, to_json
+from regard.cli.options import AsJson, ChatOptions, ModelOptions, RunFolder
+from regard.cli.screen import print_error, report, to_json
 from regard.cli.streams import STDIO, prompt_lines, read_lines
 from regard.cli.training import INTERRUPTED
+from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.run.chat import Conversation, Reply
@@ -22,15 +23,16 @@ Type a line, then Enter. /why draws the attention of the last reply, /reset star
 RESET, WHY, QUIT = "/reset", "/why", "/quit"
 
 
-def chat(run: RunFolder, search: SearchOptions, model: ModelOptions, as_json: AsJson = False) -> None:
+def chat(run: RunFolder, search: ChatOptions, model: ModelOptions, as_json: AsJson = False) -> None:
     """Talk with a run that was trained on dialogues.
 
     The model replies to each line. It reads as many of the last turns as in training. Replies are sampled with the
     settings of the recipe, unless options change them; the same lines with the same --seed give the same conversation.
     /reset starts again. /why draws the attention of the last reply: a row is an output token, a column a token that the
-    model read, ␉ separates turns. /quit, Ctrl-D or Ctrl-C ends. Without a terminal, each line of stdin gives one line
-    of stdout, a blank line for a blank line. With --json a reply is one object: turn, message, source (what the model
-    read), reply, score and finished.
+    model read, ␉ separates turns. /quit, Ctrl-D or Ctrl-C ends. With --json a reply is one object: turn, message,
+    source (what the model read), reply, score and finished. Without a terminal, each line of stdin gives one line of
+    stdout: the reply, or a blank line for a blank line and for a command; /why then draws on stderr, or with --json
+    prints its weights as one object.
 
     \b
     Examples:
@@ -54,7 +56,7 @@ def converse(conversation: "Conversation", lines: Iterator[str], as_json: bool) 
     """Reply to every line and run every command, until the input ends or /quit."""
     last: Reply | None = None
     for line in lines:
-        word = line.strip()
+        word, output = line.strip(), ""
         if word == QUIT:
             return
         if word == RESET:
@@ -62,14 +64,14 @@ def converse(conversation: "Conversation", lines: Iterator[str], as_json: bool) 
             last = None
             report("a new conversation")
         elif word == WHY:
-            explain(conversation, last, as_json)
+            output = explain(conversation, last, as_json)
         elif word.startswith("/"):
             report(f"unknown command {word}; the commands are {RESET}, {WHY} and {QUIT}")
         elif word:
             last = conversation.reply_to(line)
-            print(to_json(reply_values(last)) if as_json else last.text, flush=True)
-        elif not sys.stdin.isatty():
-            print(flush=True)
+            output = to_json(reply_values(last)) if as_json else last.text
+        if output or not sys.stdin.isatty():
+            print(output, flush=True)
 
 
 def reply_values(reply: "Reply") -> dict[str, object]:
@@ -78,16 +80,24 @@ def reply_values(reply: "Reply") -> dict[str, object]:
     return {"reply" if name == "text" else name: value for name, value in values.items()}
 
 
-def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -> None:
-    """Draw the cross-attention of the last reply, or print all attention weights as JSON."""
+def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -> str:
+    """All attention weights of the last reply as JSON; else its cross-attention is drawn, and there is no output."""
     if last is None:
         report("there is no reply yet")
-        return
-    maps = conversation.explain(last)
-    cross = next((item for item in maps if item.name == "cross"), None)
+        return ""
+    try:
+        maps = conversation.explain(last)
+    except UserError as error:
+        print_error(error)
+        return ""
     if as_json:
-        print(to_json({"source": last.source, "reply": last.text, "maps": list(map(map_values, maps))}), flush=True)
-    elif cross is None:
+        return to_json({"source": last.source, "reply": last.text, "maps": list(map(map_values, maps))})
+    cross = next((item for item in maps if item.name == "cross"), None)
+    if cross is None:
         report("this model has no cross-attention")
-    else:
-        print(f"{draw_map(cross)}\n", flush=True)
+        return ""
+    drawing = f"{draw_map(cross)}\n"
+    if sys.stdin.isatty():
+        return drawing
+    print(drawing, file=sys.stderr, flush=True)
+    return ""

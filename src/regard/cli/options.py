@@ -62,6 +62,8 @@ class SearchOptions(OptionGroup):
     """The fields of `DecodingSettings`; those that are not given are as in the recipe of the run."""
 
     title = "Decoding (default: as in the recipe of the run)"
+    left_out: ClassVar[tuple[str, ...]] = ()
+    """Settings that have no effect in a verb."""
 
     def __init__(self, **values: object) -> None:
         self.values = values
@@ -75,11 +77,18 @@ class SearchOptions(OptionGroup):
                 name, Parameter.KEYWORD_ONLY, default=None, annotation=option_type(field.annotation, help_of(field))
             )
             for name, field in DecodingSettings.model_fields.items()
+            if name not in cls.left_out
         ]
 
     def changes(self) -> Options:
         """The options that were given."""
         return {name: value for name, value in self.values.items() if value is not None}
+
+
+class ChatOptions(SearchOptions):
+    """The search for one reply after another."""
+
+    left_out = ("nbest", "iterations", "length_candidates", "batch_tokens")
 
 
 def help_of(field: "FieldInfo") -> str:

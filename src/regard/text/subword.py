@@ -57,8 +57,8 @@ class SubwordTokenizer(Tokenizer):
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids; special tokens are left out, bytes that are not UTF-8 become U+FFFD."""
-        text = b"".join(self._bytes[token] for token in ids).decode("utf-8", "replace")
+        """Return the text of token ids; special tokens and bytes that are no whole character are left out."""
+        text = b"".join(self._bytes[token] for token in ids).decode("utf-8", "ignore")
         return text.removeprefix(self._implied)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
