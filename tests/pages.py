@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from regard.cli.app import build_command
+from regard.cli.app import VERBS, build_command
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,10 +25,45 @@ def commands(path: Path) -> list[str]:
     return [line for line in lines if line.startswith("regard ")]
 
 
-def links(path: Path) -> list[str]:
-    """The relative links of a page, outside code blocks."""
+def indented_commands(path: Path) -> list[str]:
+    """The commands of indented code blocks; a backslash at the end of a line continues it."""
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"\\\n\s*", "", text)
+    lines = [line.split("  #")[0].strip() for line in re.findall(r"^ {4}(\S.*)$", text, re.MULTILINE)]
+    return [re.split(r" [<>|] ", line)[0] for line in lines if line.startswith("regard ")]
+
+
+def inline_commands(path: Path) -> list[str]:
+    """The commands `regard ...` within sentences and tables; they may be incomplete."""
     text = re.sub(r"```.*?```", "", read(path), flags=re.DOTALL)
-    return [link for link in re.findall(r"\]\(([^)#]+)\)", text) if not link.startswith("http")]
+    quoted = (" ".join(line.split()) for line in re.findall(r"`(regard [^`]+)`", text))
+    return [re.split(r" [<>] ", line)[0].replace("\\", "") for line in quoted]
+
+
+def links(path: Path) -> list[str]:
+    """The relative links of a page without their anchors, outside code blocks; the page itself is ""."""
+    return [file for file, _ in anchored_links(path)]
+
+
+def anchored_links(path: Path) -> list[tuple[str, str]]:
+    """The relative links of a page, outside code: the file ("" for the page itself) and the anchor in it."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", read(path), flags=re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"""(?:href|src)="([^"]+)\"""", text)
+    parts = [link.partition("#") for link in found if not re.match(r"https?:|mailto:", link)]
+    return [(file, anchor) for file, _, anchor in parts]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them; the second of equal headings ends in -1."""
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.DOTALL | re.MULTILINE)
+    result: dict[str, int] = {}
+    names = set()
+    for heading in re.findall(r"^#{1,6} +(.+?)(?: +#+)? *$", text, re.MULTILINE):
+        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+        count = result[slug] = result.get(slug, -1) + 1
+        names.add(f"{slug}-{count}" if count else slug)
+    return names | set(re.findall(r"""<a (?:id|name)="([^"]+)\"""", text))
 
 
 def pictures(path: Path) -> list[str]:
@@ -37,8 +72,32 @@ def pictures(path: Path) -> list[str]:
 
 
 def broken_links(paths: list[Path]) -> list[str]:
-    """Links to files that do not exist, as "page: link"."""
-    return [f"{path.name}: {link}" for path in paths for link in links(path) if not (path.parent / link).exists()]
+    """Links to files, or to headings of pages, that do not exist, as "page: link"."""
+    broken = []
+    for path in paths:
+        for file, anchor in anchored_links(path):
+            target = path.parent / file if file else path
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                broken.append(f"{path.name}: {file}{'#' * bool(anchor)}{anchor}")
+    return broken
+
+
+def check_names(line: str) -> str:
+    """Check a command that may be incomplete: its verb and its options exist; return the verb, or "" if there is none.
+
+    "NAME", "..." and words in capitals stand for anything.
+    """
+    words = shlex.split(line)[1:]
+    if not words or words[0].startswith("-") or not re.fullmatch("[a-z]+", words[0]) or words[0] == "help":
+        return ""
+    verb, *arguments = words
+    assert verb in VERBS, f"{line}: there is no verb {verb}"
+    parameters = build_command(verb).params
+    options = {"-h", "--help", *(name for each in parameters for name in (*each.opts, *each.secondary_opts))}
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        assert not argument.startswith("-") or name in options, f"{line}: {verb} has no option {name}"
+    return verb
 
 
 def check_command(line: str) -> tuple[str, list[str]]:

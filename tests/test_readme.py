@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.pages import ROOT, blocks, broken_links, check_command, commands, read
+from tests.pages import ROOT, blocks, check_command, commands, read
 
 from regard.recipe_files import shipped_recipes
 from regard.tasks.registry import build_recipe, load_recipe
@@ -59,8 +59,3 @@ def test_both_languages_show_the_same() -> None:
     assert commands(english) == commands(chinese)
     numbers = [re.findall(r"\d+\.\d+", read(path).split("JoeyNMT")[1]) for path in READMES]
     assert numbers[0] == numbers[1]
-
-
-def test_links_exist() -> None:
-    pages = [*READMES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
-    assert broken_links(pages) == []
