@@ -1,6 +1,10 @@
 """Chunks are bounded, results come in order, and a process that dies is reported."""
 
 import os
+import select
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +58,31 @@ def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(UserError) as error:
         list(map_in_order(Dying(), iter([[0]] * 5), 2))
     assert (error.value.code, error.value.where) == ("worker-failed", "data.workers")
+
+
+BLOCKED_WORKERS = """
+import os, threading
+from regard.data import parallel
+
+def work(chunk):
+    os.write(1, f"{os.getpid()}\\n".encode())
+    threading.Event().wait()
+
+if __name__ == "__main__":
+    parallel.SINGLE_PROCESS_CHUNKS = 0
+    list(parallel.map_in_order(work, [[1], [2], [3]], 2))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(BLOCKED_WORKERS)
+    environment = {**os.environ, "PYTHONPATH": str(Path(parallel.__file__).parents[2])}
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        handles = [os.pidfd_open(int(process.stdout.readline())) for _ in range(2)]
+        process.kill()
+    for handle in handles:
+        select.select([handle], [], [])  # returns when the process has ended
+        os.close(handle)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TypeVar, cast
 
 from regard.errors import UserError
@@ -84,10 +85,21 @@ _function: Callable[[object], object]
 
 
 def _start(function: Callable[[C], R]) -> None:
-    """Prepare a new process: one thread each, because there is a process for each core."""
+    """Prepare a new process: one thread each, because there is a process for each core.
+
+    It ends with its parent, also if the parent is killed: nobody would send it the end of the work.
+    """
     global _function
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _function = cast(Callable[[object], object], function)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _apply(chunk: object) -> object:
