@@ -32,6 +32,33 @@ def test_one_process_is_a_world() -> None:
     close_world()
 
 
+def test_a_process_alone_ignores_the_variables_of_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "x")
+    assert open_world(RuntimeSettings(device="cpu"), alone=True) == World(0, 1, 0, torch.device("cpu"), "fp32", 1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "where"),
+    [
+        ({}, "MASTER_ADDR, MASTER_PORT"),
+        ({"MASTER_ADDR": "localhost"}, "MASTER_PORT"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "RANK": "2"}, "RANK"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "RANK": "-1"}, "RANK"),
+    ],
+)
+def test_incomplete_variables_of_torchrun_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], where: str
+) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", **variables}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError) as error:
+        open_world(RuntimeSettings(device="cpu"))
+    assert (error.value.code, error.value.where) == ("invalid-environment", where)
+
+
 def test_open_world_sets_all_seeds() -> None:
     open_world(RuntimeSettings(device="cpu", seed=5))
     first = torch.rand(3), np.random.rand(), random.random()
@@ -108,7 +135,8 @@ def test_restarted_group_has_a_store_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(runtime, "rendezvous", meet)
     monkeypatch.setattr(dist, "init_process_group", lambda **group: groups.append(group))
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "x"}.items():
+    launch = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    for name, value in {**launch, "TORCHELASTIC_RUN_ID": "x"}.items():
         monkeypatch.setenv(name, value)
     for attempt in ("0", "1"):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)

@@ -80,12 +80,16 @@ class World:
         return self.rank == 0
 
 
-def open_world(settings: RuntimeSettings) -> World:
-    """Seed, choose device and precision, and join the process group if `torchrun` started this process."""
+def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
+    """Seed, choose device and precision, and join the process group if `torchrun` started this process.
+
+    With `alone` the process joins no group: variables of torchrun that are left in the environment are ignored.
+    """
     seed_everything(settings.seed)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    rank, size, local_rank = (_from_torchrun(name, default) for name, default in _LAUNCH)
+    alone = alone and not dist.is_initialized()
+    rank, size, local_rank = (default if alone else _from_torchrun(name, default) for name, default in _LAUNCH)
     device = _choose_device(settings.device, size, local_rank)
     precision = _choose_precision(settings.precision, device)
     if device.type == "cuda":
@@ -189,6 +193,15 @@ def _join(rank: int, size: int, device: torch.device) -> None:
     The agent of torchrun keeps one key-value store over all restarts. Restarted workers would read the addresses of
     dead workers from it and wait for ever, so every attempt uses its own prefix.
     """
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing or not 0 <= rank < size:
+        raise UserError(
+            f"the environment has WORLD_SIZE={size} and RANK={rank}"
+            + (f", but not {' and '.join(missing)}" if missing else ""),
+            "unset WORLD_SIZE and RANK to train in one process, or start several with torchrun",
+            code="invalid-environment",
+            where=", ".join(missing) or "RANK",
+        )
     attempt = f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     store, _, _ = next(rendezvous("env://", rank, size, timeout=COLLECTIVE_TIMEOUT))
     dist.init_process_group(

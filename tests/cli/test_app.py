@@ -156,11 +156,14 @@ def test_a_closed_pipe_is_not_reported(verb: str, trained: Path) -> None:
     assert errors == ""
 
 
-def test_only_the_first_process_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_process_of_a_training_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    assert regard("recipes").out == ""
-    silent = regard("recipes", "dtaes")
+    silent = regard("train", "dtaes")
     assert (silent.status, silent.out, silent.err) == (1, "", "")
+    monkeypatch.setenv("RANK", "0")
+    assert regard("train", "dtaes").code == "unknown-recipe"
+    monkeypatch.setenv("RANK", "1")
+    assert regard("recipes").out, "a verb that has one process"
 
 
 def test_errors_are_red_on_a_terminal_only() -> None:

@@ -1,5 +1,6 @@
 """The command `regard` with all verbs. A command is built when it is used, so that `regard --help` is fast."""
 
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -22,6 +23,9 @@ GROUPS = {
 """The verbs by purpose, in the order of the help."""
 VERBS = tuple(verb for group in GROUPS.values() for verb in group)
 """Every verb. Its module and function have the same name."""
+
+DISTRIBUTED = ("demo", "train", "ladder", "doctor")
+"""Verbs that torchrun can start in several processes."""
 
 Click: TypeAlias = Any
 """An object of click; newer versions of typer contain a click of their own, with other types."""
@@ -46,6 +50,13 @@ class Verb(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+    def invoke(self, ctx: Click) -> object:
+        """Run the verb; variables of torchrun that are left in the environment have a meaning in training only."""
+        if self.name not in DISTRIBUTED:
+            for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+                os.environ.pop(name, None)
+        return super().invoke(ctx)
 
     def get_help(self, ctx: Click) -> str:
         """The help without types; columns keep their width."""

@@ -93,7 +93,9 @@ class Model:
         """`engine` is one of engines/choose.py; `quantization` is for ctranslate2, which uses the CPU by default."""
         check_engine(len(runs), precision, engine, quantization)
         device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
-        self.world = open_world(build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"))
+        self.world = open_world(
+            build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"), alone=True
+        )
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
         self.task: AnyTask = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)
         if engine not in self.task.engines:

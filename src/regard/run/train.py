@@ -23,7 +23,7 @@ from regard.run.run import CHECKPOINTS, Run
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks.base import RECIPE, STORES, AnyTask, Example, Progress, Report, ValidationData
 from regard.training.advice import Advice, advise
-from regard.training.distributed import broadcast_from_rank0, place
+from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
@@ -60,6 +60,7 @@ def train(
     world = open_world(recipe.runtime)  # sets the seed and the device, joins the process group
     with ExitStack() as stack:
         stack.callback(close_world)
+        stack.enter_context(peer_errors(world))
 
         # One process prepares the data. The others wait for it, and fail with it.
         run, stores, problem = None, None, None

@@ -4,7 +4,9 @@ DDP hooks `forward` only and averages gradients over ranks, so the loop multipli
 and divides by the tokens of the whole step: the gradient is that of one process seeing all of it.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -13,13 +15,33 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from regard.errors import UserError
 from regard.runtime import World
 
 T = TypeVar("T")
 
+LOST_PEER = re.compile(r"gloo|NCCL|Connection (closed|reset)|Broken pipe|Timed out waiting", re.I)
+"""Parts of the errors of torch if a process of the group is gone."""
+
 # Buffers are constants, equal on every rank, and need no synchronisation; the option has two names in torch's versions.
 _NEW_NAME = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
 _NO_BUFFER_SYNC: dict[str, Any] = {"forward_sync_buffers" if _NEW_NAME else "broadcast_buffers": False}
+
+
+@contextmanager
+def peer_errors(world: World) -> Iterator[None]:
+    """Turn the error of a collective whose other process is gone into a UserError."""
+    try:
+        yield
+    except RuntimeError as error:  # gloo and NCCL raise it with a text; newer versions of torch a subclass
+        if world.size == 1 or not (isinstance(error, dist.DistError) or LOST_PEER.search(str(error))):
+            raise
+        raise UserError(
+            f"rank {world.rank}: another process of this training ended or cannot be reached",
+            "see the messages of the other processes; training resumes from the last checkpoint",
+            code="lost-process",
+            where=f"rank {world.rank}",
+        ) from error
 
 
 def place(model: nn.Module, world: World) -> nn.Module:
