@@ -81,7 +81,7 @@ def open_binary(path: Path) -> BinaryIO:
     except OSError as error:
         raise UserError(
             f"{path} cannot be read: {error.strerror or error}",
-            "check its permissions",
+            MACHINE_ERRORS.get(error.errno or 0, "check its permissions"),
             code="unreadable-file",
             where=path,
         ) from error
@@ -114,8 +114,11 @@ def explain_os_error(error: OSError, path: Path | None = None) -> UserError | No
     if number in (errno.ENOSPC, errno.EDQUOT):
         problem, remedy, code = "the disk is full", "free some disk space and run the command again", "disk-full"
     elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        problem, remedy, code = str(error.strerror), "choose a folder with write permission", "unwritable"
-    elif missing or number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP):
+        remedy = "choose a folder with write permission" if path else "check the permissions"
+        problem, code = str(error.strerror), "unwritable" if path else "unreadable-file"
+    elif number == errno.ENAMETOOLONG:
+        problem, remedy, code = str(error.strerror), "choose a shorter name", "invalid-name"
+    elif missing or number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP):
         problem, remedy, code = str(error.strerror), "choose another path", "unwritable"
     elif number in MACHINE_ERRORS:
         problem, remedy, code = str(error.strerror), MACHINE_ERRORS[number], "machine-error"

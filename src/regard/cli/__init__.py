@@ -3,51 +3,62 @@
 Large libraries are imported inside the verbs, so that help is printed at once.
 """
 
-import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from regard.errors import UserError
 
 USER_ERROR, INTERRUPTED = 1, 130
-DISK_FULL = "the disk is full: the output is incomplete"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    0 success, 1 an input that cannot be used (`UserError`, printed without a traceback), 2 an unknown command or
-    option, 130 interrupted. Any other exception is a bug and has a traceback.
+    0 success, 1 an input that cannot be used or an error of the machine (printed without a traceback), 2 an unknown
+    command or option, 130 interrupted. Any other exception is a bug and has a traceback.
     """
     from regard.cli.app import app_command
-    from regard.cli.screen import print_error
 
+    if arguments is None and sys.getfilesystemencoding() == "ascii" and not sys.flags.utf8_mode:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # LANG=C: texts are UTF-8 anyway
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # UTF-8 in every locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app_command().main(args=None if arguments is None else list(arguments), prog_name="regard")
-    except UserError as error:
-        print_error(error)
-        return USER_ERROR
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            print_error(UserError(f"the name is too long for a file or folder: {error.filename}", code="invalid-name"))
-            return USER_ERROR
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        print_error(UserError(DISK_FULL, "free some space and try again", code="disk-full"))
-        _discard_stdout()
-        return USER_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as exit_:
         return _flushed(exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None))
+    except Exception as error:
+        return _failed(error)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # nobody reads it
+                _discard(stream)
     return _flushed(0)
+
+
+def _failed(error: Exception) -> int:
+    """Print a UserError or an error of the machine; raise any other."""
+    from regard.cli.failures import explain
+    from regard.cli.screen import LOST_PROCESS, print_error
+
+    explained = error if isinstance(error, UserError) else explain(error)
+    if explained is None:
+        raise error
+    if explained.code == LOST_PROCESS:  # torchrun ends the other processes; this one has yet to say why
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print_error(explained)
+    return USER_ERROR
 
 
 def open_closed_streams() -> None:
@@ -67,11 +78,10 @@ def _flushed(status: int) -> int:
         if not isinstance(error, BrokenPipeError):
             problem = f"stdout cannot be written: {error.strerror}"
             print_error(UserError(problem, "free some space and try again", code="disk-full"))
-        _discard_stdout()
         return USER_ERROR
     return status
 
 
-def _discard_stdout() -> None:
+def _discard(stream: TextIO) -> None:
     """Discard what is still buffered, so that the interpreter does not fail on it when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -10,7 +10,7 @@ import typer
 from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
 from regard.cli.scores import print_scores
-from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
+from regard.cli.screen import ProgressLine, print_drawing, print_json, print_result, print_table, report
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError
 
@@ -136,7 +136,8 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
             short, key=lambda pair: (pair[1]["translation"] == pair[0]["tgt"], len(pair[0]["src"]))
         )
         maps = model.task.attention(model.model, example, prediction)
-        print_result(f"{example['src']}  →  {prediction['translation']}\n\n{draw_map(maps[-1])}\n")
+        print_result(f"{example['src']}  →  {prediction['translation']}\n")
+        print_drawing(f"{draw_map(maps[-1])}\n")
 
 
 def next_steps(folder: Path, source: str) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from regard.cli.attention import draw_map, map_svg, map_values, select_head
 from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions
-from regard.cli.screen import panel, print_json, print_result, report
+from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def inspect(
         maps = [map_values(item) for item in explanation.maps]
         print_json({**values, "maps": maps, "report": page and str(page), "svg": svg and str(svg)})
         return
-    print_result(f"{loaded.task.render(example, prediction, panel())}\n\n{draw_map(shown, layer, head)}\n")
+    print_drawing(f"{loaded.task.render(example, prediction, panel())}\n\n{draw_map(shown, layer, head)}\n")
     if svg is not None:
         print_result(f"picture: {svg}")
     if page is not None:

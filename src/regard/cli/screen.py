@@ -1,7 +1,7 @@
 """Output for people and programs: progress and errors on stderr, results on stdout.
 
 Text of users is printed literally: it is never read as markup, and control characters are replaced by visible signs.
-Colours are used on a terminal only.
+Colours are used on a terminal only. If nobody reads stderr any more, nothing is written there, and the work continues.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from regard.errors import UserError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 TABLE_WIDTH = 160
 """Columns of a table that is not printed on a terminal."""
 SECONDS_BETWEEN_UPDATES = 0.1
+LOST_PROCESS = "lost-process"
+"""Code of the error that every process prints; all others are the same in every process."""
 
 
 def is_main() -> bool:
@@ -33,11 +36,18 @@ def is_main() -> bool:
 def report(text: str = "") -> None:
     """Print a line about progress on stderr."""
     if is_main():
-        print(text.translate(CONTROL), file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(text.translate(CONTROL), file=sys.stderr, flush=True)
 
 
 def print_result(text: str) -> None:
-    """Print a result on stdout, unchanged."""
+    """Print a result on stdout; on a terminal control characters are replaced, elsewhere it is unchanged."""
+    if is_main():
+        print(text.translate(CONTROL) if sys.stdout.isatty() else text)
+
+
+def print_drawing(text: str) -> None:
+    """Print a text with colours on stdout, unchanged."""
     if is_main():
         print(text)
 
@@ -62,8 +72,15 @@ def _finite(value: object) -> object:
 
 def print_error(error: UserError) -> None:
     """Print an error and its remedy on stderr."""
-    if not is_main():
-        return
+    if is_main() or error.code == LOST_PROCESS:
+        try:
+            _print_error(error)
+        except (OSError, ImportError):  # stderr is gone, or no more files can be opened
+            with suppress(OSError):
+                print(f"error [{error.code}]: {error}".translate(CONTROL), file=sys.stderr, flush=True)
+
+
+def _print_error(error: UserError) -> None:
     from rich.text import Text
 
     code = f" [{error.code}]" if error.code else ""
@@ -100,7 +117,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 
 def in_colour() -> bool:
     """True if stdout shows colours."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and has_escapes()
+
+
+def has_escapes() -> bool:
+    """True if the terminal understands escape sequences."""
+    return os.environ.get("TERM") != "dumb"
 
 
 def panel() -> "Screen":
@@ -115,13 +137,14 @@ class ProgressLine:
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._title, self._stream = title, stream or sys.stderr
-        self._live, self._shown = self._stream.isatty() and is_main(), 0.0
+        self._live, self._shown = self._stream.isatty() and is_main() and has_escapes(), 0.0
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Show the count, at most ten times a second."""
         if self._live and time.monotonic() - self._shown > SECONDS_BETWEEN_UPDATES:
             of_total = f" of {total:,}" if total else ""
-            print(f"\r{self._title} {done:,}{of_total} \x1b[K", end="", file=self._stream, flush=True)
+            with suppress(OSError):
+                print(f"\r{self._title} {done:,}{of_total} \x1b[K", end="", file=self._stream, flush=True)
             self._shown = time.monotonic()
 
     def __enter__(self) -> "ProgressLine":
@@ -133,5 +156,6 @@ class ProgressLine:
     def clear(self) -> None:
         """Clear the line, so that something else can be printed."""
         if self._shown:
-            print("\r\x1b[K", end="", file=self._stream, flush=True)
+            with suppress(OSError):
+                print("\r\x1b[K", end="", file=self._stream, flush=True)
             self._shown = 0.0

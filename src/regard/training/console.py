@@ -67,6 +67,10 @@ class LiveConsole:
 
     def log(self, event: Event) -> None:
         """Update the bar, or print lines above it."""
+        with suppress(OSError):
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
         match event:
             case TrainingStarted(step, max_steps):
                 self._bar.update(self._task, total=max_steps, completed=step)
@@ -82,12 +86,11 @@ class LiveConsole:
             case Note(text):
                 self._print(text)
             case TrainingEnded():
-                with suppress(OSError):
-                    self._bar.stop()
+                self._bar.stop()
 
     def _print(self, text: str) -> None:
-        with suppress(OSError):  # square brackets in a text are not markup
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        # square brackets in a text are not markup
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def build_console(stream: TextIO | None = None) -> Log:
