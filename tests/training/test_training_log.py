@@ -126,6 +126,39 @@ def test_lines_after_the_resumed_step_are_cut_away(tmp_path: Path) -> None:
     assert path.stat().st_ino == before  # nothing to cut, nothing rewritten
 
 
+def test_damaged_lines_are_reported_and_kept_elsewhere(tmp_path: Path) -> None:
+    path, notes = tmp_path / "metrics.jsonl", io.StringIO()
+    file = MetricsFile(path, PlainConsole(notes))
+    for step in (10, 20, 30, 40):
+        file.log(record(step))
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = [
+        lines[1].replace(b'"step": 20', b'"step": "20"'),
+        lines[2].replace(b"train", b"tr\xffin"),
+        lines[0].replace(b"train", b"rain"),
+        b'{"kind": "train", "step": true}\n',
+        b"\n",
+    ]
+    killed = b'{"kind": "train", "st'
+    path.write_bytes(b"".join([lines[0], *damaged, lines[3], killed]))
+    file.log(TrainingStarted(40, 100))
+    assert path.read_bytes() == lines[0] + lines[3]
+    assert (tmp_path / "metrics.jsonl.damaged").read_bytes() == b"".join(damaged), "a killed line is no damage"
+    assert all(f"{number}" in notes.getvalue().rpartition(":")[2] for number in range(2, 7))
+    path.write_bytes(lines[0] + b"again\n")
+    MetricsFile(path).log(TrainingStarted(40, 100))
+    assert (tmp_path / "metrics.jsonl.damaged").read_bytes() == b"".join([*damaged, b"again\n"])
+
+
+def test_undamaged_lines_make_no_other_file(tmp_path: Path) -> None:
+    path, notes = tmp_path / "metrics.jsonl", io.StringIO()
+    file = MetricsFile(path, PlainConsole(notes))
+    for event in (record(10), VALIDATION, record(30), TrainingStarted(20, 100)):
+        file.log(event)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.jsonl"] and notes.getvalue() == ""
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [10, 20]
+
+
 def test_a_new_run_has_no_old_lines(tmp_path: Path) -> None:
     file = MetricsFile(tmp_path / "metrics.jsonl")
     file.log(record(10))

@@ -1,7 +1,9 @@
 """Logs of a run: metrics.jsonl, TensorBoard, and several logs as one.
 
 metrics.jsonl has one line per step and kind: when a run resumes, the lines of steps that will be trained again are
-removed. Its numbers keep all their bits.
+removed. Its numbers keep all their bits. It is a record for people and has no checksums: training never reads its
+numbers, since everything that a resumed run needs is in the checkpoint, with checksums. A line that is damaged is
+reported with its number and moved to metrics.jsonl.damaged.
 """
 
 import json
@@ -16,13 +18,14 @@ from regard.files import JsonObject, io_errors, replacing
 from regard.reading import parse_json, read_lines
 from regard.runtime import World
 from regard.training.console import build_console
-from regard.training.events import Event, Log, TrainingEnded, TrainingStarted, TrainRecord, ValidationRecord
+from regard.training.events import Event, Log, Note, TrainingEnded, TrainingStarted, TrainRecord, ValidationRecord
 from regard.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+MAX_NAMED_LINES = 5
 
 
 class Logs:
@@ -38,10 +41,10 @@ class Logs:
 
 
 class MetricsFile:
-    """metrics.jsonl: one JSON object per line; `kind` is train or validation."""
+    """metrics.jsonl: one JSON object per line; `kind` is train or validation. Notes about it go to the log `notes`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, notes: Log | None = None) -> None:
+        self._path, self._notes = path, notes
 
     def log(self, event: Event) -> None:
         """Append a record; validations are written without their samples."""
@@ -56,14 +59,29 @@ class MetricsFile:
                 self._append({"kind": "validation", **values})
 
     def _remove_after(self, step: int) -> None:
-        """Remove the lines after `step`, and an incomplete line of a killed process."""
+        """Remove the lines after `step`, an incomplete line of a killed process, and damaged lines."""
         if not self._path.exists():
             return
         lines = list(read_lines(self._path))
-        remaining = [line for line in lines if line.endswith(b"\n") and 0 <= _step_of(line) <= step]
+        steps = [_step_of(line) for line in lines]
+        remaining = [line for line, at in zip(lines, steps, strict=True) if line.endswith(b"\n") and 0 <= at <= step]
+        self._set_aside({n: line for n, line in enumerate(lines, 1) if steps[n - 1] < 0 and line.endswith(b"\n")})
         if remaining != lines:
             with replacing(self._path) as temporary:
                 temporary.write_bytes(b"".join(remaining))
+
+    def _set_aside(self, damaged: dict[int, bytes]) -> None:
+        """Keep damaged lines, by number, in another file and report them."""
+        if not damaged:
+            return
+        backup = self._path.with_name(f"{self._path.name}.damaged")
+        before = backup.read_bytes() if backup.is_file() else b""
+        with replacing(backup) as temporary:
+            temporary.write_bytes(before + b"".join(damaged.values()))
+        if self._notes is not None:
+            numbers = ", ".join(map(str, [*damaged][:MAX_NAMED_LINES]))
+            more = ", ..." if len(damaged) > MAX_NAMED_LINES else ""
+            self._notes.log(Note(f"warning: {self._path}: damaged lines moved to {backup.name}: {numbers}{more}"))
 
     def _append(self, values: JsonObject) -> None:
         with io_errors(self._path):
@@ -115,7 +133,8 @@ def build_log(settings: TrainingSettings, folder: Path, world: World) -> Logs:
     """Make the log of a run: the console, metrics.jsonl in `folder`, TensorBoard; nothing on ranks other than 0."""
     if not world.is_main:
         return Logs()
-    logs: list[Log] = [MetricsFile(folder / METRICS), build_console()]
+    console = build_console()
+    logs: list[Log] = [MetricsFile(folder / METRICS, console), console]
     if settings.tensorboard:
         logs.append(TensorBoard(folder / TENSORBOARD))
     return Logs(logs)
@@ -124,7 +143,8 @@ def build_log(settings: TrainingSettings, folder: Path, world: World) -> Logs:
 def _step_of(line: bytes) -> int:
     """Parse the step of a line of metrics.jsonl; -1 if the line is damaged."""
     try:
-        step = parse_json(line)["step"]
-        return step if isinstance(step, int) else -1
+        values = parse_json(line)
+        known = values["kind"] in ("train", "validation") and type(values["step"]) is int
+        return values["step"] if known else -1
     except (ValueError, KeyError, TypeError):
         return -1
