@@ -19,7 +19,8 @@ from tests.pages import (
 )
 
 from regard.config import describe
-from regard.tasks.registry import TASKS, shipped_recipes
+from regard.recipe_files import shipped_recipes
+from regard.tasks.registry import TASKS
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
 CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
