@@ -18,7 +18,7 @@ SCORES = {
     "translation": {"BLEU", "chrF", "TER", "exact match", "perplexity"},
     "parsing": {"F1", "precision", "recall", "complete match", "repaired"},
     "language": {"perplexity", "word perplexity", "bits per character"},
-    "pretraining": {"masked accuracy", "masked perplexity", "next sentence accuracy"},
+    "pretraining": {"masked accuracy", "masked perplexity", "next sentence accuracy", "next sentence majority"},
     "classification": {"accuracy", "F1", "Matthews correlation"},
     "regression": {"Pearson correlation", "Spearman correlation"},
     "tagging": {"precision", "recall", "F1", "accuracy"},

@@ -20,7 +20,7 @@ CHECKS = {
     "parsing": [name for name in PAIRS if name != "plausibility"],
     "masked": [name for name in PAIRS if name != "leaks"],
     "language": [*DATA, "tokenizer", "first-loss", "leaks", *MODEL],
-    "pretraining": [*DATA, "tokenizer", "first-loss", *MODEL],
+    "pretraining": [*DATA, "tokenizer", "inputs", "first-loss", *MODEL],
 } | {task: [*DATA, "labels", "filters", "tokenizer", "lengths", "first-loss", *MODEL] for task in LABELLED}
 for name in ("classification", "regression"):
     CHECKS[name].insert(len(DATA) + 1, "plausibility")

@@ -14,14 +14,16 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import IGNORE, Batch
-from regard.data.pretraining import TokenizedDocuments
+from regard.data.pretraining import TokenizedDocuments, sample_pairs
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
+from regard.random import rng
 from regard.tasks.pretraining import BATCH_TOKENS, Pretraining
+from regard.tasks.pretraining_scores import Answers, scores_of
 from regard.text.bert import SPECIALS, BertTokenizer
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "far", "away", "##s", "."]
@@ -131,12 +133,14 @@ def test_scores_are_counted_by_hand() -> None:
     task = TASK
     words: list[tuple[float, bool]] = []
     pairs: list[tuple[float, bool]] = []
+    random_next: list[int] = []
     for batch in evaluation_batches(store, DATA, VOCABULARY, BATCH_TOKENS, task.recipe.runtime.seed):
         answers = zip(
             with_logits(built(batch.source, batch["segments"], batch["masked_positions"])),
             (batch.labels, batch["next_labels"]),
             strict=True,
         )
+        random_next += batch["next_labels"].tolist()
         for counted, (logits, labels) in zip((words, pairs), answers, strict=True):
             for row, label in zip(logits.log_softmax(-1), labels.tolist(), strict=True):
                 counted.append((-float(row[label]), int(row.argmax()) == label))
@@ -148,6 +152,7 @@ def test_scores_are_counted_by_hand() -> None:
             "masked_accuracy": 100 * right,
             "masked_perplexity": math.exp(nll),
             "next_sentence_accuracy": 100 * next_right,
+            "next_sentence_majority": 100 * max(np.mean(random_next), 1 - np.mean(random_next)),
         },
         rel=1e-5,
     )
@@ -155,8 +160,27 @@ def test_scores_are_counted_by_hand() -> None:
     scores = {score.name: score for score in task.score_store(built, store)}
     assert scores["masked accuracy"].value == found["masked_accuracy"]
     assert f"{len(words)} words; 15 % masked" in scores["masked perplexity"].signature
+    assert f"{len(pairs)} pairs, {np.mean(random_next):.1%} of" in scores["next sentence accuracy"].signature
+    assert scores["next sentence majority"].value == found["next_sentence_majority"] > 50
     alone = changed(task, data__next_sentence=False)
-    assert "next sentence accuracy" not in {score.name for score in alone.score_store(built, store)}
+    assert not any("next" in score.name for score in alone.score_store(built, store))
+
+
+def test_the_majority_is_the_larger_of_the_two_answers() -> None:
+    for random_next, majority in ((30, 75.0), (10, 75.0), (20, 50.0)):
+        scores = {score.name: score.value for score in scores_of(Answers(1, 1, 1, 1, 20, 40, random_next))}
+        assert (scores["next sentence accuracy"], scores["next sentence majority"]) == (50, majority)
+
+
+@pytest.mark.parametrize(("length", "unusual"), [(24, False), (8, True)])
+def test_inputs_of_one_sentence_are_reported(length: int, unusual: bool) -> None:
+    store = documents(seed=2)
+    task = changed(TASK, data__max_length=length)
+    checked = task.check_store(store)
+    assert checked is not None and bool(checked[1]) == unusual
+    labels = sample_pairs(store, task.recipe.data, rng(task.recipe.runtime.seed)).next_labels
+    assert f"{labels.mean():.1%}" in checked[0]
+    assert changed(TASK, data__next_sentence=False).check_store(store) is None
 
 
 def test_samples_show_what_was_hidden_and_what_was_said() -> None:

@@ -1,7 +1,8 @@
 """Inputs of BERT pretraining, sampled again in every epoch (Devlin et al. 2018, section 3.1 and A.2).
 
     [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: the sentences that follow, or, half of the time, some
-                              of another document; the sentences that would have followed are then used later.
+                              of another document; the sentences that would have followed are then used later. If
+                              only one sentence fits or is left, B is always of another document.
     [CLS] A [SEP]             without next sentence prediction
 
 Sentences are taken until an input is full, A ends after any of them, and what is too long loses tokens at either end.
@@ -32,6 +33,8 @@ from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.text.bert import SPECIALS, BertTokenizer
 
+RANDOM_NEXT = 1
+"""The label of an input whose second text is of another document; 0 if it follows the first."""
 CHUNK_SENTENCES = 1024
 """Long documents are sampled in chunks of this many sentences, in parallel."""
 

@@ -106,8 +106,8 @@ class DocumentDataSettings(DataSettings):
     short: float = Field(default=0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
     next_sentence: bool = Field(
         default=True,
-        description="inputs are pairs of texts, half of them from two documents, and the model predicts which (Devlin "
-        "et al. 2018, section 3.1, task 2); otherwise each input is one span of a document (Liu et al. 2019, "
+        description="inputs are pairs of texts, about half of them from two documents, and the model predicts which "
+        "(Devlin et al. 2018, section 3.1, task 2); otherwise each input is one span of a document (Liu et al. 2019, "
         "section 4.2)",
     )
     masked: float = Field(default=0.15, gt=0, lt=1, description="share of the tokens that the model predicts")

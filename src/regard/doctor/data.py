@@ -176,6 +176,18 @@ def check_tokenizer(dry: DryRun) -> Check:
     return Check(name, "pass", finding)
 
 
+def check_inputs(dry: DryRun) -> Check | None:
+    """What the task says about the inputs that it makes of the tokenised data; None if it says nothing."""
+    checked = dry.task.check_store(dry.store)
+    if checked is None:
+        return None
+    finding, advice = checked
+    remedy = "\n".join(item.remedy for item in advice)
+    return judge(
+        "inputs", "warn" if advice else "pass", "\n".join([finding, *(item.problem for item in advice)]), remedy
+    )
+
+
 def check_lengths(dry: DryRun) -> Check:
     """Few inputs are longer than the model was trained for."""
     task, limit = dry.task, dry.task.max_length

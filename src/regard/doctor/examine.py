@@ -87,6 +87,8 @@ def _examine(
         yield filters
     if dry.task.tokenizers:
         yield guarded("tokenizer", lambda: data.check_tokenizer(dry))
+    if (inputs := data.check_inputs(dry)) is not None:
+        yield inputs
     if dry.task.long_inputs:
         yield guarded("lengths", lambda: data.check_lengths(dry))
     yield from _examine_model(dry, folder, quick, progress)

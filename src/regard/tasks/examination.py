@@ -132,6 +132,10 @@ class Examination(Generic[R, D]):
         """By reason: training examples that were left out when `store` was built."""
         return {}
 
+    def check_store(self, store: D) -> tuple[str, list[Advice]] | None:
+        """A finding about the inputs made of the tokenised training data, with advice; None if there is none."""
+        return None
+
     # ---- model ------------------------------------------------------------------------------------------------------
 
     def expected_loss(self, batch: Batch) -> ExpectedLoss | None:

@@ -28,7 +28,14 @@ from regard.data.fields import SENTENCES, Fields
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
-from regard.data.pretraining import InputBuilder, SampledPairs, TokenizedDocuments, choose_masked
+from regard.data.pretraining import (
+    RANDOM_NEXT,
+    InputBuilder,
+    SampledPairs,
+    TokenizedDocuments,
+    choose_masked,
+    sample_pairs,
+)
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
@@ -47,11 +54,12 @@ from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.finetuning import BERT_TRAINING
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
-from regard.tasks.pretraining_scores import Answers, judge, scores_of
+from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
 from regard.text.bert import BertInput, BertTokenizer
 from regard.text.factory import train_tokenizer
 from regard.text.settings import BertTextSettings
+from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap
@@ -197,6 +205,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         """A quarter of the loss of a model that knows how often each token is masked, and no context."""
         return 0.25 * entropy(batch.labels[batch.labels != self.tokenizer.pad].tolist())
 
+    def check_store(self, store: TokenizedDocuments) -> tuple[str, list[Advice]] | None:
+        data = self.recipe.data
+        if not data.next_sentence:
+            return None
+        return check_next_labels(sample_pairs(store, data, rng(self.recipe.runtime.seed)).next_labels, data.max_length)
+
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> BertPretraining:
@@ -222,7 +236,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         return Validation({"loss": loss, **metrics}, self._samples(model, data.store))
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
-        """Accuracy and perplexity of masked tokens, and accuracy of next-sentence prediction."""
+        """Accuracy and perplexity of masked tokens, accuracy of next-sentence prediction and of its majority."""
         data = self.recipe.data
         how = f"{100 * data.masked:g} % masked, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
         return scores_of(self.answers(model, store), how + (", whole words" if data.whole_words else ""))
@@ -234,7 +248,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         for batch in evaluation_batches(store, recipe.data, self.tokenizer, BATCH_TOKENS, recipe.runtime.seed):
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
-            total += Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]))
+            random_next = int((batch["next_labels"] == RANDOM_NEXT).sum())
+            total += Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]), random_next)
         return total
 
     # ---- use --------------------------------------------------------------------------------------------------------
