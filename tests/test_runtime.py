@@ -159,3 +159,12 @@ def test_cpu_compiles_only_on_request() -> None:
     world = open_world(RuntimeSettings(device="cpu"))
     assert not world.compile and not world.capture
     assert open_world(RuntimeSettings(device="cpu", compile="on")).compile
+
+
+@pytest.mark.parametrize(("threads", "cores", "used"), [(3, 2, 3), (64, 2, 64), (1024, 2, 64), (1024, 96, 96)])
+def test_many_threads_need_as_many_cores(threads: int, cores: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr(torch, "set_num_threads", numbers.append)
+    open_world(RuntimeSettings(device="cpu", threads=threads))
+    assert numbers == [used]

@@ -12,6 +12,7 @@ import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -38,6 +39,10 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     layer = torch.nn.Linear(64, 64)
     layer(torch.ones(32, 64)).float().sum().backward()
 """
+
+
+MANY_THREADS = 64
+"""More threads need as many cores: a small machine may not allow a thousand of them, which ends the process."""
 
 
 class RuntimeSettings(Settings):
@@ -87,7 +92,7 @@ def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
     """
     seed_everything(settings.seed)
     if settings.threads:
-        torch.set_num_threads(settings.threads)
+        torch.set_num_threads(min(settings.threads, max(MANY_THREADS, os.cpu_count() or 1)))
     alone = alone and not dist.is_initialized()
     rank, size, local_rank = (default if alone else _from_torchrun(name, default) for name, default in _LAUNCH)
     device = _choose_device(settings.device, size, local_rank)
@@ -106,6 +111,13 @@ def close_world() -> None:
     """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def total_memory() -> int:
+    """Bytes of memory of the machine, or of its container."""
+    total, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), Path("/sys/fs/cgroup/memory.max")
+    maximum = limit.read_text().strip() if limit.exists() else ""
+    return min(total, int(maximum)) if maximum.isdigit() else total
 
 
 def seed_everything(seed: int, *purpose: int | str) -> int:

@@ -66,7 +66,7 @@ def test_the_printed_commands_work(printed: tuple[Path, str]) -> None:
     assert regard(*echo[4:], stdin=echo[1]).status == 0
     assert inspect[:3] == ["regard", "inspect", str(folder)]
     assert regard(*inspect[1:]).status == 0
-    assert evaluate == ["regard", "evaluate", str(folder), "--report", f"{folder}/report.html"]
+    assert evaluate == ["regard", "evaluate", str(folder), "--report"]
 
 
 def test_the_printed_recipe_is_valid(printed: tuple[Path, str], tmp_path: Path) -> None:

@@ -72,3 +72,10 @@ def test_a_setting_of_a_search_selects_it() -> None:
     assert (actual.search, actual.iterations, actual.length_candidates, actual.nbest) == ("mask_predict", 4, 5, 1)
     back = DecodingSettings.model_validate(change_search(actual, {"beam": 3}))
     assert (back.search, back.beam, back.iterations) == ("beam", 3, 10)
+
+
+@pytest.mark.parametrize("name", ["beam", "nbest", "extra_length", "max_length", "iterations", "length_candidates"])
+def test_sizes_of_a_search_have_a_bound(name: str) -> None:
+    with pytest.raises(UserError) as error:
+        build(DecodingSettings, {name: 1 << 30}, "recipe")
+    assert (error.value.code, error.value.where) == ("invalid-setting", name)

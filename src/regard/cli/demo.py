@@ -148,7 +148,7 @@ def next_steps(folder: Path, source: str) -> str:
             "next (接下来可以试试):",
             f"  echo {example} | regard translate {run}",
             f"  regard inspect {run} {example}",
-            f"  regard evaluate {run} --report {run}/report.html",
+            f"  regard evaluate {run} --report",
             "",
             OWN_FILES,
         ]

@@ -12,7 +12,6 @@ from regard.cli.screen import ProgressLine, print_json, print_result, print_tabl
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
-    from regard.metrics.significance import Comparison
     from regard.run.model import Evaluation, Model
 
 Output = Annotated[
@@ -20,10 +19,6 @@ Output = Annotated[
     typer.Option(
         "--output", "-o", metavar="FILE", help="The file for scores and predictions [RUN/evaluations/NAME.json]."
     ),
-]
-Page = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write an HTML page: curves, scores, tables, examples."),
 ]
 
 
@@ -37,7 +32,7 @@ def evaluate(
         str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, intl, ... [13a]")
     ] = None,
     output: Output = None,
-    page: Page = None,
+    page: Annotated[bool, typer.Option("--report", help="Also write an HTML page with examples.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the scores of a run on test data.
@@ -53,7 +48,7 @@ def evaluate(
       regard evaluate runs/de
       regard evaluate runs/de --on valid --checkpoint averaged --beam 8
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
-      regard evaluate runs/de --against runs/de-old --report de.html
+      regard evaluate runs/de --against runs/de-old --report
       regard evaluate runs/wikitext-2-lstm --file other.txt
       regard evaluate runs/sst-2 --against runs/sst-2-small
     """
@@ -67,26 +62,24 @@ def evaluate(
         base = model.load(against, task=task.name)
     name, sources = data.select(task)
     path = output or default_path(evaluated, name, options)
-    for file in filter(None, (path, page)):
-        require_writable(file)
-    evaluation = evaluate_with_progress(evaluated, name, sources, options, with_samples=page is not None)
+    require_writable(path)
+    evaluation = evaluate_with_progress(evaluated, name, sources, options)
     write_json(path, evaluation.to_json())
     comparisons = []
     if base is not None:
         comparisons = evaluated.compare(evaluate_with_progress(base, name, sources, options), evaluation)
-    if page is not None:
-        write_page(page, evaluated, evaluation, comparisons, against)
+    report_path = write_page(evaluated, evaluation, path.with_suffix(".html")) if page else None
     if as_json:
         values = {"file": str(path), **evaluation.to_json(texts=False)}
         values |= {"against": against, "comparison": [asdict(item) for item in comparisons]} if against else {}
-        print_json(values | ({"report": str(page)} if page else {}))
+        print_json(values | ({"report": report_path} if report_path else {}))
         return
     print_evaluation(evaluation)
     if comparisons:
         print_comparison(comparisons, str(against), run)
     print_result(f"{describe_work(evaluation)}; scores and predictions: {path}")
-    if page is not None:
-        print_result(f"report: {page}")
+    if report_path:
+        print_result(f"report: {report_path}")
 
 
 def default_path(model: "Model", name: str, options: Options) -> Path:
@@ -101,35 +94,29 @@ def describe_work(evaluation: "Evaluation") -> str:
     return f"{count}{evaluation.seconds:.1f} seconds"
 
 
-def evaluate_with_progress(
-    model: "Model", name: str, sources: "list[Source] | None", options: Options, with_samples: bool = False
-) -> "Evaluation":
+def evaluate_with_progress(model: "Model", name: str, sources: "list[Source] | None", options: Options) -> "Evaluation":
     """Evaluate a run on a split or on other sources, with a count on the terminal."""
     on = name if sources is None else ", ".join(map(str, sources))
     report(f"evaluating {model.run.folder} ({model.checkpoint}) on {on}")
     split = name if sources is None else "test"
     with ProgressLine("predicted:") as progress:
-        return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
+        return model.evaluate(split, sources, name=name, progress=progress, **options)
 
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
-    from regard.viz.content import Table
-
     task = evaluation.task
     print_scores(evaluation.scores)
     for table in task.details(evaluation.examples, evaluation.predictions) if evaluation.examples else ():
-        if isinstance(table, Table):
-            print_table(list(table.columns), table.texts(), table.numeric)
+        print_table(table.columns, table.rows, table.right)
     for note in task.notes(evaluation.examples):
         report(f"note: {note}")
 
 
-def write_page(
-    path: Path, model: "Model", evaluation: "Evaluation", comparisons: "list[Comparison]", against: str | None
-) -> None:
-    """Write the HTML page of an evaluation."""
+def write_page(model: "Model", evaluation: "Evaluation", path: Path) -> str:
+    """Write the HTML page of an evaluation and return its path."""
     from regard.run.report import evaluation_report
     from regard.viz.report import write_report
 
-    write_report(path, evaluation_report(model, evaluation, comparisons, against or ""))
+    write_report(path, evaluation_report(model, evaluation))
+    return str(path)

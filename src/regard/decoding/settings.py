@@ -19,6 +19,10 @@ SEARCH_SETTINGS: dict[str, tuple[str, ...]] = {
 """The settings that only one search uses; giving one of them on the command line chooses this search."""
 
 
+MAX_HYPOTHESES, MAX_LENGTH = 4096, 1 << 20
+"""Largest beam, number of outputs and of passes, and longest output: larger values are mistakes."""
+
+
 class DecodingSettings(Settings):
     """Settings of the search; the defaults are those of Vaswani et al. 2017, section 6.1."""
 
@@ -27,13 +31,15 @@ class DecodingSettings(Settings):
         description="greedy: the most likely token; beam: beam search; sample: random sampling; mask_predict: all "
         "tokens in parallel, then refinement, for models of kind masked",
     )
-    beam: int = Field(4, ge=1, description="beam size: hypotheses kept for each sentence (beam)")
+    beam: int = Field(4, ge=1, le=MAX_HYPOTHESES, description="beam size: hypotheses kept for each sentence (beam)")
     alpha: float = Field(
         0.6, ge=0, description="length penalty of Wu et al. 2016; 0 is none, larger values favour longer outputs"
     )
-    nbest: int = Field(1, ge=1, description="number of outputs for each sentence, best first")
-    extra_length: int = Field(50, ge=0, description="maximum output length: source length plus this many tokens")
-    max_length: int | None = Field(None, ge=1, description="maximum output length in tokens")
+    nbest: int = Field(1, ge=1, le=MAX_HYPOTHESES, description="number of outputs for each sentence, best first")
+    extra_length: int = Field(
+        50, ge=0, le=MAX_LENGTH, description="maximum output length: source length plus this many tokens"
+    )
+    max_length: int | None = Field(None, ge=1, le=MAX_LENGTH, description="maximum output length in tokens")
     temperature: float = Field(
         1.0, ge=1e-6, description="below 1 sharpens the distribution, above 1 flattens it (sample)"
     )
@@ -41,9 +47,14 @@ class DecodingSettings(Settings):
     top_p: float = Field(
         1.0, gt=0, le=1, description="sample from the most likely tokens with this total probability; 1 is off (sample)"
     )
-    iterations: int = Field(10, ge=1, description="number of passes, the first included (mask_predict)")
+    iterations: int = Field(
+        10, ge=1, le=MAX_HYPOTHESES, description="number of passes, the first included (mask_predict)"
+    )
     length_candidates: int = Field(
-        5, ge=1, description="output lengths tried for each sentence, most likely first (mask_predict)"
+        5,
+        ge=1,
+        le=MAX_HYPOTHESES,
+        description="output lengths tried for each sentence, most likely first (mask_predict)",
     )
     no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0 is off")
     loop_guard: bool = Field(True, description="stop an output that repeats itself endlessly, and mark it")

@@ -14,7 +14,7 @@ from regard.doctor.check import REMAINING, Check, Progress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.run.run import Run, check_same_model, describe_best
+from regard.run.run import Run, check_same_model
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import STORES, AnyTask
 from regard.tasks.registry import load_recipe, task_of
@@ -60,8 +60,8 @@ def check_start(recipe: Recipe) -> Check:
     start = Run.open(recipe.start_from)
     check_same_model(start, recipe)
     task_of(recipe).check_start(recipe, start.recipe, start.folder)
-    finding = f"{start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}, {start.recipe.model.summary}"
-    return Check("start", "pass", finding)
+    best = start.checkpoints.resolve("best")
+    return Check("start", "pass", f"{start.folder} ({start.recipe.task}, {best.name}): {start.recipe.model.summary}")
 
 
 def _examine(
@@ -105,7 +105,7 @@ def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: Progress | 
     yield guarded("gradients", lambda: model.check_gradients(dry))
     yield guarded("schedule", lambda: resources.check_schedule(dry))
     yield guarded("memory", lambda: resources.check_memory(dry))
-    yield guarded("disk", lambda: resources.check_disk(dry, dry.task.new_model(), folder))
+    yield guarded("disk", lambda: resources.check_disk(dry, dry.task.model_on_meta(), folder))
     if quick:
         yield from (Check(name, "skip", "left out by --quick") for name in ("overfit", "time"))
         return

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from regard.config import SettingError
 from regard.errors import UserError
 from regard.files import default_permissions, replacing, write_json
 from regard.reading import check_type, nearest_file, read_json, require_regular
@@ -84,11 +85,12 @@ def reading_settings(path: Path, keys: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors()[0]
-        key = keys.get(str(problem["loc"][0]), "") if problem["loc"] else ""
-        value = f"{key} = {problem['input']!r}: " if key else ""
+        problem = error.errors(include_url=False)[0]
+        cause = problem.get("ctx", {}).get("error")
+        name = cause.key if isinstance(cause, SettingError) else str(problem["loc"][0]) if problem["loc"] else ""
+        key = keys.get(name, "")
         raise UserError(
-            f"{path}: {value}{problem['msg']}",
+            f"{path}: {f'{key}: ' if key else ''}{cause or problem['msg']}",
             "this model cannot be read",
             code="unsupported",
             where=f"{path}:{key}" if key else path,

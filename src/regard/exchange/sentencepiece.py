@@ -55,7 +55,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     content = read_bytes(path)
     try:
         return parse(content)
-    except (ValueError, IndexError, struct.error, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, LookupError, struct.error, TypeError, AttributeError, OverflowError) as error:
         raise UserError(
             f"{path} is damaged or is not a supported SentencePiece model: {error}",
             "download it again",

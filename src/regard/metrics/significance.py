@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 Array = npt.NDArray[np.float64]
-CONFIDENCE, SIGNIFICANCE_LEVEL = 0.95, 0.05
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field
+from regard.errors import UserError
 from regard.models.language_recurrent import LanguageSearchState
 from regard.models.settings import ModelSettings
 
@@ -42,7 +43,7 @@ class NGramSettings(ModelSettings):
 
     kind: Literal["ngram"] = "ngram"
     d_model: Literal[0] = Field(0, description="always 0: an n-gram model has no hidden states")
-    order: int = Field(5, gt=0, description="n: the next token and the n - 1 before it")
+    order: int = Field(5, gt=0, le=100, description="n: the next token and the n - 1 before it")
 
     @property
     def has_attention(self) -> bool:
@@ -67,6 +68,29 @@ def discounts(counts: npt.NDArray[np.int64]) -> Tensor:
         return default
     d = i - (i + 1) * n[1] / (n[1] + 2 * n[2]) * n[i + 1] / n[i]
     return torch.from_numpy(d) if ((d >= 0) & (d <= i)).all() else default
+
+
+def check_tables(tables: Sequence[Sequence[Tensor | None]], vocabulary: int) -> None:
+    """Raise a UserError if saved tables are not those of an n-gram model with this vocabulary."""
+    contexts = 1
+    for number, (keys, counts, estimated) in enumerate(tables, 1):
+        if (
+            keys is None
+            or counts is None
+            or estimated is None
+            or (keys.dtype, counts.dtype, estimated.dtype) != (torch.int64, torch.int32, torch.float64)
+            or (keys.dim(), counts.shape, estimated.shape) != (1, keys.shape, (3,))
+            or not bool((keys.diff() > 0).all())
+            or (len(keys) and not 0 <= int(keys[0]) <= int(keys[-1]) < contexts * vocabulary)
+            or not bool((counts >= 0).all())
+        ):
+            raise UserError(
+                f"the table of {number}-grams is missing, damaged or of another vocabulary",
+                "use another checkpoint",
+                code="other-model",
+                where="model",
+            )
+        contexts = len(keys)
 
 
 class Order(nn.Module):
@@ -163,6 +187,7 @@ class NGram(nn.Module):
         """Load tables of any size."""
         device = self.orders[0].keys.device
         names = [[f"orders.{k}.{name}" for name in ("keys", "counts", "discounts")] for k in range(len(self.orders))]
+        check_tables([[state_dict.get(name) for name in order] for order in names], self.vocabulary)
         self.fill([tuple(state_dict[name].to(device) for name in order) for order in names])
         return super().load_state_dict(state_dict, strict, assign)
 

@@ -13,7 +13,7 @@ TIE = "weight tying: all: one matrix for source, target and output; output: one 
 CUSTOM_SIZE = "custom"
 """The value of `size` for a model with the shape of no named size."""
 
-MAX_LAYERS, MAX_WIDTH, MAX_LENGTH = 1_000, 1 << 16, 1 << 20
+MAX_LAYERS, MAX_WIDTH, MAX_LENGTH = 256, 1 << 16, 1 << 20
 """Largest number of layers, largest width, and largest number of positions: larger values are mistakes."""
 LENGTHS = ("max_positions", "max_distance", "max_length", "window")
 

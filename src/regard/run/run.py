@@ -31,9 +31,8 @@ from regard.reading import MAX_BYTES, check_type, read_json, read_toml, require_
 from regard.recipe import Recipe, to_toml
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
-from regard.training.checkpoint import Checkpoints, read_progress, read_weights
+from regard.training.checkpoint import MODEL, Checkpoints, read_weights
 from regard.training.log import METRICS
-from regard.training.progress import Progress as TrainingProgress
 
 MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
 MANIFEST_FORMAT = 1
@@ -123,7 +122,6 @@ class Run:
         if start is not None:
             check_same_model(start, self.recipe)
             task_class.check_start(self.recipe, start.recipe, start.folder)
-            report(f"starting from {start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}")
         task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
         self.write_manifest(text)
         self.check_manifest()
@@ -263,6 +261,8 @@ class Run:
 
     def initial_model(self) -> nn.Module:
         """A model for the first step: random weights, or the best weights of the run to start from."""
+        saved = [path / MODEL for path in self.checkpoints.all() if (path / MODEL).is_file()]
+        self.task.check_memory(saved[-1].stat().st_size if saved else None)
         model, start = self.task.new_model(), self.start
         if start is not None:
             path = start.checkpoints.resolve("best")
@@ -273,15 +273,6 @@ class Run:
         """The model with the weights of a checkpoint, in evaluation mode."""
         path = self.checkpoints.resolve(checkpoint)
         return self.task.load_model(read_weights(path), str(path)).to(device or torch.device("cpu")).eval()
-
-
-def describe_best(checkpoints: Checkpoints) -> str:
-    """The name of the best checkpoint and its validation score, if it has one."""
-    path = checkpoints.resolve("best")
-    progress = TrainingProgress.from_json(read_progress(path), str(path))
-    if progress.score is None or progress.validated_step != progress.step:
-        return f"checkpoint {path.name}"
-    return f"checkpoint {path.name}, validation {progress.monitor} {progress.score:.4g}"
 
 
 def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:

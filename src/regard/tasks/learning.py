@@ -29,11 +29,11 @@ from regard.kernels import kernels_available
 from regard.layers.meta import allocate, on_meta
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
-from regard.runtime import World
+from regard.runtime import World, total_memory
 from regard.tasks.examination import D, Examination, R
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
-from regard.training.weights import load_weights
+from regard.training.weights import check_shapes, count_parameters, load_weights
 
 if TYPE_CHECKING:
     from regard.tasks.base import AnyTask
@@ -203,6 +203,11 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     def new_model(self) -> nn.Module:
         """A model with random weights."""
 
+    def model_on_meta(self) -> nn.Module:
+        """A model that has shapes and no memory."""
+        with on_meta():
+            return self.new_model()
+
     def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "AnyTask", where: str) -> None:
         """Copy the weights of the run that training starts from into a new model."""
         load_weights(model, weights, where)
@@ -228,11 +233,32 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
         Buffers that are constants and not weights (the slopes of ALiBi) are made on the CPU explicitly and kept.
         """
-        with on_meta():
-            model = self.new_model()
+        model = self.model_on_meta()
+        check_shapes(model, weights, where)
         model = allocate(model)
         load_weights(model, weights, where)
         return model
+
+    def check_memory(self, checkpoint_bytes: int | None = None) -> None:
+        """Raise UserError if the weights alone do not fit into the memory, before they are allocated.
+
+        A run that has a checkpoint of `checkpoint_bytes` cannot have a larger model.
+        """
+        needed = 4 * count_parameters(self.model_on_meta())
+        if checkpoint_bytes is not None and needed > checkpoint_bytes:
+            raise UserError(
+                f"the recipe describes a model of {needed:,} bytes, and its checkpoint has {checkpoint_bytes:,}",
+                "use the settings of the checkpoint",
+                code="other-model",
+                where="model",
+            )
+        if needed > (total := total_memory()):
+            raise UserError(
+                f"the weights of the model need {needed / 1e9:,.1f} GB, and the machine has {total / 1e9:,.1f} GB",
+                "choose a smaller model, or a machine with more memory",
+                code="out-of-memory",
+                where="model",
+            )
 
     def training_settings(self, batches: BatchSource) -> TrainingSettings:
         """The training settings, with every value that depends on the data filled in."""

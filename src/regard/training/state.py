@@ -110,9 +110,11 @@ class TrainingState:
         weights, training = read_weights(path), read_training(path)
         raw_weights = _pop_prefix(training, RAW_WEIGHTS)
         recurrent_state = _pop_prefix(training, RECURRENT_STATE)
-        load_weights(self.model, raw_weights or weights, str(path))
+        load_weights(self.model, weights, str(path))
         if self.ema:
             self.ema.load(weights)
+        if raw_weights:
+            load_weights(self.model, raw_weights, str(path))
         load_moments(self.model, self.optimizer, training)
         self.progress = Progress.from_json(read_progress(path), f"{path / STATE}:progress")
         self.progress.set_monitor(self.monitor)
@@ -136,7 +138,8 @@ class TrainingState:
 
 
 def _micro_batch(name: str) -> int:
-    return int(name.partition(".")[0])
+    number = name.partition(".")[0]
+    return int(number) if number.isdecimal() and len(number) < 9 else -1
 
 
 def _pop_prefix(tensors: Tensors, prefix: str) -> Tensors:

@@ -45,6 +45,25 @@ def weights_of(model: nn.Module) -> Tensors:
 def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     """Load `weights` into the model; tied weights are saved once. `source` names them in an error."""
     check_finite(weights, source)
+    check_shapes(model, weights, source)
+    state, ties = model.state_dict(), _ties(model)
+    missing = [name for name in state if name not in weights and ties.get(name) not in weights]
+    unknown = [name for name in weights if name not in state]
+    if missing or unknown:
+        raise UserError(
+            f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
+            "use the settings of the checkpoint",
+            code="other-model",
+            where=source,
+        )
+    model.load_state_dict(weights, strict=False)
+
+
+def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
+    """Raise a UserError if weights do not have the shapes of a model, which may be on the meta device.
+
+    A model that has more parameters than the file is refused before memory is allocated for it.
+    """
     state = model.state_dict()
     for name in weights.keys() & state.keys():
         ours, theirs = state[name], weights[name]
@@ -56,17 +75,19 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
                 code="other-model",
                 where=source,
             )
-    ties = _ties(model)
-    missing = [name for name in state if name not in weights and ties.get(name) not in weights]
-    unknown = [name for name in weights if name not in state]
-    if missing or unknown:
+    count, saved = count_parameters(model), sum(tensor.numel() for tensor in weights.values())
+    if count > saved:
         raise UserError(
-            f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
+            f"{source} does not fit this model: it holds {saved:,} numbers, and the model has {count:,} parameters",
             "use the settings of the checkpoint",
             code="other-model",
             where=source,
         )
-    model.load_state_dict(weights, strict=False)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """The number of parameters of a model, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def check_finite(weights: Tensors, source: str) -> None:
@@ -94,14 +115,27 @@ def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
 
 def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> None:
     """Load the moments that `moments_of` returned; the order of parameters may differ."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    parameters = dict(model.named_parameters())
+    names = {parameter: name for name, parameter in parameters.items()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, Tensors] = {}
     for key, value in moments.items():
         moment, _, name = key.partition(":")
         if name in order:
+            check_moment(key, value, parameters[name].shape)
             state.setdefault(order.index(name), {})[moment] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def check_moment(key: str, value: Tensor, shape: torch.Size) -> None:
+    """Raise a UserError if a moment has neither the shape of its parameter nor is a single number."""
+    if value.shape not in (shape, torch.Size(())):
+        raise UserError(
+            f"the checkpoint is damaged: {key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}",
+            "use another checkpoint",
+            code="damaged-file",
+            where=key,
+        )
 
 
 def all_finite(model: nn.Module) -> bool:
