@@ -135,6 +135,39 @@ def test_a_file_is_read_as_the_files_of_the_recipe(tmp_path: Path, tiny_run: Tin
     assert values["examples"] == 2
 
 
+def test_the_columns_of_a_table_of_pairs(tmp_path: Path) -> None:
+    """Those of the recipe, others by option, and an error where nothing tells them."""
+    from tests.tiny import train_run
+
+    rows = [(line, translate_words(line)) for line in number_sentences()[:8]]
+    for name in ("train", "other"):
+        table = "".join(f"{number},{tgt},{src},x\n" for number, (src, tgt) in enumerate(rows))
+        (tmp_path / f"{name}.csv").write_text("id,Deutscher Satz,English sentence,note\n" + table, encoding="utf-8")
+    (tmp_path / "swapped.csv").write_text("".join(f"{tgt};{src}\n" for src, tgt in rows), encoding="utf-8")
+    source = {"file": "train.csv", "src_column": "English sentence", "tgt_column": "Deutscher Satz"}
+    data = {"data.train": source, "data.valid": source, "data.test": [], "training.max_steps": 2}
+    run = train_run(tmp_path, "translation", settings=data)
+
+    def evaluated(*options: object) -> list[tuple[str, str]]:
+        result = regard("evaluate", run, *options, "--json")
+        saved = json.loads(Path(json.loads(result.out)["file"]).read_text(encoding="utf-8"))["examples"]
+        return [(item["src"], item["tgt"]) for item in saved]
+
+    assert evaluated("--file", tmp_path / "other.csv") == rows
+    assert evaluated("--file", tmp_path / "swapped.csv", "--columns", "2,1") == rows
+    names = "src=Deutscher Satz,tgt=English sentence"
+    assert evaluated("--file", tmp_path / "other.csv", "--columns", names) == [(tgt, src) for src, tgt in rows]
+    assert regard("align", run, "--file", tmp_path / "swapped.csv", "--columns", "2,1").status == 0
+    assert fails("evaluate", run, "--columns", "2,1").code == "unsupported-option"
+    assert fails("evaluate", run, "--file", tmp_path / "other.csv", "--columns", "a=1").code == "invalid-option"
+
+
+def test_a_table_without_known_columns_is_refused(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,English sentence,Satz\n1,one,eins\n", encoding="utf-8")
+    assert fails("evaluate", trained, "--file", tmp_path / "a.csv").code == "ambiguous-columns"
+    assert fails("align", trained, "--file", tmp_path / "a.csv").code == "ambiguous-columns"
+
+
 def test_classes_and_confusions_are_printed(classifier: Path, tmp_path: Path) -> None:
     table = regard("evaluate", classifier, "--on", "valid")
     assert "precision" in table.out and table.out.count("good") >= 1 and "24 examples" in table.out

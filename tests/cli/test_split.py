@@ -54,14 +54,27 @@ def test_excluded_sentences_and_json(pairs: Path) -> None:
     assert values == json.loads((pairs / "out" / "report.json").read_text()) | {"folder": str(pairs / "out")}
 
 
+def test_the_header_of_a_table_is_not_a_pair(pairs: Path) -> None:
+    rows = "".join(f"{src};{tgt}\n" for src, tgt in ROWS)
+    (pairs / "excel.csv").write_text(f"\ufeffsource;target\n{rows}", encoding="utf-8")
+    (pairs / "left-out.csv").write_text("nothing;SENTENCE 7!\n", encoding="utf-8")
+    options = ("--exclude", pairs / "left-out.csv", "--folder", pairs / "out", "--json")
+    values = json.loads(regard("split", pairs / "excel.csv", *options).out)
+    assert values["read"] == len(ROWS) and values["left_out"]["excluded"] == 2
+    train = [(pairs / "out" / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("src", "tgt")]
+    assert list(zip(*train, strict=True)) == [row for row in ROWS if row[0] != "sentence 7"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["pairs.tsv", "--valid", "many"], "invalid-option"),
+        (["pairs.csv", "--valid", "4"], "ambiguous-columns"),
         (["pairs.tsv", "--test", "41"], "no-data"),
         (["pairs.tsv", "--by", "source"], "invalid-option"),
         (["pairs.tsv", "--endings", "en"], "invalid-option"),
-        (["pairs.tsv", "--columns", "en,en"], "invalid-option"),
+        (["pairs.tsv", "--columns", "en,en"], "invalid-setting"),
+        (["pairs.tsv", "--columns", "x=1"], "invalid-option"),
         (["pairs.xlsx"], "invalid-setting"),
         (["a.en"], "invalid-setting"),
         (["a.en,b.de"], "missing-file"),

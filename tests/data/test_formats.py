@@ -117,7 +117,8 @@ def test_csv_cells_of_pairs_may_span_lines(tmp_path: Path) -> None:
     expected = [("a, b", 'say "hi"'), ("two\nlines", "x"), ("last", "row")]
     named: dict[str, Any] = {"file": "a.csv", "src_column": "src", "tgt_column": "tgt"}
     assert pairs(tmp_path, **named) == expected and lines_of(tmp_path, **named) == [2, 3, 6]
-    assert pairs(tmp_path, file="a.csv")[1:] == expected
+    assert pairs(tmp_path, file="a.csv") == expected, "the first row is a header"
+    assert pairs(tmp_path, file="a.csv", header=False) == [("src", "tgt"), *expected]
 
 
 def test_json_pairs(tmp_path: Path) -> None:

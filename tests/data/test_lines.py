@@ -93,10 +93,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 def test_csv_cells_may_span_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", '"a, b","say ""hi"""\n"two\nlines",x\n\nlast,row\n')
-    assert list(csv_rows(path)) == [(1, ["a, b", 'say "hi"']), (2, ["two\nlines", "x"]), (5, ["last", "row"])]
+    rows = list(csv_rows(read_lines(path), path))
+    assert rows == [(1, ["a, b", 'say "hi"']), (2, ["two\nlines", "x"]), (5, ["last", "row"])]
     write(path, 'a,b\n"open,' + "x" * 200_000)
     with pytest.raises(UserError) as error:
-        list(csv_rows(path))
+        list(csv_rows(read_lines(path), path))
     assert (error.value.code, error.value.where) == ("bad-line", f"{path}:2")
 
 

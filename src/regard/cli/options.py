@@ -188,13 +188,29 @@ class DataOptions(OptionGroup):
     ] = None
     src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
     tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD=COLUMN,...",
+            help="The columns of --file, by name or by number from 1: src=2,tgt=de [as in the recipe].",
+        ),
+    ] = None
 
     def select(self, task: "AnyTask") -> "tuple[str, list[Source] | None]":
         """A name for the data, and its sources; None for those of the recipe."""
+        from regard.cli.screen import report
+        from regard.cli.tables import column_settings
+        from regard.data.formats import describe_sources
+
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
-        if files:
-            return Path(self.file or self.src or self.tgt or "").name, task.file_sources(files)
-        return one_of("--on", self.on, ("test", "valid")), None
+        if self.columns is not None and self.file is None:
+            raise UserError("--columns needs --file", "give both", code="unsupported-option", where="columns")
+        if not files:
+            return one_of("--on", self.on, ("test", "valid")), None
+        sources = task.file_sources(files | column_settings(self.columns or "", task.fields.columns))
+        for line in describe_sources(sources, Path(), task.fields):
+            report(line)
+        return Path(self.file or self.src or self.tgt or "").name, sources
 
 
 def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.options import AsJson, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table
+from regard.cli.screen import report as report_line
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,10 +64,14 @@ def split(
       regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
     """
     from regard.data.corpus_split import SplitPlan, split_corpora
+    from regard.data.fields import PAIRS
+    from regard.data.formats import describe_sources
 
     side: Literal["src", "tgt", "both"] = one_of("--by", by, ("src", "tgt", "both"))  # type: ignore[assignment]
     plan = SplitPlan(parse_size("valid", valid), parse_size("test", test), side, seed)
     sources = [make_source(name, columns) for name in corpora]
+    for line in describe_sources(sources, Path(), PAIRS):
+        report_line(line)
     with ProgressLine("pairs read:") as progress:
         report = split_corpora(sources, Path(), folder, plan, exclude or [], parse_two("endings", endings), progress)
     if as_json:
@@ -101,20 +106,14 @@ def parse_two(option: str, text: str) -> tuple[str, str]:
 
 def make_source(name: str, columns: str) -> "Source":
     """One file with both sides, or two files separated by a comma."""
+    from regard.cli.tables import column_settings
     from regard.data.fields import PAIRS
     from regard.data.settings import build_source
 
     src, comma, tgt = name.partition(",")
     if comma and not Path(name).exists():
         return build_source({"src": src, "tgt": tgt}, PAIRS, name)
-    settings: dict[str, int | str] = {}
-    if columns:
-        sides = ("src_column", "tgt_column")
-        settings = {
-            side: int(column) if column.isdecimal() else column
-            for side, column in zip(sides, parse_two("columns", columns), strict=True)
-        }
-    return build_source({"file": name} | settings, PAIRS, name)
+    return build_source({"file": name} | column_settings(columns, PAIRS.columns), PAIRS, name)
 
 
 def print_report(report: "SplitReport", folder: Path) -> None:

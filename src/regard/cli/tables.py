@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from regard.cli.screen import to_json
+from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, open_output
 from regard.errors import UserError
 
@@ -47,6 +47,7 @@ Write = Callable[["Row | None", "Example", "Prediction"], None]
 
 def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> "Source | None":
     """How to read an input file by the recipe of a run and other `settings`; None if every line is an example."""
+    from regard.data.formats import describe_sources
     from regard.data.lines import file_ending
     from regard.tasks.base import SPLITS
 
@@ -63,6 +64,8 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
             code="unsupported-option",
             where=next(iter(settings)),
         )
+    for line in [] if source is None else describe_sources([source], Path(), task.fields):
+        report(line)
     return source
 
 

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -22,10 +23,11 @@ import numpy.typing as npt
 from regard.data.examples import Example
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
-from regard.data.lines import read_lines
+from regard.data.lines import csv_rows, file_ending, read_lines
 from regard.data.settings import SPLITS
 from regard.data.sources import Source
 from regard.data.split import POSITION_BITS, POSITIONS, Hashes, Mask, first_occurrences, hash_sentence, hash_text
+from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_json
 
@@ -135,12 +137,13 @@ def split_corpora(
 
 
 def sentences(path: Path) -> Iterator[str]:
-    """The sentences of a file to exclude: its lines, or every column of its lines in a .tsv; blank ones are skipped."""
-    columns = ".tsv" in path.suffixes[-2:]
-    for line in read_lines(path):
-        for sentence in line.split("\t") if columns else [line]:
-            if sentence.strip():
-                yield sentence
+    """The sentences of a file to exclude: its lines, or every cell of a .tsv or .csv; blank ones are skipped."""
+    lines, ending = read_lines(path), file_ending(path.name)
+    rows: Iterable[list[str]] = (line.split("\t") if ending == ".tsv" else [line] for line in lines)
+    if ending == ".csv":
+        head, complete = beginning(lines)
+        rows = (row for _, row in csv_rows(chain(head, lines), path, guess_delimiter(head, complete=complete)))
+    return (sentence for row in rows for sentence in row if sentence.strip())
 
 
 @dataclass(frozen=True)

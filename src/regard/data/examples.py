@@ -22,6 +22,7 @@ from typing import Any
 from regard.data.lines import check_surrogates
 from regard.data.records import Record
 from regard.data.sources import Column, Source
+from regard.data.tables import find_sides
 from regard.errors import UserError
 
 Example = dict[str, Any]
@@ -56,10 +57,13 @@ def read_pair(record: Record, source: Source) -> Example:
 
 
 def _side_column(record: Record, source: Source, side: str) -> Column:
-    """The column of a side of a pair: as given, else the first two columns of a table, or the key of its name."""
-    given: Column | None = source.src_column if side == "src" else source.tgt_column
-    number = 1 if side == "src" else 2
-    return given if given is not None else number if isinstance(record.value, list) else side
+    """The column of a side of a pair: as given, or the key of its name; in a table by the header, else 1 and 2."""
+    given = {"src": source.src_column, "tgt": source.tgt_column}
+    if given[side] is not None or not isinstance(record.value, list):
+        return side if (column := given[side]) is None else column
+    index = list(given).index(side)
+    sides = find_sides(record.header) if not any(given.values()) else None
+    return sides[index] if sides is not None else index + 1
 
 
 def read_tree(record: Record, source: Source) -> Example:
@@ -152,8 +156,8 @@ def missing_field(record: Record, source: Source, name: str, reason: str = "") -
     if name in ("src", "tgt"):
         return record.error(
             f"there is no text in column {_side_column(record, source, name)!r}",
-            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side, and check what "
-            "separates columns",
+            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side; or delimiter = "
+            "what separates columns",
         )
     table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
     header = "; or header = false, if the first row is an example" if table else ""

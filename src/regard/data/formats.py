@@ -19,9 +19,10 @@ from regard.data import builtin, dialogues, questions, texts
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example
 from regard.data.fields import Fields
-from regard.data.lines import Opener, csv_rows
+from regard.data.lines import Opener
 from regard.data.records import Location, Record, SourceFiles, follow
 from regard.data.sources import LOCATIONS, Source
+from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
 from regard.files import open_binary
 from regard.trees import normalize, numbered, tree_example
@@ -29,6 +30,7 @@ from regard.trees import normalize, numbered, tree_example
 FASTTEXT = re.compile(r"__label__(\S+)\s+(.*)")
 TREC = re.compile(r"((\w+):\w+)\s+(.*)")
 CONLL_DOCUMENT = "-DOCSTART-"
+TABLE_OPTIONS = ("delimiter", "header", "quoted", "where")
 
 
 def read_examples(
@@ -53,13 +55,28 @@ def read_examples(
 
 def read_records(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> Iterator[Record]:
     """The records of a source, with the lines of `labels_file`, that `where` selects."""
-    named = any(isinstance(column, str) for _, column in source.columns())
-    header = source.header if source.header is not None else fields.headed_tables or named
-    files = SourceFiles(source, source.files(root), opener, header, fields.headed_tables)
+    files = open_source(source, root, fields, opener)
     records = FORMATS[fields.format_of(source)].read(files)
     if source.labels_file is not None:
         records = _with_labels(records, files)
     return _selected(records, source) if source.where else records
+
+
+def open_source(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> SourceFiles:
+    """The files of a source, and what the fields say about its tables."""
+    pairs = "src_column" in fields.columns
+    named = any(isinstance(column, str) for _, column in source.columns())
+    by_first_row = pairs and not named and not fields.headed_tables
+    default = None if by_first_row else named or fields.headed_tables
+    header = default if source.header is None else source.header
+    return SourceFiles(source, source.files(root), opener, header, fields.headed_tables, pairs)
+
+
+def describe_sources(sources: Iterable[Source], root: Path, fields: Fields) -> list[str]:
+    """One line for each table about which something was guessed: what separates columns, a header, the columns."""
+    tables = [(source, name) for source in sources if (name := fields.format_of(source)) in ("csv", "tsv")]
+    lines = (describe_table(open_source(source, root, fields), name) for source, name in tables)
+    return list(filter(None, lines))
 
 
 def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iterator[tuple[Record, Example]]:
@@ -115,6 +132,9 @@ def check_source(source: Source, fields: Fields) -> None:
             raise SettingError(names[0][0], f"{names[0][1]!r}: without a header columns have numbers, from 1")
         if fields.headed_tables and not source.columns():
             raise SettingError("header", "without a header, give the columns by number, like text = 1, label = 2")
+    sides = [column for setting, column in source.columns() if setting in ("src_column", "tgt_column")]
+    if sides and (source.src_column or 1) == (source.tgt_column or 2):
+        raise SettingError("tgt_column", f"both sides would be column {sides[0]!r}; write src_column and tgt_column")
     if name == "conll" and names:
         raise SettingError(names[0][0], f"{names[0][1]!r}: the columns of conll have no names; write a number, from 1")
     if name == "qamr" and source.contexts_file is None:
@@ -227,31 +247,6 @@ def read_documents(files: SourceFiles) -> Iterator[Record]:
 # ---- tables, JSON and lines with labels
 
 
-def read_rows(files: SourceFiles, separator: str) -> Iterator[Record]:
-    """The rows of a csv or tsv file."""
-    path, first = files.paths[0], None
-    quoted = files.source.quoted if files.source.quoted is not None else separator == ","
-    rows = csv_rows(path, separator, files.opener) if quoted else _split_rows(files, separator)
-    for number, row in rows:
-        if first is None:
-            first = [name.strip() for name in row] if files.header else row
-            if files.header:
-                continue
-        if files.uniform_rows and len(row) != len(first):
-            raise UserError(
-                f"{path}, line {number} has {len(row)} column{'s' * (len(row) != 1)}, the first row {len(first)}",
-                "check what separates columns; quoted = true or false decides if quotation marks enclose a cell",
-                code="bad-line",
-                where=f"{path}:{number}",
-            )
-        yield Record(Location(path, number), row, first if files.header else ())
-
-
-def _split_rows(files: SourceFiles, separator: str) -> Iterator[tuple[int, list[str]]]:
-    lines = enumerate(files.lines(), 1)
-    return ((number, line.split(separator)) for number, line in lines if line.strip() or not files.uniform_rows)
-
-
 def read_json_lines(files: SourceFiles) -> Iterator[Record]:
     """One JSON value per line."""
     for location, line in files.numbered():
@@ -352,8 +347,8 @@ FORMATS: dict[str, Format] = {
     "dialogues": Format(read_dialogues, ("split", "turns")),
     "lines": Format(read_text_lines),
     "documents": Format(read_documents, ("boundary", "sentences")),
-    "csv": Format(partial(read_rows, separator=","), ("header", "quoted", "where"), columns=True),
-    "tsv": Format(partial(read_rows, separator="\t"), ("header", "quoted", "where"), columns=True),
+    "csv": Format(partial(read_rows, kind="csv"), TABLE_OPTIONS, columns=True),
+    "tsv": Format(partial(read_rows, kind="tsv"), TABLE_OPTIONS, columns=True),
     "examples": Format(read_json_lines),
     "jsonl": Format(read_json_lines, ("where",), columns=True),
     "json": Format(read_json_list, ("records", "where"), columns=True),

@@ -7,7 +7,7 @@ splits there would put two aligned files out of step.
 import csv
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -68,9 +68,9 @@ def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
         ) from error
 
 
-def csv_rows(path: Path, separator: str = ",", opener: Opener = open_binary) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(lines: Iterable[str], path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Rows of quoted cells with the line each begins on: a quoted cell may span lines. A blank line is not a row."""
-    reader = csv.reader((line + "\n" for line in read_lines(path, opener)), delimiter=separator)
+    reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
     while True:
         number = reader.line_num + 1
         try:

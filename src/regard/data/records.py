@@ -74,10 +74,12 @@ class SourceFiles(NamedTuple):
     paths: list[Path]
     """`file` first, or src and tgt."""
     opener: Opener
-    header: bool
-    """True if the first row of a table names its columns."""
+    header: bool | None
+    """True if the first row of a table names its columns; None: the first row decides."""
     uniform_rows: bool
     """True if all rows of a table must have as many cells as the first."""
+    pairs: bool = False
+    """True if the examples are pairs."""
 
     def lines(self, index: int = 0) -> Iterator[str]:
         """The lines of one of the files."""

@@ -1,5 +1,6 @@
 """Settings of the `[data]` group of a recipe: the sources of each split, and what each task adds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -7,7 +8,8 @@ from pydantic import BeforeValidator, model_validator
 
 from regard.config import Field, SettingError, Settings, build
 from regard.data.fields import Fields
-from regard.data.formats import check_source
+from regard.data.formats import FORMATS, check_source
+from regard.data.lines import file_ending
 from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError
@@ -52,6 +54,25 @@ def build_source(values: dict[str, Any], fields: Fields, where: str) -> Source:
     except SettingError as error:
         raise UserError(f"{where}: {error}", code=error.code, where=error.key) from error
     return source
+
+
+def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> dict[str, Any]:
+    """How to read a file, from sources that name others: all settings of the first with the same ending.
+
+    If there is none, a table or JSON file has the columns of the first that gives some; numbers fit tables only.
+    """
+    excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file"}
+    for source in sources:
+        if source.file is not None and file_ending(source.file) == file_ending(file):
+            return source.model_dump(exclude=excluded, exclude_unset=True)
+    name = fields.endings.get(file_ending(file), fields.default_format)
+    for source in sources:
+        columns = [column for _, column in source.columns()]
+        known = name in FORMATS and FORMATS[name].columns and source.file is not None
+        tables = {name, fields.format_of(source)} <= {"csv", "tsv"}
+        if known and columns and (tables or all(isinstance(column, str) for column in columns)):
+            return source.model_dump(include={*fields.columns, "names"}, exclude_unset=True)
+    return {}
 
 
 class PairDataSettings(DataSettings):

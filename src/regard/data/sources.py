@@ -55,10 +55,16 @@ class Source(Settings):
         default=None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
     )
     side: Literal["src", "tgt"] | None = Field(default=None, description="side of a built-in corpus as plain text")
+    delimiter: str | None = Field(
+        default=None,
+        pattern=r'^[^"\n\r]$',
+        description="csv, tsv: the character that separates columns; default: tab for tsv; for csv the first rows tell "
+        "which of , ; tab and |",
+    )
     header: bool | None = Field(
         default=None,
-        description="csv, tsv: true if the first row names the columns; default: true, for pairs only if a column is "
-        "given by name",
+        description="csv, tsv: true if the first row names the columns; default: true; for pairs if a column is given "
+        "by name, or if the first row has words like src, target, en or English",
     )
     quoted: bool | None = Field(
         default=None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
@@ -89,10 +95,10 @@ class Source(Settings):
         default=None, description="choice: one column for each choice, or one column with all of them"
     )
     src_column: Column | None = Field(
-        default=None, description='translation: column of the source; default: 1, in JSON "src"'
+        default=None, description="translation: column of the source; default: the one named src or source, else 1"
     )
     tgt_column: Column | None = Field(
-        default=None, description='translation: column of the target; default: 2, in JSON "tgt"'
+        default=None, description="translation: column of the target; default: the one named tgt or target, else 2"
     )
     turns: int | None = Field(
         default=None, ge=1, description="dialogues: number of turns that a model reads before each reply; default: 1"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.examples import Example
+from regard.data.formats import describe_sources
 from regard.data.settings import SPLITS
 from regard.data.store import MANIFEST, damaged_files
 from regard.doctor.check import STATUSES, Check, Status, grade, judge
@@ -43,7 +44,8 @@ def check_files(recipe: Recipe, surveyed: Survey) -> Check:
     """Every split has examples; a damaged file was reported before."""
     read = {split: surveyed.splits[split] for split in SPLITS}
     counts = ", ".join(f"{split} {part.examples + part.unread:,}" for split, part in read.items())
-    finding = f"examples: {counts}"
+    sources = [source for split in SPLITS for source in getattr(recipe.data, split)]
+    finding = "\n".join([f"examples: {counts}", *describe_sources(sources, recipe.data.folder, recipe.fields)])
     missing = [split for split in ("train", "valid") if not read[split].examples]
     if missing:
         remedy = f"name examples for {' and '.join(missing)}: {', '.join(f'data.{split}=...' for split in missing)}"

@@ -22,7 +22,7 @@ from torch import nn
 
 from regard.config import apply_overrides
 from regard.data.digests import Digests
-from regard.data.formats import identify
+from regard.data.formats import describe_sources, identify
 from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
@@ -115,7 +115,9 @@ class Run:
                 code="no-data",
                 where="data.train",
             )
-        task_class = task_of(self.recipe)
+        task_class, data = task_of(self.recipe), self.recipe.data
+        for line in describe_sources([*data.train, *data.valid], data.folder, self.recipe.fields):
+            report(line)
         text = self._text_identity()
         if not self.checkpoints.has_weights() and not self._is_prepared(text):
             self._remove_preparation()

@@ -18,8 +18,7 @@ from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
-from regard.data.lines import file_ending
-from regard.data.settings import SPLITS, build_source
+from regard.data.settings import SPLITS, adopt_settings, build_source
 from regard.data.sources import Source
 from regard.data.steps import BatchSource, Share
 from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
@@ -124,14 +123,15 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     def file_sources(self, files: Mapping[str, Any]) -> list[Source]:
         """Sources for files that the recipe does not name, by setting, for example {"file": "other.tsv"}.
 
-        A file is read as the recipe reads its own files of the same ending; other settings in `files` change this.
+        A file is read as the recipe reads its own files of the same ending; a table of another ending has the columns
+        of the recipe. Other settings in `files`, {"file": "other.tsv", "label": 3}, change this.
         """
         named = [source for split in reversed(SPLITS) for source in getattr(self.recipe.data, split)]
-        ending = file_ending(files["file"]) if "file" in files else None
-        same = next((item for item in named if item.file and file_ending(item.file) == ending), None)
-        excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file"}
-        settings = {} if same is None else same.model_dump(exclude=excluded, exclude_unset=True)
-        return [build_source({**settings, **files}, self.fields, ", ".join(f"--{name}" for name in files))]
+        settings = adopt_settings(files["file"], named, self.fields) if "file" in files else {}
+        if any(isinstance(files.get(column), str) for column in self.fields.columns):
+            settings.pop("header", None)  # columns with names have a header
+        options = ", ".join(f"--{name}" for name in ("file", "src", "tgt") if name in files)
+        return [build_source({**settings, **files}, self.fields, options)]
 
     def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
         """Read the examples of a split, or of other `sources`, one at a time."""

@@ -1,0 +1,200 @@
+"""Tables, .csv and .tsv: what separates cells, and whether the first row names the columns.
+
+    delimiter   as given; .tsv: tab; .csv: the one of , ; tab | that splits most of the first rows into equally many
+                cells
+    header      as given; true for labelled data and if a column is given by name; for other pairs, true if the first
+                row consists of words of a header: src, source, tgt, target, en, de, English, ...
+    columns     of pairs: as given; else those named src or source and tgt or target; else 1 and 2
+
+A .csv with more than two columns has no default for the columns of pairs. All that is guessed can be reported
+(`describe_table`).
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from regard.data.lines import csv_rows
+from regard.data.records import Location, Record, SourceFiles
+from regard.errors import UserError
+
+DELIMITERS = ",;\t|"
+"""What may separate the cells of a .csv; of two that fit equally well the first is taken."""
+PROBE_LINES, PROBE_CHARACTERS = 200, 1 << 20
+"""The beginning of a table, which decides how it is read."""
+SIDES = {"src": {"src", "source"}, "tgt": {"tgt", "trg", "target", "translation"}}
+"""Names of the columns of pairs."""
+NUMBERING = {"id", "index", "idx"}
+LANGUAGE_NAMES = """
+ar bg bn ca cs da de el en es et fa fi fr he hi hr hu it ja ko lt lv nl no pl pt ro ru sk sl sr sv th tr uk vi zh
+arabic bulgarian bengali catalan czech danish german greek english spanish estonian persian finnish french hebrew hindi
+croatian hungarian italian japanese korean lithuanian latvian dutch norwegian polish portuguese romanian russian slovak
+slovenian serbian swedish thai turkish ukrainian vietnamese chinese
+"""
+LANGUAGES = frozenset(LANGUAGE_NAMES.split())
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How a table is read."""
+
+    delimiter: str
+    quoted: bool
+    header: bool
+    first: Sequence[str]
+    """The cells of the first row; a header has no spaces around its names."""
+
+
+def read_rows(files: SourceFiles, kind: str) -> Iterator[Record]:
+    """The rows of a csv or tsv file."""
+    path, lines = files.paths[0], files.lines()
+    head, complete = beginning(lines)
+    layout = choose_layout(files, kind, head, complete)
+    check_columns(files, kind, layout)
+    lines = chain(head, lines)
+    rows = csv_rows(lines, path, layout.delimiter) if layout.quoted else _split_rows(files, lines, layout.delimiter)
+    before_header, width = layout.header, len(layout.first)
+    for number, row in rows:
+        if before_header:
+            before_header = not any(row)  # blank lines, then the header
+            continue
+        if files.uniform_rows and len(row) != width:
+            raise UserError(
+                f"{path}, line {number} has {len(row)} column{'s' * (len(row) != 1)}, the first row {width}",
+                f"columns are separated by {show(layout.delimiter)}: delimiter = ... sets another character; quoted = "
+                "true or false decides if quotation marks enclose a cell",
+                code="bad-line",
+                where=f"{path}:{number}",
+            )
+        yield Record(Location(path, number), row, layout.first if layout.header else ())
+
+
+def beginning(lines: Iterator[str]) -> tuple[list[str], bool]:
+    """The first lines of a table, and True if they are all of it."""
+    head: list[str] = []
+    size = 0
+    for line in islice(lines, PROBE_LINES):
+        head.append(line)
+        size += len(line)
+        if size > PROBE_CHARACTERS:
+            return head, False
+    return head, len(head) < PROBE_LINES
+
+
+def choose_layout(files: SourceFiles, kind: str, head: Sequence[str], complete: bool) -> TableLayout:
+    """How to read a table with these first lines."""
+    source = files.source
+    quoted = source.quoted if source.quoted is not None else kind == "csv"
+    guessed = guess_delimiter(head, quoted, complete) if kind == "csv" and source.delimiter is None else "\t"
+    delimiter = source.delimiter or guessed
+    first = next(_cells(head, delimiter, quoted), [])
+    header = is_header(first) if files.header is None else files.header
+    return TableLayout(delimiter, quoted, header, [name.strip() for name in first] if header else first)
+
+
+def guess_delimiter(head: Sequence[str], quoted: bool = True, complete: bool = True) -> str:
+    """The delimiter that splits the most rows into one common number of cells, two or more.
+
+    Of two that split equally many, the one after which fewer cells begin with a space, as after a comma in a sentence.
+    """
+
+    def fitness(delimiter: str) -> tuple[int, int]:
+        rows = list(_cells(head, delimiter, quoted))
+        if not complete and len(rows) > 1:
+            rows.pop()  # the last row may continue after the last line
+        widths = Counter(len(row) for row in rows if len(row) > 1)
+        return max(widths.values(), default=0), -sum(cell.startswith(" ") for row in rows for cell in row)
+
+    return max(DELIMITERS, key=fitness)  # the first of the best
+
+
+def _cells(head: Iterable[str], delimiter: str, quoted: bool) -> Iterator[list[str]]:
+    """The rows of the first lines, without blank ones; they end before a row that is not valid."""
+    if not quoted:
+        yield from (line.split(delimiter) for line in head if line.strip())
+        return
+    reader = csv.reader((line + "\n" for line in head), delimiter=delimiter)
+    try:
+        yield from filter(None, reader)
+    except csv.Error:
+        return
+
+
+def _split_rows(files: SourceFiles, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    numbered = enumerate(lines, 1)
+    return ((number, line.split(delimiter)) for number, line in numbered if line.strip() or not files.uniform_rows)
+
+
+# ---- pairs
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """True if the first row of a table of pairs names its columns.
+
+    Both of two cells are words of a header; of more cells, one names a side or a numbering, or two name languages. A
+    single cell names the source.
+    """
+    words = {cell.strip().casefold() for cell in cells}
+    languages = {word for word in words if word.replace("_", "-").partition("-")[0] in LANGUAGES}
+    others = words & {*SIDES["src"], *SIDES["tgt"], *NUMBERING}
+    if len(cells) == 1:
+        return words <= SIDES["src"]
+    if len(cells) == 2:
+        return len(words) == 2 and words == languages | others
+    return len(cells) > 2 and (bool(others) or len(languages) > 1)
+
+
+def find_sides(header: Sequence[str]) -> tuple[str, str] | None:
+    """The names of the source and the target column in a header; None if it does not name both."""
+    found = [next((name for name in header if name.casefold() in names), None) for names in SIDES.values()]
+    return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
+
+
+def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:
+    """Raise UserError if a table of pairs has further columns, and nothing tells which of them the sides are."""
+    source = files.source
+    if not files.pairs or source.src_column is not None or source.tgt_column is not None or len(layout.first) < 3:
+        return
+    if layout.header and find_sides(layout.first) is not None:
+        return
+    if kind == "csv" or (layout.header and files.header is None):
+        names = ", ".join(map(repr, layout.first))
+        raise UserError(
+            f"{files.paths[0]} has {len(layout.first)} columns separated by {show(layout.delimiter)}: {names:.200}",
+            "write src_column and tgt_column, a number from 1 or a name in the first row (--columns SRC,TGT for a file "
+            'that a command names); or delimiter = "...", if another character separates columns',
+            code="ambiguous-columns",
+            where=files.paths[0],
+        )
+
+
+# ---- reports
+
+
+def describe_table(files: SourceFiles, kind: str) -> str:
+    """What was guessed about a table; empty if nothing was."""
+    source = files.source
+    lines = files.lines()
+    layout = choose_layout(files, kind, *beginning(lines))
+    check_columns(files, kind, layout)
+    parts = []
+    if kind == "csv" and source.delimiter is None and layout.delimiter != ",":
+        parts.append(f"columns are separated by {show(layout.delimiter)}")
+    if files.pairs and files.header is None and layout.header:
+        parts.append(f"the first row is a header ({', '.join(layout.first):.100})")
+    if files.pairs and source.src_column is None and source.tgt_column is None:
+        sides = find_sides(layout.first) if layout.header else None
+        if sides is not None:
+            parts.append(f"src is column {sides[0]!r}, tgt is column {sides[1]!r}")
+        elif len(layout.first) > 2:
+            parts.append(f"src is column 1 and tgt column 2 of {len(layout.first)}")
+    if files.pairs and kind == "csv" and files.header is None and not layout.header:
+        parts.append(f"no header; the first row is {' | '.join(layout.first):.100}")
+    return f"{files.paths[0].name}: {'; '.join(parts)}" if parts else ""
+
+
+def show(delimiter: str) -> str:
+    """A delimiter for people."""
+    return "tab" if delimiter == "\t" else repr(delimiter)
