@@ -82,10 +82,13 @@ def test_unknown_device_is_refused(name: str) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_missing_gpu_is_an_error() -> None:
+@pytest.mark.parametrize(("alone", "where", "remedy"), [(False, "runtime.device", "="), (True, "device", "--device ")])
+def test_missing_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch, alone: bool, where: str, remedy: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError) as error:
-        open_world(RuntimeSettings(device="cuda"))
-    assert (error.value.code, error.value.where) == ("no-device", "runtime.device")
+        open_world(RuntimeSettings(device="cuda"), alone=alone)
+    assert (error.value.code, error.value.where) == ("no-device", where)
+    assert f"{remedy}cpu" in error.value.remedy, "as the user wrote it: a setting or an option"
 
 
 def test_device_depends_on_the_number_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from regard import Translator, load_recipe, train
-train(load_recipe("dates"), Path("runs/dates"))
+train(load_recipe("dates"), Path("runs/dates"), resume=True)
 Translator.load("runs/dates").translate("Sunday, November 15, 2026")
 
 A name is imported when it is first used, so `import regard` is fast and does not import torch. These names are the

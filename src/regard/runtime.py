@@ -95,7 +95,7 @@ def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
         torch.set_num_threads(min(settings.threads, max(MANY_THREADS, os.cpu_count() or 1)))
     alone = alone and not dist.is_initialized()
     rank, size, local_rank = (default if alone else _from_torchrun(name, default) for name, default in _LAUNCH)
-    device = _choose_device(settings.device, size, local_rank)
+    device = _choose_device(settings.device, size, local_rank, "--device " if alone else "runtime.device=")
     precision = _choose_precision(settings.precision, device)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -150,15 +150,16 @@ def _from_torchrun(name: str, default: int) -> int:
         ) from error
 
 
-def _choose_device(name: str, size: int, local_rank: int) -> torch.device:
+def _choose_device(name: str, size: int, local_rank: int, setting: str = "runtime.device=") -> torch.device:
+    """The device of a name; `setting` is how a user writes it."""
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise UserError(
-            f"runtime.device is {name!r}, but torch finds no GPU",
-            "write runtime.device=cpu, or auto",
+            f"the device is {name!r}, but torch finds no GPU",
+            f"write {setting}cpu, or auto",
             code="no-device",
-            where="runtime.device",
+            where=setting.strip("-= "),
         )
     if ":" in name and size > 1:
         raise UserError(
@@ -171,9 +172,9 @@ def _choose_device(name: str, size: int, local_rank: int) -> torch.device:
     if index >= torch.cuda.device_count():
         raise UserError(
             f"there is no GPU {index}: torch finds {torch.cuda.device_count()} (counted from 0)",
-            "start fewer processes: torchrun --nproc-per-node" if size > 1 else "write runtime.device=cuda",
+            "start fewer processes: torchrun --nproc-per-node" if size > 1 else f"write {setting}cuda",
             code="no-device",
-            where="runtime.device",
+            where=setting.strip("-= "),
         )
     return torch.device("cuda", index)
 
@@ -192,8 +193,9 @@ def _probe_bf16() -> None:
     if probe.returncode != 0:
         failure = f"signal {-probe.returncode}" if probe.returncode < 0 else probe.stderr.strip().rpartition("\n")[2]
         raise UserError(
-            f"runtime.precision is bf16, but this CPU cannot compute in bf16: a test ended with {failure}",
-            "write runtime.precision=fp32, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
+            f"the precision is bf16, but this CPU cannot compute in bf16: a test ended with {failure}",
+            "write runtime.precision=fp32 in a recipe, or --precision fp32; or set the environment variable "
+            "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
             code="unsupported",
             where="runtime.precision",
         )

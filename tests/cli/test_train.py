@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.command import fails, regard
@@ -142,6 +143,24 @@ def test_the_commands_to_try_next_work_for_every_task(tiny_run: TinyRun) -> None
             assert done.status == 0, (command, done.err)
             verbs.add(verb)
     assert verbs == {"translate", "generate", "parse", "predict", "embed", "evaluate", "inspect"}
+
+
+def test_the_commands_to_try_next_have_a_short_example(tiny_run: TinyRun) -> None:
+    outcome = Outcome(1, "max_steps", None, None, {})
+    long: dict[str, dict[str, Any]] = {
+        "answering": {"question": "Who ?", "context": "Ada lives in Oslo . " * 50, "answers": []},
+        "classification": {"text": "x" * 500, "label": "good"},
+        "choice": {"text": "the film " * 50, "choices": ["film " * 50, "book " * 50], "label": 0},
+        "tagging": {"words": ["Ada"] * 500, "tags": ["O"] * 500},
+        "translation": {"src": " " * 100 + "one two " * 90, "tgt": "x"},
+    }
+    for task, example in long.items():
+        run = Run.open(tiny_run(task))
+        command = next_steps(Trained(run, outcome, [example])).splitlines()[1]
+        assert "..." not in command and len(command) < 400 + len(str(run.folder)), command
+        if task != "translation":
+            _, verb, *arguments = shlex.split(command)
+            assert regard(verb, *arguments).status == 0
 
 
 def test_labels_that_occur_in_validation_data_only_are_reported(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from tests.cli.command import fails, regard
 from tests.tiny import number_sentences, translate_words
 
 from regard.decoding.settings import DecodingSettings, change_search
+from regard.errors import UserError
+from regard.run.model import Model
 
 LINES = number_sentences()[:3]
 TEXT = "\n".join(LINES) + "\n"
@@ -59,6 +61,20 @@ def test_scores(trained: Path) -> None:
     score, text = regard("translate", trained, "--scores", stdin=LINES[0]).lines[0].split("\t")
     assert text == translate_words(LINES[0])
     assert float(score) < 0
+
+
+def test_scores_are_asked_for_once(trained: Path) -> None:
+    for other in (("--nbest", 2), ("--json",)):
+        assert fails("translate", trained, "--scores", *other, stdin=TEXT).code == "conflicting-options"
+    assert regard("translate", trained, "--json", "--nbest", 2, stdin=LINES[0]).status == 0
+
+
+def test_options_of_the_search_are_named_as_they_are_written(trained: Path, language: Path) -> None:
+    for model in (Model.load(trained), Model.load(language)):
+        with pytest.raises(UserError) as error:
+            model.predict("one", beam=0, length_candidates=2)
+        assert error.value.where.split(", ")[0] == "beam"
+        assert error.value.problem.startswith("--beam, --length-candidates")
 
 
 def test_nbest_in_plain_text(trained: Path) -> None:

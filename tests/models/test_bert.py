@@ -165,6 +165,7 @@ def test_settings() -> None:
     assert (settings.d_model, settings.num_heads, settings.layers, settings.num_layers) == (1024, 16, 3, 3)
     assert settings.length_limit == 512 and settings.supports_packing and settings.length_setting == "max_positions"
     assert settings.summary == "BERT, 3 layers of 16 heads, width 1024"
+    assert settings.model_copy(update={"layers": 1, "num_heads": 1}).summary == "BERT, 1 layer of 1 head, width 1024"
     with pytest.raises(ValidationError, match="num_heads = 7 does not divide d_model = 768"):
         BertSettings(num_heads=7)
     with pytest.raises(ValueError, match="position 12 is beyond the 12 learned ones"):

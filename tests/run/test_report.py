@@ -6,6 +6,7 @@ import pytest
 from tests.conftest import TinyRun
 from tests.tiny import TASKS
 
+from regard.metrics.significance import Comparison
 from regard.run.model import Model
 from regard.run.report import choose_examples, evaluation_report, explanation_report, loss_curves, read_metrics
 
@@ -29,6 +30,18 @@ def test_right_and_wrong_of_translations(tiny_run: TinyRun) -> None:
     assert all(example.correct == (example.output == example.reference) for example in report.examples)
     assert [step for step, _ in report.curves["validation loss"]] == [120, 240]
     assert report.facts["steps"] == "240"
+
+
+def test_the_page_of_a_comparison(tiny_run: TinyRun) -> None:
+    model = Model.load(tiny_run("classification"))
+    evaluation = model.evaluate("test")
+    comparison = Comparison("accuracy", 50.0, 75.0, 25.0, p_value=0.013, ci_low=10.0, ci_high=40.0, signature="seed 1")
+    report = evaluation_report(model, evaluation, comparisons=[comparison], base="runs/old")
+    *scores, (name, value, signature) = report.scores
+    assert [score[0] for score in scores] == [score.name for score in evaluation.scores]
+    assert "accuracy" in name and "runs/old" in name and value == 25.0
+    assert all(number in signature for number in ("75.00", "50.00", "+10.00", "+40.00", "0.013", "seed 1"))
+    assert evaluation_report(model, evaluation).scores == scores
 
 
 def test_the_page_of_one_example(tiny_run: TinyRun) -> None:

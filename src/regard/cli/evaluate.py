@@ -1,5 +1,6 @@
 """regard evaluate: scores of a run on test data, and a comparison with another run."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from regard.cli.screen import ProgressLine, print_json, print_result, print_tabl
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
+    from regard.metrics.significance import Comparison
     from regard.run.model import Evaluation, Model
 
 Output = Annotated[
@@ -65,10 +67,12 @@ def evaluate(
     require_writable(path)
     evaluation = evaluate_with_progress(evaluated, name, sources, options)
     write_json(path, evaluation.to_json())
-    comparisons = []
+    comparisons: Sequence[Comparison] = []
     if base is not None:
         comparisons = evaluated.compare(evaluate_with_progress(base, name, sources, options), evaluation)
-    report_path = write_page(evaluated, evaluation, path.with_suffix(".html")) if page else None
+    report_path = (
+        write_page(evaluated, evaluation, path.with_suffix(".html"), comparisons, against or "") if page else None
+    )
     if as_json:
         values = {"file": str(path), **evaluation.to_json(texts=False)}
         values |= {"against": against, "comparison": [asdict(item) for item in comparisons]} if against else {}
@@ -113,10 +117,12 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         report(f"note: {note}")
 
 
-def write_page(model: "Model", evaluation: "Evaluation", path: Path) -> str:
+def write_page(
+    model: "Model", evaluation: "Evaluation", path: Path, comparisons: "Sequence[Comparison]", base: str
+) -> str:
     """Write the HTML page of an evaluation and return its path."""
     from regard.run.report import evaluation_report
     from regard.viz.report import write_report
 
-    write_report(path, evaluation_report(model, evaluation))
+    write_report(path, evaluation_report(model, evaluation, comparisons=comparisons, base=base))
     return str(path)

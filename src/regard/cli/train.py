@@ -1,8 +1,9 @@
 """regard train: train a recipe."""
 
 import shlex
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from regard.run.train import Trained
 
 MAX_EXAMPLE_CHARACTERS = 200
+MAX_TEXT_CHARACTERS, MAX_WORDS = 60, 12
+"""Size of each text, and of a list of words, of a shortened example."""
+SOME_TEXT = "A text."
 
 
 def train(
@@ -79,9 +83,21 @@ def find_recipe_and_folder(
 
 
 def next_steps(trained: "Trained") -> str:
-    """Commands to try after training, with a short validation example."""
-    task = trained.run.task
-    lines = (task.to_line(example) for example in trained.examples)
-    short = (line for line in lines if line.strip() and len(line) <= MAX_EXAMPLE_CHARACTERS and line.isprintable())
-    commands = task.next_commands(shlex.quote(str(trained.run.folder)), shlex.quote(next(short, "...")))
+    """Commands to try after training, with a short validation example, or a long one shortened."""
+    task, examples = trained.run.task, trained.examples
+    whole = (line for line in map(task.to_line, examples) if len(line) <= MAX_EXAMPLE_CHARACTERS)
+    lines = chain(whole, (task.to_line(shortened(example)) for example in examples), [SOME_TEXT])
+    line = next(line for line in lines if line.strip() and line.isprintable())
+    commands = task.next_commands(shlex.quote(str(trained.run.folder)), shlex.quote(line))
     return "\n".join(["next:", *(f"  {command}" for command in commands)])
+
+
+def shortened(value: Any) -> Any:
+    """A value with the first words of each of its texts."""
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shortened(item) for item in value[:MAX_WORDS]]
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
+        return next(iter(value[:MAX_TEXT_CHARACTERS].rsplit(maxsplit=1)), "")
+    return value

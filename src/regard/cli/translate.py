@@ -39,7 +39,9 @@ def translate(
     prefix_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="The beginning of each translation, one line for each line.")
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Print each line as score, tab, text.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
@@ -62,8 +64,9 @@ def translate(
     check_output(output, input_, prefix_file)
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
     check_runs(runs)
-    translator, options = model.load(*runs, task="translation"), search.changes()
+    translator, options = model.load_translator(*runs), search.changes()
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
+    check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
     counts = Counts()
     if is_interactive(input_ != STDIO):
@@ -112,9 +115,7 @@ def plain_line(index: int, example: "Example", output: "Prediction") -> str:
 
 
 def scored_line(index: int, example: "Example", output: "Prediction") -> str:
-    """score, tab, text; with --nbest as `plain_line`."""
-    if "hypotheses" in output:
-        return plain_line(index, example, output)
+    """score, tab, text."""
     return f"{output['score'] or 0.0:.4f}\t{output['translation']}"
 
 

@@ -31,7 +31,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.models.backbone import TransformerBackbone
-from regard.models.settings import ModelSettings, fill_from_size
+from regard.models.settings import ModelSettings, counted, fill_from_size
 
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' program; the paper does not give it."""
@@ -92,7 +92,7 @@ class BertSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"BERT, {self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+        return f"BERT, {counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
 
 
 class Bert(TransformerBackbone):

@@ -30,7 +30,7 @@ from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import Hidden, RecurrentLayer
-from regard.models.settings import ModelSettings
+from regard.models.settings import ModelSettings, counted
 
 STATE_NAMES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}  # the tensors of a layer's state
 KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
@@ -118,7 +118,8 @@ class RecurrentLanguageSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"{self.kind.upper()} language model, {self.layers} layers of {self.d_model}, embeddings of {self.width}"
+        layers = f"{counted(self.layers, 'layer')} of {self.d_model}"
+        return f"{self.kind.upper()} language model, {layers}, embeddings of {self.width}"
 
 
 class WeightDropLayer(RecurrentLayer):

@@ -29,6 +29,7 @@ from regard.models.backbone import (
     build_positions,
     xavier,
 )
+from regard.models.settings import counted
 
 
 class TransformerLanguageSettings(LayerSettings):
@@ -49,7 +50,8 @@ class TransformerLanguageSettings(LayerSettings):
 
     @property
     def summary(self) -> str:
-        return f"Transformer language model, {self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+        layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}"
+        return f"Transformer language model, {layers}, width {self.d_model}"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ def name_of_size(values: Mapping[str, object], sizes: Mapping[str, Mapping[str, 
     return next((size for size, shape in sizes.items() if shape.items() <= values.items()), CUSTOM_SIZE)
 
 
+def counted(count: int, name: str) -> str:
+    """A number of things in words: "1 layer", "2 layers"."""
+    return f"{count} {name}{'s' * (count != 1)}"
+
+
 class ModelSettings(Settings):
     """Base of the settings of a model; `kind` in a recipe's [model] chooses the model."""
 

@@ -37,7 +37,7 @@ from regard.models.backbone import (
 )
 from regard.models.bert import Bert, BertSettings, truncated_normal
 from regard.models.pooling import POOLERS, AttentivePooler, Pooling
-from regard.models.settings import ModelSettings
+from regard.models.settings import ModelSettings, counted
 
 
 class TransformerEncoderSettings(LayerSettings):
@@ -64,7 +64,7 @@ class TransformerEncoderSettings(LayerSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.layers} layers of {self.num_heads} heads, width {self.d_model}"
+        layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
         return ", ".join([f"Transformer encoder, {layers}, {self.pooling} pooling", *self.variations])
 
 
@@ -129,7 +129,7 @@ class RecurrentEncoderSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.layers} bidirectional {self.cell.upper()} layer{'s' * (self.layers > 1)}, width {self.d_model}"
+        layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
         return f"recurrent encoder, {layers}, {self.pooling} pooling"
 
 

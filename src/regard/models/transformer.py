@@ -24,7 +24,7 @@ from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, 
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.residual import NORMS
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
-from regard.models.settings import TIE, Tie, fill_from_size
+from regard.models.settings import TIE, Tie, counted, fill_from_size
 
 SIZES: dict[str, dict[str, int | float]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -67,7 +67,7 @@ class TransformerSettings(LayerSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {self.num_heads} heads"
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {counted(self.num_heads, 'head')}"
         return ", ".join([f"Transformer, {layers}, width {self.d_model}", *self.variations])
 
 

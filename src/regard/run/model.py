@@ -94,7 +94,7 @@ class Model:
         check_engine(len(runs), precision, engine, quantization)
         device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
         self.world = open_world(
-            build(RuntimeSettings, {"device": device, "precision": precision}, "runtime"), alone=True
+            build(RuntimeSettings, {"device": device, "precision": precision}, "--device, --precision"), alone=True
         )
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
         self.task: AnyTask = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)

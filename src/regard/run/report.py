@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.errors import UserError
+from regard.metrics.significance import Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Explanation, Model
 from regard.tasks.base import Example as TaskExample
@@ -103,9 +104,17 @@ def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
 
 
 def evaluation_report(
-    model: Model, evaluation: Evaluation, max_examples: int = MAX_EXAMPLES, max_explained: int = MAX_EXPLAINED
+    model: Model,
+    evaluation: Evaluation,
+    max_examples: int = MAX_EXAMPLES,
+    max_explained: int = MAX_EXPLAINED,
+    comparisons: Sequence[Comparison] = (),
+    base: str = "",
 ) -> Report:
-    """The page of an evaluation; the first `max_explained` of its examples have their attention maps."""
+    """The page of an evaluation; the first `max_explained` of its examples have their attention maps.
+
+    `comparisons` with the run `base` are shown below the scores.
+    """
     records, task = read_metrics(model.run.folder), evaluation.task
     pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))
     samples = [task.sample(*pair) for pair in pairs]
@@ -125,9 +134,18 @@ def evaluation_report(
         facts=run_facts(model, records),
         curves=loss_curves(records),
         learning_rate=learning_rate(records),
-        scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
+        scores=[
+            *((score.name, score.value, score.signature) for score in evaluation.scores),
+            *(comparison_score(item, base) for item in comparisons),
+        ],
         examples=examples,
     )
+
+
+def comparison_score(item: Comparison, base: str) -> tuple[str, float, str]:
+    """The difference of a score to that of another run, and how sure it is."""
+    test = f"95% interval {item.ci_low:+.2f} to {item.ci_high:+.2f}, p = {item.p_value:.3f}; {item.signature}"
+    return f"{item.metric}: difference to {base}", item.delta, f"{item.other:.2f} and {item.base:.2f}; {test}"
 
 
 def explanation_report(model: Model, explanation: Explanation) -> Report:

@@ -182,7 +182,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
         saved = run.checkpoints.all()
         raise UserError(
             f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else ""),
-            "add --resume to continue it, or --folder FOLDER to start another",
+            "continue it with --resume (in Python: resume=True), or choose another folder",
             code="run-exists",
             where=folder,
         )

@@ -56,11 +56,15 @@ def check_text(values: Mapping[str, object], where: str) -> None:
     check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
 
 
+def option_names(options: Iterable[str]) -> str:
+    """Options of a prediction as they are written on the command line."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in options)
+
+
 def check_count(name: str, value: object) -> int:
     """The value of an option that counts something; a UserError if it is less than 1."""
     if not isinstance(value, int) or value < 1:
-        option = name.replace("_", "-")
-        raise UserError(f"--{option} is {value}", "write 1 or more", code="invalid-option", where=name)
+        raise UserError(f"{option_names([name])} is {value}", "write 1 or more", code="invalid-option", where=name)
     return value
 
 

@@ -50,7 +50,7 @@ from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
 from regard.tasks.examination import entropy
-from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line
+from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
 from regard.tasks.language_display import line_attention, sample_continuations
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -331,7 +331,8 @@ class Language(Task[LanguageRecipe, TokenizedText]):
             return self
         if options.get("max_length") is not None:  # as many tokens as asked for, not only as many as the recipe allows
             options = {"extra_length": options["max_length"]} | options
-        return replace(self, decoding=build(DecodingSettings, change_search(self.decoding, options), "decoding"))
+        settings = build(DecodingSettings, change_search(self.decoding, options), option_names(options))
+        return replace(self, decoding=settings)
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):

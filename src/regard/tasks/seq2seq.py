@@ -38,7 +38,7 @@ from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
 from regard.recipe import Recipe
 from regard.tasks.base import AnyTask, Example, Prediction, Task
-from regard.tasks.inputs import check_text, chunk, one_line, split_text
+from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
@@ -206,7 +206,7 @@ class Seq2SeqTask(Task[R, Pairs]):
             task = replace(task, bleu_tokenizer=str(tokenizer))
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
-            settings = build(type(self.decoding), change_search(self.decoding, options), "decoding")
+            settings = build(type(self.decoding), change_search(self.decoding, options), option_names(options))
             task = replace(task, decoding=settings)
         return task
 
