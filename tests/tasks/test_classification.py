@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.tasks.make import make_task
+from tests.tasks.make import changed, make_task
 
 from regard.errors import UserError
 from regard.tasks.classification import SHOWN_CLASSES, Classification
@@ -51,3 +51,9 @@ def test_a_terminal_shows_the_most_probable_classes() -> None:
         return [line.replace("→", " ").split()[0] for line in lines]
 
     assert shown(TASK) == ORDER[:SHOWN_CLASSES] and shown(TASK.configure(top=7)) == ORDER[:7]
+
+
+def test_samples_are_of_different_classes() -> None:
+    examples = [{"text": "a", "label": label} for label in ("x", "x", "x", "y", "y", "z")]
+    found = {count: changed(TASK, training__samples=count).sample_indices(examples) for count in (1, 2, 3, 4, 6)}
+    assert found == {1: [0], 2: [0, 3], 3: [0, 3, 5], 4: [0, 1, 3, 5], 6: [0, 1, 2, 3, 4, 5]}

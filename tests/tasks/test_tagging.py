@@ -253,4 +253,8 @@ def test_predictions_come_in_order_and_do_not_depend_on_company() -> None:
     result = changed(TASK, training__samples=2).validate(tagger, validation(examples=SENTENCES))
     assert set(result.metrics) == {"loss", *SCORES}
     assert result.metrics["f1"] == TASK.score(SENTENCES, together)["f1"].value
-    assert [sample[0] for sample in result.samples] == ["abc d ef gh.", "a"]
+    words = [" ".join(SENTENCES[number]["words"]) for number in (0, 2)]  # the sentence between has no entity
+    assert [sample[0] for sample in result.samples] == words
+    assert [changed(TASK, training__samples=count).sample_indices(SENTENCES) for count in (0, 1, 3, 4, 9)] == [
+        [], [0], [0, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3, 4],
+    ]  # fmt: skip

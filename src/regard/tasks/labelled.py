@@ -12,6 +12,7 @@ B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (
 import json
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,6 +34,7 @@ from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
+from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import EncoderWithHead, RecurrentEncoderSettings, build_encoder
 from regard.recipe import Recipe
@@ -276,13 +278,28 @@ class LabelledTask(Task[L, Inputs]):
         return self.criterion(model(batch.source, batch["segments"]), batch)
 
     def validate(self, model: nn.Module, data: ValidationData[Inputs]) -> Validation:
-        inputs = data.cached(lambda: [self.encode(example) for example in data.examples])
+        inputs, shown = data.cached(
+            lambda: ([self.encode(item) for item in data.examples], self.sample_indices(data.examples))
+        )
         outputs = self.run(model, inputs)
         predictions = [self.decode(*row) for row in zip(data.examples, inputs, outputs.logits, strict=True)]
         scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
-        shown = zip(data.examples[: self.recipe.training.samples], predictions, strict=False)
-        samples = [self.sample(*row) for row in shown]
+        samples = [self.sample(data.examples[index], predictions[index]) for index in shown]
         return Validation({"loss": outputs.nll / max(1, outputs.count), **scores}, samples)
+
+    def sample_indices(self, examples: Sequence[Example]) -> list[int]:
+        """The numbers of the examples that are shown as samples: one of each label first, those with none last.
+
+        They do not depend on the model, so that their outputs can be compared from one validation to the next.
+        """
+        labels = [{label for label in self.label_values(item) if isinstance(label, str)} for item in examples]
+        kinds = [min(found - {OUTSIDE}, default="") for found in labels]
+        seen: Counter[str] = Counter()
+        ranks = []
+        for number, kind in enumerate(kinds):
+            ranks.append((not kind, seen[kind], number))
+            seen[kind] += 1
+        return sorted(number for _, _, number in sorted(ranks)[: self.recipe.training.samples])
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
