@@ -1,6 +1,7 @@
 """regard demo: training, evaluation, page and next commands."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.command import fails, regard
 
+from regard.cli.demo import next_steps
 from regard.data.builtin import NUMBERS
 from regard.errors import UserError
 from regard.run.run import Run
@@ -61,12 +63,14 @@ def test_the_demo_writes_a_page_and_a_run(printed: tuple[Path, str]) -> None:
 
 def test_the_printed_commands_work(printed: tuple[Path, str]) -> None:
     folder, out = printed
-    echo, inspect, evaluate = (shlex.split(line) for line in out.split("next (")[1].splitlines()[1:4])
-    assert echo[0] == "echo"
-    assert regard(*echo[4:], stdin=echo[1]).status == 0
-    assert inspect[:3] == ["regard", "inspect", str(folder)]
-    assert regard(*inspect[1:]).status == 0
-    assert evaluate == ["regard", "evaluate", str(folder), "--report"]
+    words = [shlex.split(line) for line in out.split("next:")[1].splitlines()[1:4]]
+    starts = [next(place for place, word in enumerate(line, 1) if Path(word).name == "regard") for line in words]
+    translate, inspect, evaluate = (line[start:] for line, start in zip(words, starts, strict=True))
+    assert words[0][0] == "echo" and translate == ["translate", str(folder)]
+    assert regard(*translate, stdin=words[0][1]).status == 0
+    assert inspect[:2] == ["inspect", str(folder)]
+    assert regard(*inspect).status == 0
+    assert evaluate == ["evaluate", str(folder), "--report"]
 
 
 def test_the_printed_recipe_is_valid(printed: tuple[Path, str], tmp_path: Path) -> None:
@@ -113,3 +117,13 @@ def test_a_quick_demo_trains_less(
     assert (first.training.max_steps, first.training.batch_tokens) == (steps, tokens)
     assert (first.name, folder, resume) == ("demo-dates", Path("runs/demo-dates"), False)
     assert (second.training.max_steps, second.training.batch_tokens, chosen) == (300, tokens, Path("mine"))
+
+
+@pytest.mark.parametrize(("language", "chinese"), [("en_US.UTF-8", False), ("zh_CN.UTF-8", True)])
+def test_the_next_steps_are_in_one_language(language: str, chinese: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", language)
+    monkeypatch.setattr("regard.cli.shell.program", lambda: ".venv/bin/regard")
+    text = next_steps(Path("runs/demo"), "one two")
+    assert bool(re.search("[\u4e00-\u9fff]", text)) == chinese and ("next" in text) != chinese
+    assert "echo 'one two' | .venv/bin/regard translate runs/demo" in text
+    assert "\n  .venv/bin/regard train my.toml" in text

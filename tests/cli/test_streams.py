@@ -1,10 +1,22 @@
 """cli/streams.py: lines of input, files of output, and prompts."""
 
+import io
+import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from regard.cli.streams import check_one_input, check_output, input_lines, line_name, open_output, read_lines
+from regard.cli.streams import (
+    check_one_input,
+    check_output,
+    input_lines,
+    line_name,
+    make_prompt,
+    open_output,
+    read_lines,
+)
 from regard.errors import UserError
 
 
@@ -51,3 +63,41 @@ def test_one_kind_of_input() -> None:
     with pytest.raises(UserError) as error:
         check_one_input(TEXT="a", **{"--input": "b"})
     assert error.value.code == "conflicting-options"
+
+
+def type_into_a_terminal(code: str, answers: list[str]) -> str:
+    """The output of a Python process whose three streams are a terminal; each prompt gets the next answer."""
+    import pty
+
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    shown, remaining = b"", [answer.encode() for answer in answers]
+    with suppress(OSError):  # the end of the process
+        while part := os.read(terminal, 1000):
+            shown += part
+            if shown.endswith(b"> ") and remaining:
+                os.write(terminal, remaining.pop(0))
+    os.waitpid(process, 0)
+    os.close(terminal)
+    return shown.decode(errors="replace")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
+def test_a_prompt_has_line_editing_and_a_history() -> None:
+    pytest.importorskip("readline")
+    code = "from regard.cli.streams import prompt_lines\nprint(['read', *prompt_lines()])"
+    shown = type_into_a_terminal(code, ["élan\n", "\x1b[A!\n", "ab\x7fc\n", "\n", "\x04"])
+    assert "['read', 'élan', 'élan!', 'ac', '']" in shown
+
+
+def test_a_prompt_without_a_terminal_reads_stdin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n")))
+    ask = make_prompt()
+    assert ask("title") == "one"
+    assert capsys.readouterr() == ("", "title> ")
+    with pytest.raises(UserError) as error:
+        ask("title")
+    assert error.value.where == "stdin:2"

@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, report
+from regard.cli.shell import as_called
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def average(
         print_json({"run": run, "checkpoint": saved.name, "averaged": names})
         return
     print_result(f"averaged {len(paths)} checkpoints ({', '.join(names)}) into {saved}")
-    print_result(f"use it: regard {task_of(opened.recipe).command} {shlex.quote(run)} --checkpoint {saved.name}")
+    command = f"regard {task_of(opened.recipe).command} {shlex.quote(run)} --checkpoint {saved.name}"
+    print_result(as_called(f"use it: {command}"))
 
 
 def named_checkpoints(run: "Run", names: str) -> list[Path]:

@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.options import AsJson, ModelOptions, SearchOptions, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, report
+from regard.cli.shell import as_called
 from regard.errors import UserError
 
 SPLITS = ("train", "valid", "test")
@@ -58,4 +59,4 @@ def distill(
     if distilled.before:
         report(f"{distilled.before:,} of {distilled.lines:,} lines were already translated")
     print_result(f"{distilled.lines:,} sources and their translations: {distilled.src} and {distilled.tgt}")
-    print_result(f"train on them: regard train RECIPE {shlex.quote(distilled.setting)}")
+    print_result(as_called(f"train on them: regard train RECIPE {shlex.quote(distilled.setting)}"))

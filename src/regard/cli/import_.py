@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result, report
+from regard.cli.shell import as_called
 
 
 def import_(
@@ -42,5 +43,5 @@ def import_(
         modules = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in random_weights))
         report(f"note: {model} has no {modules}; these weights are random")
     print_result(f"{recipe.model.summary}: {imported.weights:,} weights, task {recipe.task}, written to {folder}")
-    print_result(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}")
+    print_result(as_called(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}"))
     print_result(f'train it further: a recipe with start_from = "{folder}"')

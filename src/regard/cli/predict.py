@@ -18,7 +18,9 @@ from regard.cli.options import (
     WeightOptions,
 )
 from regard.cli.screen import ProgressLine, panel, print_error, print_json, report
+from regard.cli.shell import in_language
 from regard.cli.streams import (
+    INVITATION,
     STDIO,
     check_one_input,
     check_output,
@@ -135,7 +137,7 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
     """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
     task = model.task.configure(**options)
     task.check_predict()
-    report("Type a line, then Enter; Ctrl-D ends.")
+    report(in_language(*INVITATION))
     for value in task.ask(make_prompt()):
         try:
             example, prediction = predict_one(model, value, options)

@@ -8,6 +8,7 @@ import typer
 from regard.cli.options import AsJson
 from regard.cli.screen import print_json, print_result, print_table
 from regard.cli.settings import show_settings
+from regard.cli.shell import as_called
 from regard.errors import UserError
 
 
@@ -61,7 +62,7 @@ def list_recipes(as_json: bool) -> None:
         values = read_toml(path)
         rows.append([path.stem, values.get("task", DEFAULT_TASK), values["model"]["kind"], values.get("about", "")])
     print_table(("name", "task", "model", "about"), rows)
-    print_result("regard train NAME trains one; regard recipes NAME prints its file.")
+    print_result(as_called("regard train NAME trains one; regard recipes NAME prints its file."))
 
 
 def recipe_values(path: Path) -> dict[str, object]:

@@ -83,12 +83,14 @@ def print_error(error: UserError) -> None:
 def _print_error(error: UserError) -> None:
     from rich.text import Text
 
+    from regard.cli.shell import as_called
+
     code = f" [{error.code}]" if error.code else ""
     problem = Text.assemble((f"error{code}:", "bold red"), " ", error.problem.translate(CONTROL))
     screen = console(sys.stderr)
     screen.print(problem, soft_wrap=True)
     if error.remedy:
-        screen.print(Text(f"  {error.remedy.translate(CONTROL)}"), soft_wrap=True)
+        screen.print(Text(f"  {as_called(error.remedy).translate(CONTROL)}"), soft_wrap=True)
 
 
 def console(stream: TextIO) -> "Console":

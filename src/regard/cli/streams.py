@@ -1,14 +1,17 @@
 """Input and output of the verbs: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from regard.cli.screen import report
+from regard.cli.shell import in_language
 from regard.errors import UserError
 
+INVITATION = ("Type a line, then Enter; Ctrl-D ends.", "输入一行，按回车；Ctrl-D 结束。")
 STDIO = "-"
 """The file name that means stdin or stdout."""
 
@@ -94,7 +97,13 @@ def check_one_input(**inputs: object) -> None:
 
 
 def make_prompt() -> Ask:
-    """Ask on the terminal: the title goes to stderr, the answer is a line of stdin."""
+    """Ask on the terminal, with line editing and a history if stdin and stdout are both the terminal.
+
+    Otherwise the title goes to stderr, and the answer is a line of stdin.
+    """
+    stdin = sys.stdin
+    if stdin is sys.__stdin__ and isinstance(stdin, io.TextIOWrapper) and stdin.isatty() and sys.stdout.isatty():
+        return _make_editor(stdin)
     lines = read_lines(STDIO)
 
     def ask(title: str) -> str | None:
@@ -104,9 +113,27 @@ def make_prompt() -> Ask:
     return ask
 
 
-def prompt_lines(invitation: str = "Type a line, then Enter; Ctrl-D ends.") -> Iterator[str]:
+def _make_editor(stdin: io.TextIOWrapper) -> Ask:
+    """Ask with `input`, which edits lines if the module readline is imported."""
+    from regard.data.lines import decode_lines
+
+    with suppress(ImportError):
+        import readline  # noqa: F401
+    stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are refused by decode_lines
+
+    def ask(title: str) -> str | None:
+        try:
+            line = input(f"{title}> ")
+        except EOFError:
+            return None
+        return next(decode_lines(io.BytesIO(line.encode(errors="surrogateescape") + b"\n"), "stdin"))
+
+    return ask
+
+
+def prompt_lines(invitation: str = "") -> Iterator[str]:
     """The lines that a person types."""
-    report(invitation)
+    report(invitation or in_language(*INVITATION))
     ask = make_prompt()
     while (line := ask("")) is not None:
         yield line

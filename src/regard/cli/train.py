@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result
+from regard.cli.shell import as_called, in_language
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def next_steps(trained: "Trained") -> str:
     lines = chain(whole, (task.to_line(shortened(example)) for example in examples), [SOME_TEXT])
     line = next(line for line in lines if line.strip() and line.isprintable())
     commands = task.next_commands(shlex.quote(str(trained.run.folder)), shlex.quote(line))
-    return "\n".join(["next:", *(f"  {command}" for command in commands)])
+    return as_called("\n".join([in_language("next:", "接下来可以试试："), *(f"  {command}" for command in commands)]))
 
 
 def shortened(value: Any) -> Any:

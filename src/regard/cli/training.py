@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.screen import ProgressLine, report
+from regard.cli.shell import as_called
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -46,12 +47,12 @@ def summary(trained: "Trained") -> str:
     """The end of a training in a few lines."""
     outcome, folder, training = trained.outcome, shlex.quote(str(trained.run.folder)), trained.run.recipe.training
     if outcome.reason == "interrupted":
-        return f"saved at step {outcome.step}; continue with: regard train {folder}"
+        return as_called(f"saved at step {outcome.step}; continue with: regard train {folder}")
     lines = [f"{trained.run.folder}: trained {outcome.step:,} steps (stopped by {outcome.reason})"]
     if outcome.best is not None:
         lines.append(f"best validation {training.monitor}: {outcome.best:.4g}, at step {outcome.best_step}")
     if outcome.reason == "max_steps":
         by_epochs = training.max_epochs and outcome.step < training.max_steps
         more = f"max_epochs={2 * training.max_epochs:g}" if by_epochs else f"max_steps={2 * outcome.step}"
-        lines.append(f"train more: regard train {folder} training.{more}")
+        lines.append(as_called(f"train more: regard train {folder} training.{more}"))
     return "\n".join(lines)

@@ -70,7 +70,7 @@ def translate(
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
     counts = Counts()
     if is_interactive(input_ != STDIO):
-        for source in with_prefixes(prompt_lines("Type a sentence, then Enter; Ctrl-D ends."), prefixes):
+        for source in with_prefixes(prompt_lines(), prefixes):
             for pair in translator.stream_pairs([source], **options):
                 print(form(counts.lines, pair[0], task.output(pair[1])), flush=True)
                 counts.add(pair[1])
