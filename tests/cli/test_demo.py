@@ -70,7 +70,7 @@ def test_the_printed_commands_work(printed: tuple[Path, str]) -> None:
     assert regard(*translate, stdin=words[0][1]).status == 0
     assert inspect[:2] == ["inspect", str(folder)]
     assert regard(*inspect).status == 0
-    assert evaluate == ["evaluate", str(folder), "--report"]
+    assert evaluate == ["evaluate", str(folder), "--report", f"{folder}/report.html"]
 
 
 def test_the_printed_recipe_is_valid(printed: tuple[Path, str], tmp_path: Path) -> None:

@@ -30,11 +30,12 @@ SCORES = {
 @pytest.mark.parametrize("task", SCORES)
 def test_every_task_has_its_scores(task: str, tiny_run: TinyRun, tmp_path: Path) -> None:
     run = tiny_run(task)
-    result = regard("evaluate", run, "--json", "--output", tmp_path / "scores.json", "--report")
+    page = tmp_path / "page.html"
+    result = regard("evaluate", run, "--json", "--output", tmp_path / "scores.json", "--report", page)
     assert result.status == 0, result.err
     values = json.loads(result.out)
     assert {score["name"] for score in values["scores"]} == SCORES[task]
-    assert "<html" in Path(values["report"]).read_text(encoding="utf-8")
+    assert values["report"] == str(page) and page.read_text(encoding="utf-8").count("<h1") == 1
     in_python = Model.load(run).evaluate("test")
     assert [score.value for score in in_python.scores] == [score["value"] for score in values["scores"]]
     assert values["examples"] == len(in_python.examples)

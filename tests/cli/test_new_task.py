@@ -79,7 +79,7 @@ def test_train_kill_and_resume(recipe: Path, run: Path, tmp_path: Path) -> None:
 
 
 def test_evaluate(run: Path, recipe: Path, tmp_path: Path) -> None:
-    values = json.loads(regard("evaluate", run, "--json", "--report").out)
+    values = json.loads(regard("evaluate", run, "--json", "--report", tmp_path / "a.html").out)
     assert values["scores"][0]["value"] > 90 and values["examples"] == 40
     assert "<html" in Path(values["report"]).read_text(encoding="utf-8")
     assert "accuracy" in regard("evaluate", run, "--on", "valid").out

@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.viz.content import Marked, Matrix, Preformatted, Shaded, Shares, Table
 from regard.viz.document import embed
 from regard.viz.report import (
-    MOST_POINTS,
+    MAX_POINTS,
     AttentionMap,
     Example,
+    MonitorCurve,
     Report,
     attention_maps,
     pack_map,
@@ -176,6 +178,36 @@ def test_any_text_survives_the_page(text: str) -> None:
     embedded.encode("utf-8")
 
 
+def test_tables_matrices_and_texts_are_plain_values() -> None:
+    table = Table("classes", {"class": "text", "F1": "percent", "examples": "count", "error": "number"},
+                  [["good", 12.345, 1234, 0.00012], ["bad", 100.0, 2, -3.5]])  # fmt: skip
+    assert table.numeric == ["F1", "examples", "error"]
+    assert table.texts() == [["good", "12.35", "1,234", "0.00012"], ["bad", "100.00", "2", "-3.5"]]
+    example = Example(
+        Shaded(["a", "b"], [0.12345, 2.0], 12.0, "bits"), Marked("Ada met", [(0, 3, "PER")]),
+        Shares(["x", "y"], [0.75555, 0.2]), False, None, 0.75555,
+    )  # fmt: skip
+    matrix, drawn = Matrix("confusion matrix", ["a", "b"], [[1, 2], [3, 4]]), Preformatted("S\n│")
+    monitor = MonitorCurve("F1", [(1, 50.0), (2, math.nan)], 1)
+    shown = Page(
+        render(report(tables=[table, matrix], examples=[example, Example(drawn, "", "")], monitor=monitor))
+    ).block("data")
+    assert shown["tables"] == [
+        {"title": "classes", "columns": [list(item) for item in table.columns.items()],
+         "rows": [["good", 12.345, 1234, 0.00012], ["bad", 100.0, 2, -3.5]]},
+        {"title": "confusion matrix", "labels": ["a", "b"], "counts": [[1, 2], [3, 4]]},
+    ]  # fmt: skip
+    first, second = shown["examples"]
+    assert first["source"] == {"tokens": ["a", "b"], "values": [0.123, 2.0], "full": 12.0, "unit": "bits"}
+    assert first["reference"] == {"text": "Ada met", "spans": [[0, 3, "PER"]]}
+    assert first["output"] == {"names": ["x", "y"], "shares": [0.7556, 0.2]} and first["confidence"] == 0.7556
+    assert second["source"] == {"preformatted": "S\n│"} and second["confidence"] is None
+    assert shown["monitor"] == {"name": "F1", "points": [[1, 50.0], [2, None]], "best": 1}
+    assert page_data(report(monitor=MonitorCurve("F1", [])))["monitor"] is None
+    with pytest.raises(ValueError, match="confusion"):
+        Matrix("confusion matrix", ["a"], [[1, 2]]).to_json()
+
+
 def test_a_loss_that_is_no_number_is_a_gap() -> None:
     shown = page_data(
         report(curves={"train": [(1, math.nan), (2, math.inf), (3, 1 / 3)]}, scores=[("loss", math.nan, "")])
@@ -189,7 +221,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_spikes() -> None:
     points[31_234] = (31_234.0, 99.0)
     points[40_001] = (40_001.0, math.nan)
     shown = page_data(report(curves={"train": points}))["curves"][0]["points"]
-    assert len(shown) <= MOST_POINTS + 2
+    assert len(shown) <= MAX_POINTS + 2
     assert [31_234, 99] in shown and [40_001, None] in shown
     assert shown[0][0] == 0 and shown[-1][0] == 49_999
     assert [step for step, _ in shown] == sorted(step for step, _ in shown)
@@ -218,4 +250,4 @@ def test_both_languages_say_everything_the_program_asks_for() -> None:
     asked = set(re.findall(r'say\("(\w+)"[,)]', program))
     assert asked <= english.keys() and len(asked) > 20
     unused = [key for key in english if not re.search(rf'"{key}"|\b{key}:', program)]
-    assert all(key.startswith(("map_", "about_", "name_")) for key in unused)
+    assert all(key.startswith(("map_", "about_", "name_", "title_")) for key in unused)

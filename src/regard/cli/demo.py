@@ -154,7 +154,7 @@ def next_steps(folder: Path, source: str) -> str:
             in_language("next:", "接下来可以试试："),
             f"  echo {example} | regard translate {run}",
             f"  regard inspect {run} {example}",
-            f"  regard evaluate {run} --report",
+            f"  regard evaluate {run} --report {run}/report.html",
             "",
             in_language(*OWN_FILES),
             OWN_RECIPE,

@@ -22,6 +22,10 @@ Output = Annotated[
         "--output", "-o", metavar="FILE", help="The file for scores and predictions [RUN/evaluations/NAME.json]."
     ),
 ]
+Page = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Also write an HTML page: curves, scores, tables, examples."),
+]
 
 
 def evaluate(
@@ -34,7 +38,7 @@ def evaluate(
         str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, intl, ... [13a]")
     ] = None,
     output: Output = None,
-    page: Annotated[bool, typer.Option("--report", help="Also write an HTML page with examples.")] = False,
+    page: Page = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute the scores of a run on test data.
@@ -50,7 +54,7 @@ def evaluate(
       regard evaluate runs/de
       regard evaluate runs/de --on valid --checkpoint averaged --beam 8
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
-      regard evaluate runs/de --against runs/de-old --report
+      regard evaluate runs/de --against runs/de-old --report de.html
       regard evaluate runs/wikitext-2-lstm --file other.txt
       regard evaluate runs/sst-2 --against runs/sst-2-small
     """
@@ -64,26 +68,26 @@ def evaluate(
         base = model.load(against, task=task.name)
     name, sources = data.select(task)
     path = output or default_path(evaluated, name, options)
-    require_writable(path)
-    evaluation = evaluate_with_progress(evaluated, name, sources, options)
+    for file in filter(None, (path, page)):
+        require_writable(file)
+    evaluation = evaluate_with_progress(evaluated, name, sources, options, with_samples=page is not None)
     write_json(path, evaluation.to_json())
     comparisons: Sequence[Comparison] = []
     if base is not None:
         comparisons = evaluated.compare(evaluate_with_progress(base, name, sources, options), evaluation)
-    report_path = (
-        write_page(evaluated, evaluation, path.with_suffix(".html"), comparisons, against or "") if page else None
-    )
+    if page is not None:
+        write_page(page, evaluated, evaluation, comparisons, against)
     if as_json:
         values = {"file": str(path), **evaluation.to_json(texts=False)}
         values |= {"against": against, "comparison": [asdict(item) for item in comparisons]} if against else {}
-        print_json(values | ({"report": report_path} if report_path else {}))
+        print_json(values | ({"report": str(page)} if page else {}))
         return
     print_evaluation(evaluation)
     if comparisons:
         print_comparison(comparisons, str(against), run)
     print_result(f"{describe_work(evaluation)}; scores and predictions: {path}")
-    if report_path:
-        print_result(f"report: {report_path}")
+    if page is not None:
+        print_result(f"report: {page}")
 
 
 def default_path(model: "Model", name: str, options: Options) -> Path:
@@ -98,31 +102,35 @@ def describe_work(evaluation: "Evaluation") -> str:
     return f"{count}{evaluation.seconds:.1f} seconds"
 
 
-def evaluate_with_progress(model: "Model", name: str, sources: "list[Source] | None", options: Options) -> "Evaluation":
+def evaluate_with_progress(
+    model: "Model", name: str, sources: "list[Source] | None", options: Options, with_samples: bool = False
+) -> "Evaluation":
     """Evaluate a run on a split or on other sources, with a count on the terminal."""
     on = name if sources is None else ", ".join(map(str, sources))
     report(f"evaluating {model.run.folder} ({model.checkpoint}) on {on}")
     split = name if sources is None else "test"
     with ProgressLine("predicted:") as progress:
-        return model.evaluate(split, sources, name=name, progress=progress, **options)
+        return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
 
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
+    from regard.viz.content import Table
+
     task = evaluation.task
     print_scores(evaluation.scores)
     for table in task.details(evaluation.examples, evaluation.predictions) if evaluation.examples else ():
-        print_table(table.columns, table.rows, table.right)
+        if isinstance(table, Table):
+            print_table(list(table.columns), table.texts(), table.numeric)
     for note in task.notes(evaluation.examples):
         report(f"note: {note}")
 
 
 def write_page(
-    model: "Model", evaluation: "Evaluation", path: Path, comparisons: "Sequence[Comparison]", base: str
-) -> str:
-    """Write the HTML page of an evaluation and return its path."""
+    path: Path, model: "Model", evaluation: "Evaluation", comparisons: "Sequence[Comparison]", against: str | None
+) -> None:
+    """Write the HTML page of an evaluation."""
     from regard.run.report import evaluation_report
     from regard.viz.report import write_report
 
-    write_report(path, evaluation_report(model, evaluation, comparisons=comparisons, base=base))
-    return str(path)
+    write_report(path, evaluation_report(model, evaluation, comparisons, against or ""))

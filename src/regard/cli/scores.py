@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.metrics.significance import Comparison
 
-SIGNIFICANCE_LEVEL = 0.05
-
 
 def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
@@ -38,6 +36,8 @@ def print_comparison(comparisons: "Sequence[Comparison]", base: str, run: str) -
 
 def conclusion(comparisons: "Sequence[Comparison]") -> str:
     """Which differences are significant, in words."""
+    from regard.metrics.significance import SIGNIFICANCE_LEVEL
+
     items = (
         f"{item.metric}: {'significant' if item.p_value < SIGNIFICANCE_LEVEL else 'not significant'}"
         for item in comparisons

@@ -76,6 +76,19 @@ def bracket_scores(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> di
     return bracket_counts(hypotheses, references).scores()
 
 
+def counts_by_label(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> dict[str, Counts]:
+    """Counts of the brackets of every label, by label, over the sentences that are neither errors nor skipped."""
+    check_paired(hypotheses, references)
+    correct, predicted, gold = Counter[str](), Counter[str](), Counter[str]()
+    for tree, true in zip(hypotheses, references, strict=True):
+        if "valid" in _sentence(tree, true):
+            tags = _tags(leaves(tree), [leaf.label for leaf in leaves(true) if leaf.label != TRACE])
+            found, expected = brackets(tree, tags), brackets(true)
+            for counter, counted in ((correct, found & expected), (predicted, found), (gold, expected)):
+                counter.update(label for label, _, _ in counted.elements())
+    return {label: Counts(correct[label], predicted[label], gold[label]) for label in sorted(predicted | gold)}
+
+
 def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
     """Count the brackets of a tree; `tags` replace the tags of the tree."""
     leaf_tags = iter(tags if tags is not None else [leaf.label for leaf in leaves(tree)])

@@ -66,7 +66,7 @@ def language_scores(nll_sum: float, tokens: int, words: int, characters: int, no
         Score(
             "word perplexity",
             perplexity(nll_sum, words),
-            f"per word, what stands between blanks and one for the end of each line, {words:,} words{note}",
+            f"per word between blanks, the end of a line is one more, {words:,} words{note}",
         ),
         Score(
             "bits per character",

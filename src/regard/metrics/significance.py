@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 Array = npt.NDArray[np.float64]
-CONFIDENCE = 0.95
+CONFIDENCE, SIGNIFICANCE_LEVEL = 0.95, 0.05
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import read_progress
 from regard.training.weights import current_name
-from regard.viz.report import AttentionMap
+from regard.viz.report import AttentionMap, TaskReport
 
 RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = "random_weights", "drawn"
 """Key of a checkpoint's progress, now and in older runs: names of weights that an import filled with random values."""
@@ -58,6 +58,18 @@ class Evaluation:
     predictions: list[Prediction] = field(repr=False)
     task: AnyTask = field(repr=False)
     """The task, configured by `options`."""
+    samples: list[tuple[Example, Prediction]] = field(default_factory=list, repr=False)
+    """Some examples of a task without scores by examples, for a report."""
+
+    def report(self) -> TaskReport:
+        """The part of a report that depends on the task; examples and predictions are `pairs`."""
+        pairs = self.pairs
+        return self.task.report([example for example, _ in pairs], [prediction for _, prediction in pairs])
+
+    @property
+    def pairs(self) -> list[tuple[Example, Prediction]]:
+        """Each example with its prediction."""
+        return list(zip(self.examples, self.predictions, strict=True)) or self.samples
 
     def to_json(self, texts: bool = True) -> JsonObject:
         """Plain values; without `texts`, the number of examples in place of examples and predictions."""
@@ -209,9 +221,13 @@ class Model:
         name: str = "",
         examples: Sequence[Example] | None = None,
         progress: Progress | None = None,
+        with_samples: bool = False,
         **options: object,
     ) -> Evaluation:
-        """Scores on a split of the recipe, on other `sources`, or on `examples`; nothing is left out."""
+        """Scores on a split of the recipe, on other `sources`, or on `examples`; nothing is left out.
+
+        `with_samples` adds some examples if the scores of the task are not computed by examples, for a report.
+        """
         started, task = time.perf_counter(), self.task.configure(**options)
         if options and not task.scored_by_examples:
             raise UserError(
@@ -223,6 +239,7 @@ class Model:
         scores: list[Score] = []
         read: list[Example] = []
         predictions: list[Prediction] = []
+        samples: list[tuple[Example, Prediction]] = []
         if task.scored_by_examples:
             read = list(examples if examples is not None else task.examples(split, sources))
             for prediction in task.predict(self.engine, read):
@@ -234,6 +251,7 @@ class Model:
             with TemporaryDirectory() as folder:  # the run folder may be read-only
                 store = task.store(Path(folder), split, None, sources)
                 scores += task.score_store(self.model, store)
+                samples = task.store_samples(self.model, store) if with_samples and not read else []
         return Evaluation(
             run=str(self.run.folder),
             checkpoint=self.checkpoint,
@@ -244,6 +262,7 @@ class Model:
             examples=read,
             predictions=predictions,
             task=task,
+            samples=samples,
         )
 
     def compare(self, base: Evaluation, other: Evaluation) -> list[Comparison]:

@@ -1,22 +1,27 @@
-"""The HTML page of a run of any task: curves from metrics.jsonl, scores, examples, and attention weights."""
+"""The HTML page of a run of any task: curves from metrics.jsonl, scores, tables, examples, and attention weights."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from regard import __version__
 from regard.errors import UserError
-from regard.metrics.significance import Comparison
+from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Explanation, Model
 from regard.tasks.base import Example as TaskExample
 from regard.tasks.base import Prediction
+from regard.training.checkpoint import step_of
 from regard.training.console import format_duration
 from regard.training.log import METRICS
-from regard.viz.report import AttentionMap, Example, Report
+from regard.viz.content import Table
+from regard.viz.report import AttentionMap, Example, MonitorCurve, Report
 
-MAX_EXAMPLES, MAX_EXPLAINED = 20, 10
+MAX_EXAMPLES, MAX_EXPLAINED = 50, 10
 MAX_TOKENS = 96
 """Tokens of a side of a drawn attention map; a larger one is a grey square, and a large file."""
 
@@ -36,10 +41,11 @@ class TrainLine(BaseModel):
     tokens_per_second: float = Field(gt=0)
 
 
-class ValidationMetrics(BaseModel):
-    """The validation metrics that a report shows."""
+class ValidationMetrics(BaseModel, extra="allow"):
+    """The metrics of a validation: the loss, and others."""
 
     loss: float
+    __pydantic_extra__: dict[str, float] = Field(init=False)
 
 
 class ValidationLine(BaseModel):
@@ -48,6 +54,7 @@ class ValidationLine(BaseModel):
     kind: str
     step: int
     metrics: ValidationMetrics
+    best: bool = False
 
 
 RECORDS: dict[str, type[TrainLine] | type[ValidationLine]] = {"train": TrainLine, "validation": ValidationLine}
@@ -81,24 +88,40 @@ def loss_curves(records: Sequence[Record]) -> dict[str, Points]:
     }
 
 
+def monitor_curve(records: Sequence[Record], monitor: str) -> MonitorCurve | None:
+    """The monitored metric in validation and the step of its best value; None for the loss, which has a curve."""
+    validations = [item for item in records if item["kind"] == "validation" and monitor in item["metrics"]]
+    if monitor == "loss" or not validations:
+        return None
+    best = [item["step"] for item in validations if item.get("best")]
+    points = [(item["step"], item["metrics"][monitor]) for item in validations]
+    return MonitorCurve(monitor.replace("_", " "), points, best[-1] if best else None)
+
+
 def learning_rate(records: Sequence[Record]) -> Points:
     """The learning rate by step."""
     return [(item["step"], item["learning_rate"]) for item in records if item["kind"] == "train"]
 
 
 def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
-    """Task, data, model, size and training time of a run."""
-    recipe = model.run.recipe
+    """Folder, checkpoint, task, data, model, size and training time of a run; date and version of the page."""
+    recipe, path = model.run.recipe, model.run.checkpoints.resolve(model.checkpoint)
     trained = [item for item in records if item["kind"] == "train"]
+    step = step_of(path) if path.name.startswith("step-") else 0
     facts = {
+        "run": str(model.run.folder.absolute()),
+        "checkpoint": model.checkpoint,
+        "step": f"{step:,}" if step else "",
         "task": recipe.about or recipe.task,
         "data": ", ".join(map(str, recipe.data.train)),
         "model": recipe.model.summary,
         "parameters": f"{sum(weight.numel() for weight in model.model.parameters()):,}",
         **model.task.facts(),
-        "steps": f"{trained[-1]['step']:,}" if trained else "",
-        "time": format_duration(trained[-1]["seconds"]) if trained else "",
+        "training steps": f"{trained[-1]['step']:,}" if trained else "",
+        "training time": format_duration(trained[-1]["seconds"]) if trained else "",
         "seed": str(recipe.runtime.seed),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": f"regard {__version__}",
     }
     return {name: fact for name, fact in facts.items() if fact}
 
@@ -106,61 +129,71 @@ def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
 def evaluation_report(
     model: Model,
     evaluation: Evaluation,
+    comparisons: Sequence[Comparison] = (),
+    against: str = "",
     max_examples: int = MAX_EXAMPLES,
     max_explained: int = MAX_EXPLAINED,
-    comparisons: Sequence[Comparison] = (),
-    base: str = "",
 ) -> Report:
     """The page of an evaluation; the first `max_explained` of its examples have their attention maps.
 
-    `comparisons` with the run `base` are shown below the scores.
+    `comparisons` are those with the run `against`.
     """
-    records, task = read_metrics(model.run.folder), evaluation.task
-    pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))
-    samples = [task.sample(*pair) for pair in pairs]
-    correct = [is_correct(task.correct(*pair)) for pair in pairs]
-    same = [
-        sample.reference == sample.output if right is None else right
-        for sample, right in zip(samples, correct, strict=True)
-    ]
+    records, content = read_metrics(model.run.folder), evaluation.report()
     examples: list[Example] = []
     remaining = max_explained
-    for index in choose_examples(same, max_examples):
-        maps = attention_or_none(model, *pairs[index]) if remaining else None
+    for index in choose_examples([is_right(example) for example in content.examples], max_examples):
+        maps = attention_or_none(model, *evaluation.pairs[index]) if remaining else None
         remaining -= maps is not None
-        examples.append(Example(*samples[index], correct[index], maps))
+        examples.append(replace(content.examples[index], attention=maps))
     return Report(
-        title=model.run.recipe.name,
-        facts=run_facts(model, records),
+        title=title_of(model),
+        facts={"evaluated on": describe_data(evaluation), **run_facts(model, records)},
         curves=loss_curves(records),
         learning_rate=learning_rate(records),
-        scores=[
-            *((score.name, score.value, score.signature) for score in evaluation.scores),
-            *(comparison_score(item, base) for item in comparisons),
-        ],
+        monitor=monitor_curve(records, model.run.recipe.training.monitor),
+        scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
+        tables=[*comparison_table(comparisons, against, str(model.run.folder)), *content.tables],
         examples=examples,
     )
-
-
-def comparison_score(item: Comparison, base: str) -> tuple[str, float, str]:
-    """The difference of a score to that of another run, and how sure it is."""
-    test = f"95% interval {item.ci_low:+.2f} to {item.ci_high:+.2f}, p = {item.p_value:.3f}; {item.signature}"
-    return f"{item.metric}: difference to {base}", item.delta, f"{item.other:.2f} and {item.base:.2f}; {test}"
 
 
 def explanation_report(model: Model, explanation: Explanation) -> Report:
     """The page of one example."""
     sample = model.task.sample(explanation.example, explanation.prediction)
     return Report(
-        title=f"{model.run.recipe.name}: {sample.source}",
+        title=f"{title_of(model)}: {sample.source}",
         facts=run_facts(model, read_metrics(model.run.folder)),
         examples=[Example(sample.source, sample.reference, sample.output, None, explanation.maps)],
     )
 
 
-def is_correct(values: dict[str, float]) -> bool | None:
-    """True if a prediction is right by every metric; None if no metric is right or wrong for one example."""
-    return all(value == 1 for value in values.values()) if values else None
+def title_of(model: Model) -> str:
+    """The name of the run's folder."""
+    return model.run.folder.absolute().name
+
+
+def describe_data(evaluation: Evaluation) -> str:
+    """The name of the data, the number of examples, and the options of the evaluation."""
+    count = [f"{len(evaluation.examples):,} examples"] if evaluation.examples else []
+    return ", ".join([evaluation.data, *count, *(f"{key}={value}" for key, value in evaluation.options.items())])
+
+
+def comparison_table(comparisons: Sequence[Comparison], base: str, run: str) -> list[Table]:
+    """The scores of two runs on the same examples, with a bootstrap test."""
+    columns = {"metric": "text", base: "percent", run: "percent", "difference": "text", "95 % interval": "text"}
+    rows = [
+        [
+            item.metric, item.base, item.other, f"{item.delta:+.2f}", f"[{item.ci_low:+.2f}, {item.ci_high:+.2f}]",
+            f"{item.p_value:.3f}", "✓" if item.p_value < SIGNIFICANCE_LEVEL else "",
+        ]
+        for item in comparisons
+    ]  # fmt: skip
+    return [Table("comparison", columns | {"p": "text", "significant": "text"}, rows)] if rows else []
+
+
+def is_right(example: Example) -> bool:
+    """True if the output is right, or else equal to the reference."""
+    return example.reference == example.output if example.correct is None else example.correct
 
 
 def choose_examples(correct: Sequence[bool], count: int) -> list[int]:

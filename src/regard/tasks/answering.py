@@ -14,6 +14,7 @@ no answer, the target is [CLS]. A question without an answer is one whose window
 B inputs, L tokens of a text; `*` is (B, T) padded or (N,) packed, for B inputs.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -40,13 +41,21 @@ from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
+from regard.tasks.tables import confident_errors
 from regard.text.bert import Encoding
 from regard.training.task import Sample
+from regard.viz.content import Marked, Matrix, Table
 from regard.viz.panel import Screen, printable
+from regard.viz.report import Example as ShownExample
 
 NO_ANSWER_SPAN = (0, 0)
 """Target of a window without the answer: [CLS]."""
 NO_ANSWER = "(no answer)"
+REFERENCE, OUTPUT = "reference", "output"
+"""Kinds of marked answers in a report."""
+MAX_FIRST_WORDS, OTHER_WORDS = 10, "…"
+EXCERPT_CHARACTERS, ELLIPSIS = 160, "… "
+"""Characters of the text on either side of an answer in a report."""
 ANSWERABLE, UNANSWERABLE = "answerable", "unanswerable"
 """The labels of a run: the second one is there if some training questions have no answer."""
 
@@ -202,7 +211,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
         return {"exact match": answer_exact(answer, gold), "F1": answer_f1(answer, gold)}
 
     def sample(self, example: Example, prediction: Prediction) -> Sample:
-        gold = " / ".join(dict.fromkeys(gold_texts(example))) or NO_ANSWER
+        gold = gold_line(example)
         source = f"{truncate(example['question'])} | {truncate(example['context'])}"
         answer = f"{truncate(prediction['answer']) or NO_ANSWER} ({prediction['probability']:.0%})"
         return Sample(source, truncate(gold), answer)
@@ -213,6 +222,39 @@ class Answering(LabelledTask[AnsweringRecipe]):
             return f"{screen.bold('no answer')} {probability}"
         marked = screen.marked(example["context"], prediction["start"], prediction["end"])
         return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Scores by the first word of the question; the rarer words are one row."""
+        first = [first_word(example["question"]) for example in examples]
+        common = [word for word, _ in Counter(first).most_common(MAX_FIRST_WORDS)]
+        groups = [word if word in common else OTHER_WORDS for word in first]
+        scores = [self.correct(*pair) for pair in zip(examples, predictions, strict=True)]
+        rows: list[list[str | float]] = []
+        for group in dict.fromkeys([*common, *groups]):
+            items = [score for score, name in zip(scores, groups, strict=True) if name == group]
+            means = [100 * sum(item[key] for item in items) / len(items) for key in ("exact match", "F1")]
+            rows.append([group, len(items), *means])
+        columns = {"first word": "text", "questions": "count", "exact match": "percent", "F1": "percent"}
+        return [Table("questions by first word", columns, rows)]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """The most confident errors."""
+        errors = (
+            (example["question"], gold_line(example), item["answer"] or NO_ANSWER, item["probability"])
+            for example, item in zip(examples, predictions, strict=True)
+            if item["answer"] is not None and not answer_exact(item["answer"], gold_texts(example))
+        )
+        return [*confident_errors(errors)]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        """The question, and the text around the right and the predicted answer, both marked."""
+        context = example["context"]
+        gold = [(answer["start"], answer["start"] + len(answer["text"])) for answer in example["answers"]]
+        reference = excerpt(context, *gold[0], REFERENCE) if gold else NO_ANSWER
+        answer = prediction["answer"]
+        output = excerpt(context, prediction["start"], prediction["end"], OUTPUT) if answer else NO_ANSWER
+        right = bool(answer_exact(answer or "", gold_texts(example)))
+        return ShownExample(example["question"], reference, output, right, confidence=prediction["probability"])
 
 
 def gold_texts(example: Example) -> list[str]:
@@ -255,3 +297,22 @@ def first_tokens(layout: Layout, z: Tensor) -> Tensor:
     if isinstance(layout, Packed):
         return layout.offsets[:-1]
     return torch.arange(len(z), device=z.device) * z.size(1)
+
+
+def gold_line(example: Example) -> str:
+    """All right answers of an example on one line."""
+    return " / ".join(dict.fromkeys(gold_texts(example))) or NO_ANSWER
+
+
+def first_word(question: str) -> str:
+    """The first word of a question in small letters."""
+    words = question.lower().split()
+    return words[0] if words else OTHER_WORDS
+
+
+def excerpt(context: str, start: int, end: int, kind: str) -> Marked:
+    """The text around characters `start` to `end`, which are marked."""
+    first, last = max(0, start - EXCERPT_CHARACTERS), end + EXCERPT_CHARACTERS
+    before, after = ELLIPSIS if first else "", ELLIPSIS if last < len(context) else ""
+    shift = len(before) - first
+    return Marked(f"{before}{context[first:last]}{after}", [(start + shift, end + shift, kind)])

@@ -39,8 +39,10 @@ from regard.tasks.learning import Report as Report
 from regard.tasks.learning import ValidationData as ValidationData
 from regard.tasks.variants import VariantSet
 from regard.training.task import Sample
+from regard.viz.content import Matrix, Table
 from regard.viz.panel import Screen
-from regard.viz.report import AttentionMap
+from regard.viz.report import AttentionMap, TaskReport
+from regard.viz.report import Example as ShownExample
 
 Prediction = dict[str, Any]
 """The output of a model for one example."""
@@ -206,8 +208,26 @@ class Task(LearningTask[R, D]):
         """Remarks about the examples of an evaluation, for example labels that the model does not know."""
         return []
 
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list["Table"]:
-        """Further tables of an evaluation, for example scores of each class."""
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Tables of an evaluation, for example scores of each class."""
+        return []
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Further tables, which only a report shows, for example a confusion matrix."""
+        return []
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        """An example and its prediction for a report."""
+        return ShownExample(*self.sample(example, prediction), correct=all_correct(self.correct(example, prediction)))
+
+    def report(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> TaskReport:
+        """The part of the report of an evaluation that depends on the task."""
+        shown = [self.show(*pair) for pair in zip(examples, predictions, strict=True)]
+        tables = (table for table in (self.details, self.page_tables) if shown)
+        return TaskReport([item for table in tables for item in table(examples, predictions)], shown)
+
+    def store_samples(self, model: nn.Module, store: D) -> list[tuple[Example, Prediction]]:
+        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
         return []
 
     @property
@@ -262,17 +282,13 @@ class Task(LearningTask[R, D]):
         return [f"regard predict {folder} {example}"]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of text: column titles and rows; columns named in `right` are aligned to the right."""
-
-    columns: tuple[str, ...]
-    rows: list[list[str]]
-    right: tuple[str, ...] = ()
-
-
 AnyTask = Task[Any, Any]
 """A task of any kind."""
+
+
+def all_correct(values: dict[str, float]) -> bool | None:
+    """True if a prediction is right by every metric; None if no metric is right or wrong for one example."""
+    return all(value == 1 for value in values.values()) if values else None
 
 
 def truncate(text: str, length: int = 200) -> str:

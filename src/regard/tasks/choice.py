@@ -28,8 +28,11 @@ from regard.tasks.base import Ask, Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
+from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.training.task import Sample
+from regard.viz.content import Matrix, Shares, Table
 from regard.viz.panel import Screen
+from regard.viz.report import Example as ShownExample
 
 PADDED_LOGIT = torch.finfo(torch.float32).min
 """Logit of a padded choice: finite, so that a row of padding does not give NaN."""
@@ -130,6 +133,36 @@ class Choice(LabelledTask[ChoiceRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         shares = zip(example["choices"], prediction["probabilities"], strict=True)
         return screen.bars(list(shares), prediction["label"])
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """The accuracy by number of choices."""
+        rows: list[list[str | float]] = []
+        for size in sorted({len(example["choices"]) for example in examples}):
+            pairs = zip(examples, predictions, strict=True)
+            right = [self.correct(*pair)["accuracy"] for pair in pairs if len(pair[0]["choices"]) == size]
+            rows.append([f"{size}", len(right), 100 * sum(right) / len(right), 100 / size])
+        columns = {"choices": "text", "examples": "count", "accuracy": "percent", "accuracy by chance": "percent"}
+        return [Table("accuracy by number of choices", columns, rows)]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Positions of the right and the predicted choice, and the most confident errors."""
+        pairs = [pair for pair in zip(examples, predictions, strict=True) if pair[1]["label"] is not None]
+        gold, predicted = ([f"{side['label'] + 1}" for side in sides] for sides in zip(*pairs, strict=True))
+        errors = (
+            (example["text"], example["choices"][example["label"]], item["choice"], max(item["probabilities"]))
+            for example, item in pairs
+            if example["label"] != item["label"]
+        )
+        return [*confusion_matrix("positions of the choices", gold, predicted), *confident_errors(errors)]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        shares = zip(example["choices"], prediction["probabilities"], strict=False)
+        ranked = sorted(shares, key=lambda item: -item[1])
+        output = Shares([truncate(name) for name, _ in ranked], [share for _, share in ranked])
+        reference = truncate(example["choices"][example["label"]])
+        right = example["label"] == prediction["label"]
+        confidence = max(prediction["probabilities"], default=None)
+        return ShownExample(truncate(example["text"], 600), reference, output, right, confidence=confidence)
 
 
 def gather_choices(logits: Tensor, input_index: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ B inputs, O classes.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import (
+    Counts,
     accuracy,
     binary_scores,
     counts_by_class,
@@ -32,21 +33,33 @@ from regard.metrics.classification import (
     spearman,
 )
 from regard.metrics.score import Score
-from regard.tasks.base import Example, Prediction, Table, truncate
+from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import check_count
 from regard.tasks.labelled import L, LabelledTask
 from regard.tasks.plausibility import label_warnings
+from regard.tasks.tables import (
+    ERROR_CHARACTERS,
+    MAX_ERRORS,
+    confident_errors,
+    confusion_matrix,
+    counts_table,
+    frequent_pairs,
+)
 from regard.tasks.text_inputs import classification_loss, label_ids, text_input
 from regard.training.advice import Advice
 from regard.training.task import Sample
+from regard.viz.content import Matrix, Shares, Table
 from regard.viz.panel import Screen
+from regard.viz.report import Example as ShownExample
 
 SHOWN_CLASSES = 5
 """Number of most probable classes on a terminal."""
 MAX_CLASSES, MAX_CONFUSIONS = 30, 10
 """Rows of the tables of an evaluation."""
+SHOWN_CHARACTERS, LABEL_RANGES = 600, 5
+"""Characters of a text in a report, and ranges of labels of a regression."""
 NEXT_TO_IGNORE = IGNORE + 1e-5
 """The target of a number that happens to equal IGNORE."""
 
@@ -149,23 +162,39 @@ class Classification(LabelledTexts[ClassificationRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return screen.bars(list(prediction["probabilities"].items())[: self.top or SHOWN_CLASSES])
 
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Precision, recall and F1 of each class, and the most frequent confusions."""
-        predicted, gold = labels_of(predictions), labels_of(examples)
-        counts = {str(label): count for label, count in counts_by_class(predicted, gold).items()}
-        tables = []
-        if len(counts) <= MAX_CLASSES:
-            rows = [
-                [label, *(f"{100 * share:.2f}" for share in (item.precision, item.recall, item.f1)), f"{item.gold:,}"]
-                for label, item in sorted(counts.items())
-            ]
-            columns = ("class", "precision", "recall", "F1", "examples")
-            tables.append(Table(columns, rows, columns[1:]))
-        wrong = Counter(pair for pair in zip(gold, predicted, strict=True) if pair[0] != pair[1])
-        if wrong:
-            rows = [[label, output, f"{times:,}"] for (label, output), times in wrong.most_common(MAX_CONFUSIONS)]
-            tables.append(Table(("label", "prediction", "times"), rows, ("times",)))
-        return tables
+        gold, predicted = labels_of(examples), labels_of(predictions)
+        counts = self.class_counts(gold, predicted)
+        wrong = [(str(label), str(output)) for label, output in zip(gold, predicted, strict=True) if label != output]
+        classes = [counts_table("classes", "class", counts, "examples")] if len(counts) <= MAX_CLASSES else []
+        return [*classes, *frequent_pairs("confusions", ("label", "prediction"), wrong, MAX_CONFUSIONS)]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """The confusion matrix, the most confident errors, and the scores of each class if there are many."""
+        gold, predicted = labels_of(examples), labels_of(predictions)
+        counts = self.class_counts(gold, predicted)
+        errors = (
+            (joined_texts(example, ERROR_CHARACTERS), example["label"], item["label"], item["probability"])
+            for example, item in zip(examples, predictions, strict=True)
+            if example["label"] != item["label"] is not None
+        )
+        return [
+            *confusion_matrix("confusion matrix", list(map(str, gold)), list(map(str, predicted))),
+            *confident_errors(errors),
+            *([counts_table("classes", "class", counts, "examples")] if len(counts) > MAX_CLASSES else []),
+        ]
+
+    def class_counts(self, gold: Sequence[str], predicted: Sequence[str]) -> dict[str, Counts]:
+        """The counts of every class."""
+        return {str(label): count for label, count in counts_by_class(predicted, gold).items()}
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        shares = list(prediction["probabilities"].items())[:SHOWN_CLASSES]
+        output = Shares([name for name, _ in shares], [share for _, share in shares])
+        right = example["label"] == prediction["label"]
+        source = joined_texts(example, SHOWN_CHARACTERS)
+        return ShownExample(source, str(example["label"]), output, right, confidence=prediction["probability"])
 
 
 class RegressionRecipe(LabelledRecipe):
@@ -229,12 +258,37 @@ class Regression(LabelledTexts[RegressionRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return screen.bold(f"{prediction['score']:.3f}")
 
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Errors by the size of the label, and the largest errors."""
+        pairs = list(zip(examples, predictions, strict=True))
+        labels = np.array([float(example["label"]) for example in examples])
+        scores = np.array([float(item["score"]) for item in predictions])
+        edges = np.linspace(labels.min(), labels.max(), LABEL_RANGES + 1)
+        ranges = np.clip(np.digitize(labels, edges) - 1, 0, LABEL_RANGES - 1)
+        rows: list[list[str | float]] = []
+        for number in sorted(set(ranges.tolist())):
+            true, predicted = labels[ranges == number], scores[ranges == number]
+            means = [float(values.mean()) for values in (true, predicted, abs(predicted - true))]
+            rows.append([f"[{edges[number]:.3g}, {edges[number + 1]:.3g}]", len(true), *means])
+        worst = sorted(pairs, key=lambda pair: -abs(pair[1]["score"] - pair[0]["label"]))[:MAX_ERRORS]
+        errors = [
+            [joined_texts(example, ERROR_CHARACTERS), example["label"], item["score"], item["score"] - example["label"]]
+            for example, item in worst
+        ]
+        means_of = ("mean label", "mean prediction", "mean absolute error")
+        columns = {"labels": "text", "examples": "count"} | dict.fromkeys(means_of, "number")
+        numbers = dict.fromkeys(("label", "prediction", "difference"), "number")
+        return [
+            Table("errors by label", columns, rows),
+            Table("largest errors", {"text": "text"} | numbers, errors),
+        ]
+
 
 def labels_of(items: Sequence[Example]) -> list[str]:
     """The labels of examples or predictions."""
     return [item["label"] for item in items]
 
 
-def joined_texts(example: Example) -> str:
-    """Both texts of an example, shortened."""
-    return " | ".join(truncate(example[key]) for key in ("text", "pair") if example.get(key))
+def joined_texts(example: Example, length: int = 200) -> str:
+    """Both texts of an example, shortened to `length` characters each."""
+    return " | ".join(truncate(example[key], length) for key in ("text", "pair") if example.get(key))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from regard.config import SettingError, Unused, build, unless
 from regard.data.arrays import Array
 from regard.data.batch import Batch
-from regard.data.bptt import BPTTBatches, TokenizedText, contiguous_segments, sliding_windows
+from regard.data.bptt import BPTTBatches, TokenizedText
 from regard.data.digests import Digests
 from regard.data.encoders import LineEncoder
 from regard.data.fields import LINES, Fields
@@ -48,10 +47,11 @@ from regard.models.ngram import NGram, NGramSettings
 from regard.reading import read_text
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
+from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import entropy
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
-from regard.tasks.language_display import line_attention, sample_continuations
+from regard.tasks.language_display import line_attention, sample_continuations, sampled_lines, shaded_line
+from regard.tasks.likelihood import text_likelihood
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
@@ -61,14 +61,10 @@ from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen, printable
 from regard.viz.report import AttentionMap
+from regard.viz.report import Example as ShownExample
 
 TOKENIZER, WORDS = "tokenizer.json", "words.txt"
 SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
-# Scoring a text: maximum number of streams, and minimum tokens of each. A stream begins without context, so that
-# a few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
-MAX_STREAMS, STREAM_TOKENS = 16, 8192
-BATCH_TOKENS = 4096
-"""Tokens scored together."""
 CHUNK_PROMPTS = 256
 DIRECT_SETTINGS = ("monitor", "samples", "tensorboard", "keep")
 """Training settings that an n-gram model uses."""
@@ -304,24 +300,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         note = "" if self.normalizer.words is None else f"rare words read as {UNKNOWN}"
         return language_scores(nll, len(text), text.words, text.characters, note)
 
-    @torch.no_grad()
     def likelihood(self, model: nn.Module, ids: Array) -> float:
         """-log p of a whole text (N,), in nats, with carried state or with overlapping windows."""
-        device, context = device_of(model), self.recipe.data.bptt
-        if isinstance(model, NGram):
-            text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
-            return -float(model.log_probs(text.to(device))[1:].sum())
-        streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
-        if model.is_stateful:
-            segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
-        else:
-            segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
-        total, state = 0.0, None
-        for segment in segments:
-            segment = segment.to(device)
-            projection, state = model(segment["source"], state)
-            total += float(projected_cross_entropy(projection, segment.labels).nll)
-        return total
+        return text_likelihood(model, ids, self.recipe.data.bptt)
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -348,10 +329,11 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         for prompts in chunk(examples, lambda example: len(example["text"]), CHUNK_PROMPTS):
             ids = [self.tokenizer.encode(self.normalizer(prompt["text"])) for prompt in prompts]
             for hypotheses in self.continue_prompts(decoder, ids, self.decoding, number):
-                yield {"continuations": [self._continuation(item) for item in hypotheses]}
+                yield {"continuations": [self.continuation(item) for item in hypotheses]}
             number += len(prompts)
 
-    def _continuation(self, item: Hypothesis) -> JsonObject:
+    def continuation(self, item: Hypothesis) -> JsonObject:
+        """A hypothesis as a part of a prediction."""
         text = one_line(self.tokenizer.decode(item.tokens))
         values = {"text": text, "log_prob": item.log_prob, "finished": item.finished, "looped": item.looped}
         return values | {"tokens": list(item.tokens)}
@@ -377,7 +359,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def forced(self, example: Example, target: str) -> Prediction:
         tokens = self.tokenizer.encode(self.normalizer(example["text"] + target))
-        return {"continuations": [self._continuation(Hypothesis(tokens, 0.0, 0.0, True)) | {"log_prob": None}]}
+        return {"continuations": [self.continuation(Hypothesis(tokens, 0.0, 0.0, True)) | {"log_prob": None}]}
 
     def output(self, prediction: Prediction) -> Prediction:
         texts = prediction["continuations"]
@@ -389,7 +371,14 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return line_attention(model, self.tokenizer, best["tokens"], best["finished"]) if self.has_attention else []
 
     def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(example["text"], "", prediction["continuations"][0]["text"])
+        return Sample(example["text"], example.get("line", ""), prediction["continuations"][0]["text"])
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        """A prompt, its true line shaded by the information of each token, and its continuation."""
+        return ShownExample(example["text"], shaded_line(example), prediction["continuations"][0]["text"])
+
+    def store_samples(self, model: nn.Module, store: TokenizedText) -> list[tuple[Example, Prediction]]:
+        return list(sampled_lines(self, model, store))
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return "\n".join(printable(item["text"]) for item in prediction["continuations"])

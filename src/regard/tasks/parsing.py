@@ -16,24 +16,32 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 from torch import nn
 
-from regard.config import SettingError, Table
+from regard.config import SettingError
+from regard.config import Table as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.metrics.brackets import bracket_scores
+from regard.metrics.brackets import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import check_text
 from regard.tasks.seq2seq import TranslationRecipe
+from regard.tasks.tables import bin_name, counts_table
 from regard.tasks.translation import SRC, TranslationTask
 from regard.text.settings import TextSettings
 from regard.training.task import Sample
 from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
+from regard.viz.content import Matrix, Preformatted, Table
 from regard.viz.panel import Screen, printable
 from regard.viz.report import AttentionMap
+from regard.viz.report import Example as ShownExample
+from regard.viz.tree import tree_text
 
+LENGTHS = (10, 20, 30, 40)
+TREE_COLUMNS = 72
+"""Bins of sentences by their number of words, and the width of a drawn tree in a report."""
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one token, even if it is rare."""
 
@@ -57,7 +65,7 @@ class ParsingRecipe(TranslationRecipe):
     monitors = ("loss", "perplexity", "precision", "recall", "complete", "f1")
 
     @classmethod
-    def infer_defaults(cls, values: Table) -> Table:
+    def infer_defaults(cls, values: Values) -> Values:
         """All hypotheses are candidates: the first one that is a tree is the output."""
         decoding = values.get("decoding", {})
         if not isinstance(decoding, dict):
@@ -126,8 +134,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """`f1`, `precision`, `recall` and `complete`, and `repaired`, the share of repaired outputs, all in percent."""
-        gold = [tree_of(example["tree"]) for example in examples]
-        predicted = [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
+        gold, predicted = self.trees(examples, predictions)
         scores = bracket_scores(predicted, gold)
         repaired = 100.0 * sum(item["repaired"] for item in predictions) / len(predictions)
         selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
@@ -142,6 +149,34 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return printable(prediction["tree"])
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Precision, recall and F1 of the brackets of each label."""
+        gold, predicted = self.trees(examples, predictions)
+        return [counts_table("phrases", "label", counts_by_label(predicted, gold), "brackets")]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """F1 and complete matches by the length of the sentence."""
+        bins: dict[tuple[int, str], list[tuple[Tree, Tree]]] = {}
+        for example, gold, predicted in zip(examples, *self.trees(examples, predictions), strict=True):
+            bins.setdefault(bin_name(len(example["words"]), LENGTHS), []).append((predicted, gold))
+        rows: list[list[str | float]] = []
+        for (_, name), pairs in sorted(bins.items()):
+            scores = bracket_scores([tree for tree, _ in pairs], [tree for _, tree in pairs])
+            rows.append([name, len(pairs), scores["f1"].value, scores["complete"].value])
+        columns = {"words": "text", "sentences": "count", "F1": "percent", "complete match": "percent"}
+        return [Table("scores by length", columns, rows)]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        (gold,), (predicted,) = self.trees([example], [prediction])
+        reference, output = (Preformatted(tree_text(tree, TREE_COLUMNS)) for tree in (gold, predicted))
+        right = bracket_scores([predicted], [gold])["complete"].value == 100
+        return ShownExample(sentence_text(example["words"]), reference, output, right)
+
+    def trees(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[list[Tree], list[Tree]]:
+        """The trees of examples and predictions."""
+        gold = [tree_of(example["tree"]) for example in examples]
+        return gold, [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         translation = {"translation": " ".join(prediction["tokens"])}

@@ -63,11 +63,13 @@ from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap
+from regard.viz.report import Example as ShownExample
 
 BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
 SAMPLE_TOKENS = (8, 40)
 """Minimum and maximum tokens of a sentence shown as a sample."""
+REPORT_SENTENCES = 10
 OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
 """The prefix of the weights that each output depends on."""
 
@@ -233,7 +235,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         answers = self.answers(model, data.store)
         loss = answers.nll / max(1, answers.words) + answers.next_nll / max(1, answers.inputs)
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}
-        return Validation({"loss": loss, **metrics}, self._samples(model, data.store))
+        return Validation({"loss": loss, **metrics}, self._samples(model, data.store, self.recipe.training.samples))
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
         """Accuracy and perplexity of masked tokens, accuracy of next-sentence prediction and of its majority."""
@@ -331,12 +333,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
 
     @torch.no_grad()
-    def _samples(self, model: nn.Module, store: TokenizedDocuments) -> list[Sample]:
+    def _samples(self, model: nn.Module, store: TokenizedDocuments, count: int) -> list[Sample]:
         """Some sentences with masked tokens, as they are, and as the model fills them in."""
         data, seed = self.recipe.data, self.recipe.runtime.seed
         lengths = np.diff(store.sentences)
         fit = np.flatnonzero((lengths >= SAMPLE_TOKENS[0]) & (lengths <= min(SAMPLE_TOKENS[1], data.max_length - 2)))
-        some = fit[: self.recipe.training.samples]
+        some = fit[:count]
         nothing = np.zeros(len(some), np.int64)
         drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
         row = InputBuilder(store, self.tokenizer, data.whole_words)(drawn)
@@ -357,6 +359,15 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def text_of(self, ids: Iterable[int]) -> str:
         """Tokens as text, [MASK] included."""
         return " ".join(self.tokenizer.tokens(ids)).replace(" ##", "")
+
+    def store_samples(self, model: nn.Module, store: TokenizedDocuments) -> list[tuple[Example, Prediction]]:
+        """Sentences with masked tokens, their original, and as the model fills them in."""
+        samples = self._samples(model, store, REPORT_SENTENCES)
+        return [({"text": masked, "original": text}, {"filled": filled}) for masked, text, filled in samples]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        original, filled = example["original"], prediction["filled"]
+        return ShownExample(example["text"], original, filled, original == filled)
 
     def sample(self, example: Example, prediction: Prediction) -> Sample:
         """The most probable token of each [MASK], and the probability of the second text."""

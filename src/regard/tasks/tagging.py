@@ -14,9 +14,9 @@ T words of a sentence, O tags; `*` is (B, T) padded or (N,) packed.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,18 +28,22 @@ from regard.data.fields import TAGGED_WORDS, Fields
 from regard.data.inputs import Input
 from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
-from regard.metrics.classification import accuracy, macro_scores
-from regard.metrics.entities import OUTSIDE, entities, entity_scores
+from regard.metrics.classification import accuracy, counts_by_class, macro_scores
+from regard.metrics.entities import OUTSIDE, Entity, entities, entity_counts, entity_scores
 from regard.metrics.score import Score
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
+from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.text.bert import Encoding
 from regard.training.task import Sample
+from regard.viz.content import Marked, Matrix, Table
 from regard.viz.panel import Screen
+from regard.viz.report import Example as ShownExample
 
+NO_ENTITY = "–"
 CONTEXT_SHARE = 0.25
 """Share of a window for the context before the labelled words; as much for the context after them."""
 
@@ -143,6 +147,34 @@ class Tagging(LabelledTask[TaggingRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return screen.tags(zip(prediction["words"], prediction["tags"], strict=True))
 
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Precision, recall and F1 of each type of entity, or of each tag."""
+        predicted, gold = tags_of(predictions), tags_of(examples)
+        words, true = list(chain(*predicted)), list(chain(*gold))
+        if marks_entities({*words, *true}):
+            return [counts_table("entity types", "type", entity_counts(predicted, gold), "entities")]
+        counts = {str(tag): item for tag, item in counts_by_class(words, true).items()}
+        return [counts_table("tags", "tag", counts, "words")]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """The most frequent errors: entities of another type, missed or invented; or the confusion matrix of tags."""
+        predicted, gold = tags_of(predictions), tags_of(examples)
+        words, true = list(chain(*predicted)), list(chain(*gold))
+        if not marks_entities({*words, *true}):
+            return [*confusion_matrix("confusion matrix", true, words)]
+        errors = (
+            error
+            for example, tags in zip(examples, predicted, strict=True)
+            for error in entity_errors(example["words"], example["tags"], tags)
+        )
+        return [*frequent_pairs("frequent errors", ("entity", "label", "prediction"), errors, MAX_ERRORS)]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        """The sentence with its tags marked, twice: as they are, and as predicted."""
+        words, tags = example["words"], (example["tags"], prediction["tags"])
+        reference, output = (marked_words(words, row) for row in tags)
+        return ShownExample(reference.text, reference, output, tags[0] == tags[1])
+
 
 class TagWindow(NamedTuple):
     """Some tokens of a sentence, the words they label, and the position of each in [CLS] tokens [SEP]."""
@@ -193,3 +225,28 @@ def tagged_line(words: Sequence[str], tags: Sequence[str]) -> str:
     if marks_entities(tags):
         return truncate(", ".join(f"{item['text']} ({item['type']})" for item in entity_list(words, tags)))
     return truncate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))
+
+
+def tags_of(items: Sequence[Example]) -> list[list[str]]:
+    """The tags of examples or predictions."""
+    return [item["tags"] for item in items]
+
+
+def marked_words(words: Sequence[str], tags: Sequence[str]) -> Marked:
+    """A sentence with its entities marked; if the tags are not of entities, with every tag marked."""
+    ends = list(accumulate(len(word) + 1 for word in words))  # one character after each word and its blank
+    starts = [0, *ends]
+    is_entity = marks_entities(tags) or set(tags) <= {OUTSIDE}
+    spans = entities(tags) if is_entity else [Entity(tag, place, place + 1) for place, tag in enumerate(tags)]
+    return Marked(" ".join(words), [(starts[start], starts[end] - 1, kind) for kind, start, end in spans])
+
+
+def entity_errors(
+    words: Sequence[str], gold: Sequence[str], predicted: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Text, type and predicted type of every entity that is not in both; NO_ENTITY in place of a type it lacks."""
+    sides = [{(start, end): kind for kind, start, end in entities(tags)} for tags in (gold, predicted)]
+    for start, end in sorted({*sides[0], *sides[1]}):
+        kinds = [side.get((start, end), NO_ENTITY) for side in sides]
+        if kinds[0] != kinds[1]:
+            yield " ".join(words[start:end]), kinds[0], kinds[1]

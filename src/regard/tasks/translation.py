@@ -32,11 +32,13 @@ from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.plausibility import pair_warnings
 from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
+from regard.tasks.translation_tables import length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
+from regard.viz.content import Matrix, Table
 from regard.viz.panel import Screen, printable
 
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
@@ -193,6 +195,9 @@ class TranslationTask(Seq2SeqTask[R]):
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return printable(prediction["translation"])
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        return [length_table(self, examples, predictions), *lowest_chrf(examples, predictions)]
 
     @property
     def supports_ctranslate2(self) -> bool:

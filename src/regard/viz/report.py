@@ -1,6 +1,6 @@
-"""One HTML file that shows what a run learned: its curves, scores, examples, and where every head looked.
+"""One HTML file about a run: its curves, scores, tables and examples, and the attention weights of every head.
 
-Shapes: L layers, H heads, R rows (the pieces that look), C columns (the pieces looked at).
+Shapes: L layers, H heads, R rows (the tokens that attend), C columns (the tokens attended to).
 """
 
 import base64
@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject, write_text
+from regard.viz.content import Matrix, Table, Text, text_json
 from regard.viz.document import asset, document
 
 Curve = Sequence[tuple[float, float]]
 """Points (step, value), in order of step."""
 
-MOST_POINTS = 2000
-SECTIONS = ("learning", "attention", "examples")
+MAX_POINTS = 2000
+SECTIONS = ("learning", "tables", "attention", "examples")
 PROGRAM = (
-    "elements.js", "curves.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js", "report.js",
-    "page.js",
+    "elements.js", "curves.js", "tables.js", "texts.js", "examples.js", "matrix.js", "lines.js", "sentence.js",
+    "explorer.js", "report.js", "page.js",
 )  # fmt: skip
 
 
@@ -42,21 +43,40 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence the model was given and what it made of it; `correct` is None where right and wrong say little."""
+    """One example and its prediction; `correct` is None if outputs are not simply right or wrong."""
 
-    source: str
-    reference: str
-    output: str
+    source: Text
+    reference: Text
+    output: Text
     correct: bool | None = None
     attention: Sequence[AttentionMap] | None = None
+    confidence: float | None = None
+    """The probability of the output."""
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """The part of a report that depends on the task: tables of an evaluation, and every example with its prediction."""
+
+    tables: Sequence[Table | Matrix] = ()
+    examples: Sequence[Example] = ()
+
+
+@dataclass(frozen=True)
+class MonitorCurve:
+    """The monitored validation metric over time, and the step of the best checkpoint."""
+
+    name: str
+    points: Curve
+    best_step: int | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that one page shows; a part that is empty is left out.
+    """The content of one page; a part that is empty is left out.
 
-    `curves` share one axis (train and validation loss); `learning_rate` is drawn below them. `scores` are (name, value,
-    signature), where the signature says how the value was computed.
+    `curves` share one axis (train and validation loss); below them are the monitored metric and the learning rate.
+    `scores` are (name, value, signature), where the signature says how the value was computed.
     """
 
     title: str
@@ -65,6 +85,8 @@ class Report:
     scores: Sequence[tuple[str, float, str]] = ()
     examples: Sequence[Example] = ()
     learning_rate: Curve = ()
+    monitor: MonitorCurve | None = None
+    tables: Sequence[Table | Matrix] = ()
 
 
 def attention_maps(
@@ -77,9 +99,9 @@ def attention_maps(
 ) -> list[AttentionMap]:
     """The maps of an encoder-decoder: encoder (L, H, S, S), decoder (L, H, T, T), cross (L, H, T, S); any may be None.
 
-    A row of `decoder` and `cross` is the piece being written. What the decoder can look at is its input: the output
-    shifted right by one (Vaswani et al. 2017, section 3.1), so its columns begin with `start`; without a `start` it is
-    the output itself.
+    A row of `decoder` and `cross` is the token that is predicted. The decoder attends to its input: the output shifted
+    right by one (Vaswani et al. 2017, section 3.1), so its columns begin with `start`; without a `start` it is the
+    output itself.
     """
     shifted = [start, *target[:-1]] if target and start is not None else list(target)
     maps = (
@@ -91,23 +113,26 @@ def attention_maps(
 
 
 def render(report: Report) -> str:
-    """The report as one HTML page; the same report always gives the same bytes."""
+    """The report as one HTML page; the same report gives the same bytes."""
     return document(report.title, SECTIONS, PROGRAM, json.loads(asset("words.json")), page_data(report))
 
 
 def write_report(path: Path, report: Report) -> None:
-    """Write the page to `path`, whole or not at all."""
+    """Write the page to `path` atomically."""
     write_text(path, render(report))
 
 
 def page_data(report: Report) -> JsonObject:
-    """The report as plain JSON values: what the page's program reads."""
+    """The report as plain JSON values, for the program of the page."""
+    monitor = report.monitor if report.monitor and len(report.monitor.points) else None
     return {
         "title": report.title,
         "facts": [[str(key), str(value)] for key, value in report.facts.items()],
         "curves": [{"name": name, "points": _points(curve)} for name, curve in report.curves.items() if len(curve)],
+        "monitor": monitor and {"name": monitor.name, "points": _points(monitor.points), "best": monitor.best_step},
         "rate": _points(report.learning_rate),
         "scores": [[name, _number(value), signature] for name, value, signature in report.scores],
+        "tables": [table.to_json() for table in report.tables],
         "examples": [_example(example) for example in report.examples],
     }
 
@@ -136,31 +161,32 @@ def pack_map(attention: AttentionMap) -> JsonObject:
 def _example(example: Example) -> JsonObject:
     names = [attention.name for attention in example.attention or ()]
     if len(set(names)) < len(names):
-        raise ValueError(f"maps of one example need names of their own, not {', '.join(names)}")
+        raise ValueError(f"the maps of an example need different names, not {', '.join(names)}")
     return {
-        "source": example.source,
-        "reference": example.reference,
-        "output": example.output,
+        "source": text_json(example.source),
+        "reference": text_json(example.reference),
+        "output": text_json(example.output),
         "correct": example.correct,
+        "confidence": None if example.confidence is None else round(example.confidence, 4),
         "maps": [pack_map(attention) for attention in example.attention or ()],
     }
 
 
 def _points(curve: Curve) -> list[list[float | None]]:
-    """A curve as JSON; of a long one, the lowest and highest point of every stretch, and one that is no number."""
+    """A curve as JSON; of a long one, the lowest and highest point of every interval, and one that is not finite."""
     points = np.asarray(curve, dtype=np.float64).reshape(-1, 2)
-    if len(points) > MOST_POINTS:
+    if len(points) > MAX_POINTS:
         kept = {0, len(points) - 1}
-        for stretch in np.array_split(np.arange(len(points)), MOST_POINTS // 3):
-            finite = np.isfinite(points[stretch, 1])
-            kept.update(int(n) for n in stretch[~finite][:1])
+        for interval in np.array_split(np.arange(len(points)), MAX_POINTS // 3):
+            finite = np.isfinite(points[interval, 1])
+            kept.update(int(n) for n in interval[~finite][:1])
             if finite.any():
-                values = points[stretch[finite], 1]
-                kept |= {int(stretch[finite][values.argmin()]), int(stretch[finite][values.argmax()])}
+                values = points[interval[finite], 1]
+                kept |= {int(interval[finite][values.argmin()]), int(interval[finite][values.argmax()])}
         points = points[sorted(kept)]
     return [[_number(float(x)), _number(float(y))] for x, y in points]
 
 
 def _number(value: float) -> float | None:
-    """A number to six digits; a loss that became infinite or no number at all is None, and the page says so."""
+    """A number to six digits; None if it is not finite, which the page shows."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

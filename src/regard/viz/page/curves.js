@@ -1,10 +1,10 @@
-// Loss curves, and the learning rate below them, as SVG; pointing or the arrow keys read the values off. Scores beside.
+// Curves of the losses, the monitored metric and the learning rate as SVG, with the values at the pointer; and the scores.
 
 const PLOT = { width: 720, left: 56, right: 26, top: 12 };
 
 function drawLearning(parent) {
   const parts = [];
-  if (DATA.curves.length || DATA.rate.length) {
+  if (DATA.curves.length || DATA.monitor || DATA.rate.length) {
     parts.push(make("section", { class: "card" }, make("h2", {}, say("curves")),
       make("p", { class: "about" }, say("curves_about")), make("div", { class: "curves" })));
   }
@@ -14,7 +14,7 @@ function drawLearning(parent) {
   drawCurves();
 }
 
-// The curves, as wide as the room they have, so that their numbers stay readable on a phone.
+// The curves, as wide as their parent, so that their numbers stay readable on a phone.
 function drawCurves() {
   for (const room of document.querySelectorAll(".curves")) {
     PLOT.width = clamp(room.clientWidth, 280, 1200);
@@ -32,7 +32,8 @@ function scores() {
 }
 
 function plot() {
-  const all = [...DATA.curves.map((curve) => curve.points), DATA.rate].flat().filter((point) => point[0] !== null);
+  const monitored = DATA.monitor ? DATA.monitor.points : [];
+  const all = [...DATA.curves.map((curve) => curve.points), monitored, DATA.rate].flat().filter((point) => point[0] !== null);
   const steps = all.map((point) => point[0]);
   const span = [Math.min(...steps), Math.max(...steps)];
   const across = (step) => PLOT.left + (span[1] > span[0] ? (step - span[0]) / (span[1] - span[0]) : 0.5)
@@ -43,17 +44,31 @@ function plot() {
     panels.push(panel(DATA.curves, bottom, 230, across, 5));
     bottom += 230;
   }
+  if (DATA.monitor) {
+    bottom += panels.length ? 36 : 8;
+    panels.push(panel([{ ...DATA.monitor, monitored: true }], bottom, 110, across, 3));
+    bottom += 110;
+  }
   if (DATA.rate.length) {
     bottom += panels.length ? 36 : 8;
     panels.push(panel([{ name: say("rate"), points: DATA.rate, rate: true }], bottom, 60, across, 2));
     bottom += 60;
   }
   const picture = draw("svg", { viewBox: `0 0 ${PLOT.width} ${bottom + 34}`, class: "plot", role: "img", tabindex: 0,
-    "aria-label": `${say("curves")}: ${DATA.curves.map((curve) => called(curve.name)).join(", ")}` });
+    "aria-label": `${say("curves")}: ${curveNames().join(", ")}` });
   picture.append(...panels.map((each) => each.picture), stepAxis(span, across, bottom));
   const reading = make("p", { class: "reading", "aria-live": "polite" });
   readOff(picture, reading, panels.flatMap((each) => each.marks), across, bottom);
   return [legend(), picture, reading];
+}
+
+function curveNames() {
+  return [...DATA.curves, ...(DATA.monitor ? [DATA.monitor] : [])].map((curve) => called(curve.name));
+}
+
+// The colour of a curve: losses have colours of their own, the metric and the learning rate have their own panels.
+function styleOf(curve, n) {
+  return curve.rate ? "line-rate" : curve.monitored ? "line-2" : `line-${n % 6}`;
 }
 
 function legend() {
@@ -61,7 +76,7 @@ function legend() {
   return make("p", { class: "legend" }, names);
 }
 
-// One set of axes with its curves; `marks` says where each curve stands at a step.
+// One set of axes with its curves; `marks` gives the position of each curve at a step.
 function panel(curves, top, height, across, wanted) {
   const values = curves.flatMap((curve) => curve.points).map((point) => point[1]).filter((value) => value !== null);
   const grid = ticks(Math.min(...values), Math.max(...values), wanted);
@@ -70,12 +85,20 @@ function panel(curves, top, height, across, wanted) {
   const picture = draw("g", {}, grid.map((value) => [
     draw("line", { class: "grid", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: up(value), y2: up(value) }),
     draw("text", { class: "tick", x: PLOT.left - 8, y: up(value) + 4, "text-anchor": "end" }, digits(value))]).flat());
-  if (curves[0].rate) picture.append(draw("text", { class: "tick", x: PLOT.left + 6, y: top - 7 }, curves[0].name));
+  const [first] = curves;
+  if (first.rate || first.monitored) {
+    const title = first.rate ? first.name : say("monitored", { metric: called(first.name) });
+    picture.append(draw("text", { class: "tick", x: PLOT.left + 6, y: top - 7 }, title));
+  }
   curves.forEach((curve, n) => {
-    const style = curve.rate ? "line-rate" : `line-${n % 6}`;
-    picture.append(draw("path", { class: `curve ${style}`, d: trace(curve.points, across, up) }));
+    picture.append(draw("path", { class: `curve ${styleOf(curve, n)}`, d: trace(curve.points, across, up) }));
   });
-  const marks = curves.map((curve, n) => ({ ...curve, up, style: curve.rate ? "line-rate" : `line-${n % 6}` }));
+  const best = first.monitored ? first.points.find((point) => point[0] === first.best && point[1] !== null) : null;
+  if (best) {
+    picture.append(draw("circle", { class: "dot best line-2", cx: across(best[0]), cy: up(best[1]), r: 5 },
+      draw("title", {}, say("best", { step: best[0].toLocaleString("en"), value: digits(best[1]) }))));
+  }
+  const marks = curves.map((curve, n) => ({ ...curve, up, style: styleOf(curve, n) }));
   return { picture, marks };
 }
 

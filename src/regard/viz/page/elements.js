@@ -1,4 +1,4 @@
-// What every part of the page is built with: elements, words in two languages, colours for weights.
+// Elements, texts in two languages, and colours, for all parts of the page.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const WORDS = JSON.parse(document.getElementById("words").textContent);
@@ -11,13 +11,14 @@ function say(key, values = {}) {
   return WORDS[page.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
-function spoken(prefix, name) {
+// True if the page has its own text for a name.
+function has(prefix, name) {
   return Object.hasOwn(WORDS[page.language], prefix + name);
 }
 
-// A name that came with the data: the usual ones are said in the page's language, all others as they came.
+// A name in the data: the usual ones in the language of the page, all others unchanged.
 function called(name, prefix = "name_") {
-  return spoken(prefix, name) ? say(prefix + name) : name;
+  return has(prefix, name) ? say(prefix + name) : name;
 }
 
 // An element: attributes starting with "on" are listeners, null and false are left off, children are nodes or text.
@@ -46,7 +47,7 @@ function choice(label, options, current, choose) {
   return make("div", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
 
-// Redraw a part without losing the keyboard's place: what had the focus there gets it again.
+// Redraw a part; the control with the keyboard focus keeps it.
 function refill(parent, ...children) {
   const controls = () => [...parent.querySelectorAll("button, input, select, [tabindex]")];
   const place = controls().indexOf(document.activeElement);
@@ -69,9 +70,9 @@ function weight(value) {
   return value.toFixed(2);
 }
 
-// A piece as a label: spaces are made visible, long ones end in ….
-function label(piece, limit = 16) {
-  const shown = [...(piece === "" ? "∅" : piece.replace(/\s/gu, "␣"))];
+// A token as a label: spaces are made visible, long ones end in ….
+function label(token, limit = 16) {
+  const shown = [...(token === "" ? "∅" : token.replace(/\s/gu, "␣"))];
   return shown.length > limit ? shown.slice(0, limit - 1).join("") + "…" : shown.join("");
 }
 

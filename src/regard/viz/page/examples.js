@@ -1,4 +1,4 @@
-// The table of examples: find, keep the right or the wrong ones, sort, and go to an example's attention.
+// The table of examples: search, filter by right or wrong, sort, and go to the attention of an example.
 
 const table = { keep: "all", find: "", sort: "number", down: false };
 
@@ -24,13 +24,20 @@ function drawExamples(parent) {
   if (judged) keepChoice();
   fill();
   parent.className = "card";
-  refill(parent, make("h2", {}, say("examples")), referred() ? make("p", { class: "about" }, say("examples_about")) : null,
+  const shaded = DATA.examples.map((example) => example.reference).find((text) => text.tokens);
+  const about = shaded ? say("shaded_about", { full: shaded.full, unit: called(shaded.unit) }) : say("examples_about");
+  refill(parent, make("h2", {}, say("examples")), referred() ? make("p", { class: "about" }, about) : null,
     DATA.examples.length > 1 ? make("div", { class: "controls" }, judged ? keep : null, find) : null, body);
 }
 
-// Whether there is anything to compare outputs with; a sentence somebody typed has no reference.
+// True if there are references; a sentence typed by a user has none.
 function referred() {
-  return DATA.examples.some((example) => example.reference !== "");
+  return DATA.examples.some((example) => plain(example.reference) !== "");
+}
+
+// True if references mark the source itself: then the source is not shown a second time.
+function sourceMarked() {
+  return DATA.examples.every((example) => example.reference.spans && example.reference.text === example.source);
 }
 
 function kept(example, which) {
@@ -41,18 +48,24 @@ function exampleTable(judged, fill) {
   const find = table.find.toLocaleLowerCase();
   const rows = DATA.examples.map((example, number) => ({ ...example, number }))
     .filter((example) => kept(example, table.keep))
-    .filter((example) => [example.source, example.reference, example.output].join("\n").toLocaleLowerCase().includes(find));
+    .filter((example) => ["source", "reference", "output"].map((key) => plain(example[key])).join("\n")
+      .toLocaleLowerCase().includes(find));
   const by = table.sort;
-  const compare = by === "number" || by === "mark"
-    ? (a, b) => (by === "mark" ? Number(a.correct) - Number(b.correct) : 0) || a.number - b.number
-    : (a, b) => a[by].localeCompare(b[by]) || a.number - b.number;
+  const order = {
+    number: () => 0,
+    mark: (a, b) => Number(a.correct) - Number(b.correct),
+    confidence: (a, b) => (a.confidence ?? -1) - (b.confidence ?? -1),
+  }[by] || ((a, b) => plain(a[by]).localeCompare(plain(b[by])));
+  const compare = (a, b) => order(a, b) || a.number - b.number;
   rows.sort((a, b) => table.down ? compare(b, a) : compare(a, b));
   if (!rows.length) return make("p", { class: "about" }, say("none_found"));
-  const columns = ["number", ...(judged ? ["mark"] : []), "source", ...(referred() ? ["reference"] : []), "output"];
+  const confident = DATA.examples.some((example) => example.confidence !== null);
+  const columns = ["number", ...(judged ? ["mark"] : []), ...(sourceMarked() ? [] : ["source"]),
+    ...(referred() ? ["reference"] : []), "output", ...(confident ? ["confidence"] : [])];
   const seen = DATA.examples.some((example) => example.maps.length);
   return make("table", { class: "examples" },
     make("thead", {}, make("tr", {}, columns.map((key) => sortHead(key, fill)), seen ? make("td", {}) : null)),
-    make("tbody", {}, rows.map((example) => exampleRow(example, judged, seen))));
+    make("tbody", {}, rows.map((example) => exampleRow(example, columns, seen))));
 }
 
 function sortHead(key, fill) {
@@ -67,11 +80,16 @@ function sortHead(key, fill) {
       here ? (table.down ? " ↓" : " ↑") : "")));
 }
 
-function exampleRow(example, judged, seen) {
-  const text = (key, ...content) => make("td", { dir: "auto", "data-name": say(key) }, content);
-  return make("tr", {}, make("td", { class: "number" }, String(example.number + 1)), judged ? judgement(example.correct) : null,
-    text("source", example.source), referred() ? text("reference", example.reference) : null,
-    text("output", ...compared(example.reference, example.output)),
+function exampleRow(example, columns, seen) {
+  const cells = {
+    number: () => make("td", { class: "number" }, String(example.number + 1)),
+    mark: () => judgement(example.correct),
+    confidence: () => make("td", { class: "number", "data-name": say("confidence") },
+      example.confidence === null ? "" : `${(100 * example.confidence).toFixed(1)} %`),
+  };
+  const text = (key, other) => make("td", { dir: "auto", "data-name": say(key) }, nodesOf(example[key], other));
+  const others = { source: null, reference: sourceMarked() ? example.output : null, output: example.reference };
+  return make("tr", {}, columns.map((key) => cells[key] ? cells[key]() : text(key, others[key])),
     seen ? make("td", {}, example.maps.length ? eye(example.number) : "") : null);
 }
 
@@ -81,7 +99,7 @@ function judgement(correct) {
   return make("td", { class: `mark ${name}`, title: say(name), "aria-label": say(name) }, correct ? "✓" : "✗");
 }
 
-// The button that leads to an example's attention.
+// The button that goes to the attention of an example.
 function eye(number) {
   return make("button", { type: "button", class: "see", title: say("see"), "aria-label": `${say("see")}: ${number + 1}`,
     onclick: () => goToExample(number) },
@@ -91,7 +109,7 @@ function eye(number) {
 
 // The output as text with <mark> around the words outside its longest common subsequence with the reference.
 function compared(reference, output) {
-  if (output === "") return [make("span", { class: "soft" }, say("empty"))];
+  if (output === "") return [empty()];
   if (reference === "" || reference === output) return [output];
   const words = /\s+|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[\p{L}\p{M}\p{N}]+|[^\s]/gu;
   const [a, b] = [reference.match(words) || [], output.match(words) || []];

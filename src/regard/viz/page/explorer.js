@@ -14,7 +14,7 @@ function drawAttention(parent) {
   const map = currentMap();
   parent.className = "card";
   const stage = make("div", { class: "stage" });
-  const meaning = say(spoken("about_", map.name) ? `about_${map.name}` : "about_other");
+  const meaning = say(has("about_", map.name) ? `about_${map.name}` : "about_other");
   refill(parent, make("h2", {}, say("attention")), make("p", { class: "about" }, say("attention_about")),
     controls(parent, shown), make("p", { class: "meaning" }, meaning),
     make("div", { class: "explorer" }, overview(map, parent), stage));
@@ -78,7 +78,7 @@ function controls(parent, shown) {
   const go = (number) => choose(parent, { example: number, row: null, column: null });
   const place = shown.findIndex(([, n]) => n === explorer.example);
   const option = ([example, n]) => make("option", { value: n, selected: n === explorer.example },
-    `${n + 1}. ${label(example.source, 60).replaceAll("␣", " ")}`);
+    `${n + 1}. ${label(plain(example.source), 60).replaceAll("␣", " ")}`);
   const select = make("select", { "aria-label": say("example"), dir: "auto",
     onchange: (event) => go(Number(event.target.value)) }, shown.map(option));
   const step = (name, mark, to) => make("button", { type: "button", class: "step", "aria-label": say(name), title: say(name),

@@ -1,4 +1,4 @@
-// The parts of a report, and those of them that are drawn as wide as the window is.
+// The parts of a report, and those whose size depends on the width of the window.
 
-const PARTS = { learning: drawLearning, attention: drawAttention, examples: drawExamples };
+const PARTS = { learning: drawLearning, tables: drawTables, attention: drawAttention, examples: drawExamples };
 const FITTED = { learning: drawCurves, attention: drawAttention };

@@ -1,0 +1,56 @@
+"""The probability that a language model gives to a text.
+
+N tokens of a text, T tokens of a line, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.arrays import Array
+from regard.data.bptt import contiguous_segments, sliding_windows
+from regard.losses.projected import projected_cross_entropy
+from regard.models.ngram import NGram
+from regard.tasks.base import device_of
+from regard.text.symbols import EOS
+
+# Scoring a text: maximum number of streams, and minimum tokens of each. A stream begins without context, so that
+# a few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
+MAX_STREAMS, STREAM_TOKENS = 16, 8192
+BATCH_TOKENS = 4096
+"""Tokens scored together."""
+
+
+@torch.no_grad()
+def text_likelihood(model: Any, ids: Array, context: int) -> float:
+    """-log p of a whole text (N,), in nats: with carried state, or with windows of `context` tokens that overlap."""
+    device = device_of(model)
+    if isinstance(model, NGram):
+        text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
+        return -float(model.log_probs(text.to(device))[1:].sum())
+    streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
+    if model.is_stateful:
+        segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
+    else:
+        segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
+    total, state = 0.0, None
+    for segment in segments:
+        segment = segment.to(device)
+        projection, state = model(segment["source"], state)
+        total += float(projected_cross_entropy(projection, segment.labels).nll)
+    return total
+
+
+@torch.no_grad()
+def token_bits(model: Any, tokens: Sequence[int]) -> list[float]:
+    """-log2 p of each token of a line, given those before it."""
+    ids = torch.tensor([EOS, *tokens], device=device_of(model))
+    if isinstance(model, NGram):
+        log_probs = model.log_probs(ids)[1:]
+    else:
+        logits = model(ids[None, :-1])[0].logits()[0].float()  # (T, V)
+        log_probs = logits.log_softmax(dim=-1).gather(1, ids[1:, None])[:, 0]
+    return [-value / math.log(2) for value in log_probs.double().tolist()]
