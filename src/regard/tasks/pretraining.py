@@ -30,10 +30,7 @@ from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.pretraining import (
     RANDOM_NEXT,
-    InputBuilder,
-    SampledPairs,
     TokenizedDocuments,
-    choose_masked,
     sample_pairs,
 )
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
@@ -54,6 +51,7 @@ from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.finetuning import BERT_TRAINING
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
+from regard.tasks.pretraining_samples import REPORT_SENTENCES, masked_samples
 from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
 from regard.text.bert import BertInput, BertTokenizer
@@ -67,9 +65,6 @@ from regard.viz.report import Example as ShownExample
 
 BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
-SAMPLE_TOKENS = (8, 40)
-"""Minimum and maximum tokens of a sentence shown as a sample."""
-REPORT_SENTENCES = 10
 OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
 """The prefix of the weights that each output depends on."""
 
@@ -235,7 +230,9 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         answers = self.answers(model, data.store)
         loss = answers.nll / max(1, answers.words) + answers.next_nll / max(1, answers.inputs)
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}
-        return Validation({"loss": loss, **metrics}, self._samples(model, data.store, self.recipe.training.samples))
+        return Validation(
+            {"loss": loss, **metrics}, masked_samples(self, model, data.store, self.recipe.training.samples)
+        )
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
         """Accuracy and perplexity of masked tokens, accuracy of next-sentence prediction and of its majority."""
@@ -332,37 +329,9 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         follow = require_finite(follows.float()).softmax(dim=-1)[:, 0].tolist()
         return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
 
-    @torch.no_grad()
-    def _samples(self, model: nn.Module, store: TokenizedDocuments, count: int) -> list[Sample]:
-        """Some sentences with masked tokens, as they are, and as the model fills them in."""
-        data, seed = self.recipe.data, self.recipe.runtime.seed
-        lengths = np.diff(store.sentences)
-        fit = np.flatnonzero((lengths >= SAMPLE_TOKENS[0]) & (lengths <= min(SAMPLE_TOKENS[1], data.max_length - 2)))
-        some = fit[:count]
-        nothing = np.zeros(len(some), np.int64)
-        drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
-        row = InputBuilder(store, self.tokenizer, data.whole_words)(drawn)
-        positions = choose_masked(row, data.masked, rng(seed))
-        masked, filled = row.ids.copy(), row.ids.copy()
-        masked[positions] = self.tokenizer.mask
-        begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device
-        for first, length in zip(begins, row.lengths, strict=True):
-            there = positions[(positions >= first) & (positions < first + length)]
-            rows = [[Input(masked[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
-            batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
-            words, _ = model(batch.source, batch["segments"], torch.as_tensor(there - first, device=device))
-            filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
-        texts = ([self.text_of(ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
-                 for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip
-        return [Sample(*text) for text in texts]
-
-    def text_of(self, ids: Iterable[int]) -> str:
-        """Tokens as text, [MASK] included."""
-        return " ".join(self.tokenizer.tokens(ids)).replace(" ##", "")
-
     def store_samples(self, model: nn.Module, store: TokenizedDocuments) -> list[tuple[Example, Prediction]]:
         """Sentences with masked tokens, their original, and as the model fills them in."""
-        samples = self._samples(model, store, REPORT_SENTENCES)
+        samples = masked_samples(self, model, store, REPORT_SENTENCES)
         return [({"text": masked, "original": text}, {"filled": filled}) for masked, text, filled in samples]
 
     def show(self, example: Example, prediction: Prediction) -> ShownExample:
