@@ -167,3 +167,12 @@ def test_only_learned_positions_end() -> None:
         assert torch.isfinite(scheme(far)).all()
     with pytest.raises(ValueError, match="beyond the 16 learned"):
         Learned(8, 16)(far)
+
+
+@pytest.mark.parametrize(("last", "bound"), [(4_096, 1.5e-4), (20_000, 1.5e-3)])
+def test_sinusoids_are_the_formula_up_to_rounding_of_the_angle(last: int, bound: float) -> None:
+    positions, d_model = torch.cat([torch.arange(50), torch.arange(50, last + 1, 97), torch.tensor([last])]), 64
+    angles = positions.double()[:, None] / 10_000 ** (torch.arange(0, d_model, 2).double() / d_model)
+    expected = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    assert float((sinusoid(positions, d_model).double() - expected).abs().max()) < bound
+    assert torch.equal(sinusoid(torch.tensor([last]), d_model)[0], sinusoid(positions, d_model)[-1])

@@ -27,6 +27,10 @@ def sinusoid(positions: Tensor, d_model: int) -> Tensor:
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
     Each pair of components is a clock hand; PE(pos + k) is a rotation of PE(pos), the same for every pos.
+
+    Angles are products in float32, in training as in use. The result deviates from the formula by at most 1.5e-4 up to
+    position 4,096, and 1.5e-3 up to 20,000. Products in float64 would change the last bits of every position from 1 on,
+    and with them the outputs of every trained model.
     """
     angles = positions[..., None] * frequencies(d_model, positions.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
