@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.system.helpers import train_quietly
-from tests.tiny import TREES, write_jsonl
+from tests.tiny import TREES, recipe_values, write_jsonl
 
 from regard import recipe_files
 from regard.config import Table
@@ -186,3 +186,17 @@ def test_a_file_goes_before_a_shipped_recipe(tmp_path: Path, monkeypatch: pytest
     assert recipe_files.find_recipe("dates").parent.name == "recipes"
     Path("dates").touch()
     assert recipe_files.find_recipe("dates") == Path("dates")
+
+
+@pytest.mark.parametrize("task", ["translation", "parsing", "language", "pretraining", "classification", "tagging"])
+def test_a_written_recipe_has_no_settings_of_other_tasks(task: str, tmp_path: Path) -> None:
+    recipe = build_recipe(recipe_values(task, "", tmp_path), "test")
+    written = tomllib.loads(recipe.to_toml())
+    others = {key for key, _ in recipe.no_effect()}
+    assert others, "every task lacks some settings of training"
+    for key in others:
+        group, _, name = key.rpartition(".")
+        assert name not in written[group], key
+    settings = {name for split in ("train", "valid") for source in written["data"][split] for name in source}
+    assert settings <= {"file", "src", "tgt", "format"}
+    assert build_recipe(written, "written") == recipe

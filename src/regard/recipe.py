@@ -75,8 +75,12 @@ class Recipe(Settings):
         return self
 
     def to_toml(self) -> str:
-        """The recipe as TOML with every default written out."""
-        return to_toml(self.model_dump(exclude_none=True))
+        """The recipe as TOML with every default written out; settings that other tasks have are left out."""
+        values = self.model_dump(exclude_none=True)
+        for key, _ in self.no_effect():
+            group, _, name = key.rpartition(".")
+            values.get(group, {}).pop(name, None)
+        return to_toml(values)
 
 
 def to_toml(values: Table, prefix: str = "") -> str:

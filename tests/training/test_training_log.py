@@ -11,7 +11,14 @@ from rich.console import Console
 from tests.training.toy import cpu_world, toy_settings
 
 from regard.errors import UserError
-from regard.training.console import LiveConsole, PlainConsole, build_console, format_duration, format_record
+from regard.training.console import (
+    LiveConsole,
+    PlainConsole,
+    build_console,
+    format_duration,
+    format_record,
+    format_validation,
+)
 from regard.training.events import (
     Event,
     Log,
@@ -48,6 +55,11 @@ def test_plain_lines_hold_everything() -> None:
     assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1 h 2 min left" in text
     assert "step 20  validation: loss 1.5000  bleu 33.2500  (best so far)" in text
     assert "ein [bold]Hund" in text and "a dog" in text and "a cat" in text and "something [else]" in text
+
+
+def test_a_long_metric_is_short_in_the_log() -> None:
+    (line,) = format_validation(ValidationRecord(3, {"loss": 4.0, "word_perplexity": 5.2454e21}, False, 1.0))
+    assert line.endswith("loss 4.0000  word_perplexity 5.2e+21")
 
 
 def test_an_objective_that_is_no_likelihood_has_no_perplexity() -> None:

@@ -58,6 +58,15 @@ def test_a_row_has_means_and_deviations() -> None:
     assert rows[1] == ["Additive", "30.0 ± 0.0", "3.50 ± 0.71", "0.250", "1.00 ± 0.00", "2.50 ± 0.00"]
 
 
+def test_a_long_number_is_short_in_the_table_and_on_the_page() -> None:
+    rows = [Row("a", "a", "", {"word_perplexity": [5.2e21, 5.4e21], "training_speed": [99_999_999.0] * 2})]
+    _, (cells,) = ladder_table(page(rows=rows))
+    assert cells == ["a", "5.3e+21 ± 1.4e+20", "99,999,999 ± 0"]
+    (row,) = ladder_data(page(rows=rows))["rows"]
+    assert row["cells"]["word_perplexity"]["mean"] == "5.3e+21"
+    assert row["cells"]["word_perplexity"]["deviation"] == "1.4e+20"
+
+
 def test_the_best_value_of_a_column_is_marked() -> None:
     cells = [row["cells"] for row in ladder_data(page())["rows"]]
     assert [row["bleu"]["best"] for row in cells] == [False, True]

@@ -9,11 +9,17 @@ if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.metrics.significance import Comparison
 
+MAX_WRITTEN_OUT = 1e8
 
 def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
-    rows = [[score.name, f"{score.value:.2f}", score.signature] for score in scores]
+    rows = [[score.name, format_score(score.value), score.signature] for score in scores]
     print_table(("metric", "value", "computed as"), rows, right=("value",))
+
+
+def format_score(value: float) -> str:
+    """Two digits after the point; 5.2e+21 for a long number, as a perplexity per word can be."""
+    return f"{value:.2f}" if value < MAX_WRITTEN_OUT else f"{value:.1e}"
 
 
 def print_comparison(comparisons: "Sequence[Comparison]", base: str, run: str) -> None:

@@ -112,7 +112,8 @@ def format_record(record: TrainRecord) -> str:
 
 def format_validation(record: ValidationRecord) -> list[str]:
     """Format the metrics on one line, then the samples."""
-    metrics = "  ".join(f"{name} {value:.4f}" for name, value in record.metrics.items())
+    numbers = {name: f"{value:{'.4f' if value < MAX_PERPLEXITY else '.1e'}}" for name, value in record.metrics.items()}
+    metrics = "  ".join(f"{name} {number}" for name, number in numbers.items())
     lines = [f"step {record.step}  validation: {metrics}{'  (best so far)' if record.best else ''}"]
     for sample in record.samples:
         source, reference, output = (text.translate(CONTROL_SIGNS) for text in sample)

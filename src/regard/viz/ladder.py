@@ -23,6 +23,8 @@ SHARED_WORDS = (
     "wrong", "empty", "name_device",
 )  # fmt: skip
 
+MAX_WRITTEN_OUT = 1e8
+
 
 @dataclass(frozen=True)
 class Column:
@@ -132,8 +134,13 @@ def ladder_table(page: LadderPage) -> tuple[list[str], list[list[str]]]:
 def cell_text(row: Row, column: Column) -> str:
     """A mean, ± the standard deviation of several seeds; a dash if there is no value."""
     mean, deviation = row.mean(column), row.deviation(column)
-    text = "–" if mean is None else format(mean, column.form)
-    return text if deviation is None else f"{text} ± {format(deviation, column.form)}"
+    text = "–" if mean is None else number_text(mean, column)
+    return text if deviation is None else f"{text} ± {number_text(deviation, column)}"
+
+
+def number_text(value: float, column: Column) -> str:
+    """A number in the format of its column; 5.2e+21 for a long one, as a perplexity per word can be."""
+    return format(value, column.form) if value < MAX_WRITTEN_OUT else f"{value:.1e}"
 
 
 def ladder_markdown(page: LadderPage) -> str:
@@ -209,8 +216,8 @@ def cell_values(page: LadderPage, row: Row, column: Column) -> JsonObject | None
         return None
     maximum = max(other.mean(column) or 0.0 for other in page.rows)
     return {
-        "mean": format(mean, column.form),
-        "deviation": None if deviation is None else format(deviation, column.form),
+        "mean": number_text(mean, column),
+        "deviation": None if deviation is None else number_text(deviation, column),
         "best": mean == page.best(column),
         "share": round(max(0.0, mean / maximum), 3) if column.has_bar and maximum > 0 else None,
     }
