@@ -10,9 +10,10 @@ import torch
 from regard.config import apply_overrides
 from regard.data.sources import Source
 from regard.errors import UserError
-from regard.run.run import Run
+from regard.run.run import Run, describe_best
 from regard.run.train import train
 from regard.tasks.registry import build_recipe
+from regard.training.checkpoint import read_progress
 
 
 def quiet(text: str) -> None:
@@ -48,6 +49,21 @@ def test_a_run_starts_with_the_vocabulary_and_weights_of_another(first: Run, tmp
     fresh = second.task.new_model().state_dict()
     assert not torch.equal(fresh["tgt_embedding.weight"], best["tgt_embedding.weight"])
     assert train(second.recipe, tmp_path / "third", report=quiet).outcome.step == 3
+
+
+def test_the_log_names_the_run_the_checkpoint_and_its_score(first: Run, tmp_path: Path) -> None:
+    lines: list[str] = []
+    begun = recipe(tmp_path, start_from=str(first.folder))
+    train(begun, tmp_path / "second", report=lines.append)
+    best = first.checkpoints.resolve("best")
+    score = f"loss {read_progress(best)['best']:.4g}"
+    (line,) = [line for line in lines if str(first.folder) in line]
+    assert best.name == "step-00000003" and best.name in line and score in line
+    assert describe_best(first.checkpoints) in line
+    more = begun.model_copy(update={"training": begun.training.model_copy(update={"max_steps": 4})})
+    lines.clear()
+    train(more, tmp_path / "second", resume=True, report=lines.append)
+    assert not any(str(first.folder) in line for line in lines)  # it has weights of its own
 
 
 def test_a_started_run_does_not_need_the_other_run(first: Run, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MAX_WRITTEN_OUT = 1e8
 
+
 def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
     rows = [[score.name, format_score(score.value), score.signature] for score in scores]

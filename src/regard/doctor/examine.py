@@ -14,7 +14,7 @@ from regard.doctor.check import REMAINING, Check, Progress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.run.run import Run, check_same_model
+from regard.run.run import Run, check_same_model, describe_best
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import STORES, AnyTask
 from regard.tasks.registry import load_recipe, task_of
@@ -60,8 +60,8 @@ def check_start(recipe: Recipe) -> Check:
     start = Run.open(recipe.start_from)
     check_same_model(start, recipe)
     task_of(recipe).check_start(recipe, start.recipe, start.folder)
-    best = start.checkpoints.resolve("best")
-    return Check("start", "pass", f"{start.folder} ({start.recipe.task}, {best.name}): {start.recipe.model.summary}")
+    finding = f"{start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}, {start.recipe.model.summary}"
+    return Check("start", "pass", finding)
 
 
 def _examine(

@@ -31,8 +31,9 @@ from regard.reading import MAX_BYTES, check_type, read_json, read_toml, require_
 from regard.recipe import Recipe, to_toml
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
-from regard.training.checkpoint import MODEL, Checkpoints, read_weights
+from regard.training.checkpoint import MODEL, Checkpoints, read_progress, read_weights
 from regard.training.log import METRICS
+from regard.training.progress import Progress as TrainingProgress
 
 MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
 MANIFEST_FORMAT = 1
@@ -124,6 +125,7 @@ class Run:
         if start is not None:
             check_same_model(start, self.recipe)
             task_class.check_start(self.recipe, start.recipe, start.folder)
+            report(f"starting from {start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}")
         task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
         self.write_manifest(text)
         self.check_manifest()
@@ -275,6 +277,15 @@ class Run:
         """The model with the weights of a checkpoint, in evaluation mode."""
         path = self.checkpoints.resolve(checkpoint)
         return self.task.load_model(read_weights(path), str(path)).to(device or torch.device("cpu")).eval()
+
+
+def describe_best(checkpoints: Checkpoints) -> str:
+    """The name of the best checkpoint and its validation score, if it has one."""
+    path = checkpoints.resolve("best")
+    progress = TrainingProgress.from_json(read_progress(path), str(path))
+    if progress.score is None or progress.validated_step != progress.step:
+        return f"checkpoint {path.name}"
+    return f"checkpoint {path.name}, validation {progress.monitor} {progress.score:.4g}"
 
 
 def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:
