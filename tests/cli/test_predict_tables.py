@@ -96,6 +96,20 @@ def test_options_choose_columns(intents: Path, classifier: Path, regressor: Path
     assert (item["text"], item["pair"]) == ("a film", "the film")
 
 
+def test_delimiters(intents: Path, tmp_path: Path) -> None:
+    rows = [["Utterance", "n"], ["a dull book", "1"], ["a lovely, film", "2"]]
+    hashes = write_csv(tmp_path / "t.csv", rows, "#")
+    items = predict(intents, "-i", hashes, "--delimiter", "#")
+    assert [item["text"] for item in items] == ["a dull book", "a lovely, film"]
+    semicolons = write_csv(tmp_path / "s.csv", rows, ";")
+    result = regard("predict", intents, "-i", semicolons)
+    assert [json.loads(line)["text"] for line in result.lines] == ["a dull book", "a lovely, film"]
+    assert "s.csv" in result.err and ";" in result.err, "what is guessed is reported"
+    other = tmp_path / "t.tsv"
+    other.write_text("Utterance\tn\na dull book\t1\n", encoding="utf-8")
+    assert predict(intents, "-i", other)[0]["text"] == "a dull book", "the columns of the recipe in another format"
+
+
 def test_errors(intents: Path, classifier: Path, language: Path, tmp_path: Path) -> None:
     table = write_csv(tmp_path / "t.csv", [["body", "Intent"], ["a dull book", "bad"]])
     assert fails("predict", intents, "-i", table).code == "missing-field"

@@ -166,6 +166,9 @@ class TableOptions(OptionGroup):
             help="The columns of the fields, by name or by number from 1: text=review,pair=title.",
         ),
     ] = ""
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help="What separates the columns of a .csv or .tsv file.")
+    ] = None
     no_header: Annotated[bool, typer.Option("--no-header", help="The first row is an example.")] = False
 
     def settings(self, task: "AnyTask") -> Options:
@@ -173,7 +176,8 @@ class TableOptions(OptionGroup):
         from regard.cli.tables import column_settings
 
         columns = column_settings(self.columns, task.fields.columns)
-        return columns | ({"header": False} if self.no_header else {})
+        delimiter = {} if self.delimiter is None else {"delimiter": self.delimiter}
+        return columns | delimiter | ({"header": False} if self.no_header else {})
 
 
 @dataclass(frozen=True)
