@@ -199,7 +199,7 @@ def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:
     assert error.value.code == "damaged-file"
     with pytest.raises(UserError) as error:
         load_tokenizer(tmp_path)
-    assert error.value.code == "unreadable-file"
+    assert error.value.code == "not-a-file"
 
 
 def test_surrogates_are_refused(vocab: SubwordTokenizer) -> None:
