@@ -1,0 +1,90 @@
+"""cli/translate.py and cli/parse.py without a model: forms of lines, prefixes, counts, and runs that are sentences."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.cli.parse import FORMATS, print_trees, split_words
+from regard.cli.translate import Counts, check_runs, json_line, plain_line, scored_line, with_prefixes
+from regard.errors import UserError
+
+ONE = {"translation": "a", "score": -0.5, "parts": 1}
+BEST = [{"text": "a", "score": -0.5}, {"text": "b", "score": -1.25}]
+
+
+def test_forms_of_a_line() -> None:
+    assert plain_line(3, {"src": "x"}, ONE) == "a"
+    assert plain_line(3, {"src": "x"}, ONE | {"hypotheses": BEST}) == "3 ||| a ||| -0.5000\n3 ||| b ||| -1.2500"
+    assert plain_line(3, {"src": "x"}, ONE | {"hypotheses": BEST, "parts": 2}) == "3 ||| a ||| -0.5000"
+    assert (
+        plain_line(0, {"src": ""}, {"translation": "", "score": None, "parts": 0, "hypotheses": []})
+        == "0 |||  ||| 0.0000"
+    )
+    assert (
+        scored_line(3, {"src": "x"}, ONE) == "-0.5000\ta" and scored_line(0, {}, ONE | {"score": None}) == "0.0000\ta"
+    )
+    assert json.loads(json_line(3, {"src": "x"}, ONE)) == {"source": "x", **ONE}
+
+
+def test_prefixes() -> None:
+    assert list(with_prefixes(["a", "b"], None)) == ["a", "b"]
+    assert list(with_prefixes(["a", "b"], ["x"])) == [{"src": "a", "prefix": "x"}, {"src": "b", "prefix": ""}]
+
+
+def prediction(parts: int, *ends: str) -> dict[str, Any]:
+    """A prediction whose hypotheses ended as named: "finished", "looped" or "cut"."""
+    return {"parts": parts, "hypotheses": [{"finished": e == "finished", "looped": e == "looped"} for e in ends]}
+
+
+def test_doubtful_translations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = Counts()
+    counts.report()
+    for item in (prediction(1, "finished", "cut"), prediction(1, "looped", "cut"), prediction(0)):
+        counts.add(item)
+    assert counts == Counts(lines=3, unfinished=0, looped=1) and capsys.readouterr().err == ""
+    cleared: list[int] = []
+    counts.add(prediction(2, "finished", "cut"), lambda: cleared.append(1))
+    assert counts == Counts(lines=4, unfinished=1, looped=1) and cleared == [1]
+    assert "line 4 " in capsys.readouterr().err
+    counts.report()
+    assert [line.split()[1:4] for line in capsys.readouterr().err.splitlines()] == [["1", "of", "4"]] * 2
+
+
+def test_a_sentence_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "second").mkdir()
+    check_runs(["first"])
+    check_runs(["first", "second"])
+    check_runs(["first", "runs/missing"])
+    for name in ("hello", "a sentence/with a slash"):
+        with pytest.raises(UserError) as error:
+            check_runs(["first", "second", name])
+        assert (error.value.code, error.value.where) == ("not-a-run", name)
+
+
+def test_words_are_split_as_in_treebanks() -> None:
+    assert split_words('"Don\'t," said Ada\'s cat (3.5, 1,000): go...') == [
+        '"', "Do", "n't", ",", '"', "said", "Ada", "'s", "cat", "(", "3.5", ",", "1,000", ")", ":", "go", "...",
+    ]  # fmt: skip
+    assert split_words("U.S. is big.") == ["U.S.", "is", "big", "."]
+
+
+def parsed(tree: str, repaired: bool = False) -> dict[str, Any]:
+    words = ["a"] if tree else []
+    return {"words": words, "tree": tree, "repaired": repaired, "score": -1.0, "tokens": ["t"], "parts": 1}
+
+
+def test_trees_are_counted_and_the_last_one_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = [parsed("(TOP (NP (XX a)))", repaired=True), parsed("(TOP (VP (XX a)))"), parsed("")]
+    out, svg = tmp_path / "out", tmp_path / "tree.svg"
+    print_trees(iter(items), FORMATS["brackets"], str(out), svg)
+    assert out.read_text().split("\n") == ["(TOP (NP (XX a)))", "(TOP (VP (XX a)))", "", ""]
+    assert "1 of 3" in capsys.readouterr().err
+    assert ">VP<" in svg.read_text() and ">NP<" not in svg.read_text()
+    print_trees(iter(items[1:]), FORMATS["json"], str(out), None)
+    first, second = map(json.loads, out.read_text().splitlines())
+    assert (first["score"], second["score"], second["tree"]) == (-1.0, None, "")
+    assert list(first) == ["words", "tree", "repaired", "score", "tokens", "parts"] and not capsys.readouterr().err
+    assert FORMATS["tree"](parsed("")).endswith("\n") and "NP" in FORMATS["tree"](items[0])
