@@ -240,11 +240,11 @@ def test_the_page_of_pretraining(tiny_run: TinyRun) -> None:
 
 def test_a_comparison_is_on_the_page(tiny_run: TinyRun, tmp_path: Path) -> None:
     item = Comparison("accuracy", 80.0, 85.5, 5.5, 0.049, 0.25, 10.75, "100 examples")
-    (table,) = comparison_table([item], "runs/a", "runs/b")
-    assert list(table.columns)[:3] == ["metric", "runs/a", "runs/b"]
+    (table,) = comparison_table([item], "runs/a")
+    assert list(table.columns)[:3] == ["metric", "runs/a", "this run"]
     assert table.rows == [["accuracy", 80.0, 85.5, "+5.50", "[+0.25, +10.75]", "0.049", "✓"]]
-    assert comparison_table([Comparison("f", 1, 1, 0, 0.05, 0, 0, "")], "a", "b")[0].rows[0][-1] == ""
-    assert comparison_table([], "a", "b") == []
+    assert comparison_table([Comparison("f", 1, 1, 0, 0.05, 0, 0, "")], "a")[0].rows[0][-1] == ""
+    assert comparison_table([], "a") == []
     page, run = tmp_path / "new" / "page.html", tiny_run("classification")
     scores = tmp_path / "scores.json"
     result = regard("evaluate", run, "--against", run, "--report", page, "--output", scores)
@@ -252,6 +252,7 @@ def test_a_comparison_is_on_the_page(tiny_run: TinyRun, tmp_path: Path) -> None:
     data = page_data_of(page)
     comparison = data["tables"][0]
     accuracy = data["scores"][0][1]
+    assert [len(row) for row in comparison["rows"]] == [len(comparison["columns"])]
     assert comparison["title"] == "comparison" and comparison["rows"][0][:3] == ["accuracy", accuracy, accuracy]
 
 

@@ -25,6 +25,8 @@ MAX_EXAMPLES, MAX_EXPLAINED = 50, 10
 MAX_TOKENS = 96
 """Tokens of a side of a drawn attention map; a larger one is a grey square, and a large file."""
 
+THIS_RUN = "this run"
+
 Points = list[tuple[float, float]]
 Record = dict[str, Any]
 
@@ -152,7 +154,7 @@ def evaluation_report(
         learning_rate=learning_rate(records),
         monitor=monitor_curve(records, model.run.recipe.training.monitor),
         scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
-        tables=[*comparison_table(comparisons, against, str(model.run.folder)), *content.tables],
+        tables=[*comparison_table(comparisons, against), *content.tables],
         examples=examples,
     )
 
@@ -178,9 +180,9 @@ def describe_data(evaluation: Evaluation) -> str:
     return ", ".join([evaluation.data, *count, *(f"{key}={value}" for key, value in evaluation.options.items())])
 
 
-def comparison_table(comparisons: Sequence[Comparison], base: str, run: str) -> list[Table]:
-    """The scores of two runs on the same examples, with a bootstrap test."""
-    columns = {"metric": "text", base: "percent", run: "percent", "difference": "text", "95 % interval": "text"}
+def comparison_table(comparisons: Sequence[Comparison], base: str) -> list[Table]:
+    """The scores of another run and of this one on the same examples, with a bootstrap test."""
+    columns = {"metric": "text", base: "percent", THIS_RUN: "percent", "difference": "text", "95 % interval": "text"}
     rows = [
         [
             item.metric, item.base, item.other, f"{item.delta:+.2f}", f"[{item.ci_low:+.2f}, {item.ci_high:+.2f}]",

@@ -11,7 +11,7 @@ from regard.viz.content import Cell, Matrix, Table
 
 MAX_ERRORS, ERROR_CHARACTERS = 10, 300
 """Rows of a table of errors, and characters of a text in it."""
-MAX_MATRIX_LABELS = 60
+MAX_MATRIX_LABELS = 100
 """A confusion matrix of more labels is not readable."""
 
 
