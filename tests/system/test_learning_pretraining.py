@@ -124,7 +124,7 @@ def test_next_sentences_need_two_documents(tmp_path: Path) -> None:
         training={"max_steps": 2, "warmup": 1, "validate_every": 2},
     )
     trained = train_quietly(recipe, tmp_path / "run")
-    assert set(trained.outcome.metrics) == {"loss", "masked_accuracy", "masked_perplexity"}
+    assert set(trained.outcome.metrics) == {"loss", "nll", "masked_accuracy", "masked_perplexity"}
     seed_everything(recipe.runtime.seed, "weights")
     initial, final = trained.run.task.new_model().state_dict(), saved_tensors(tmp_path / "run")
     unused = {"next.weight", "next.bias", "bert.pooler.weight", "bert.pooler.bias"}

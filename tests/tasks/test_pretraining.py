@@ -149,6 +149,7 @@ def test_scores_are_counted_by_hand() -> None:
     assert found == pytest.approx(
         {
             "loss": nll + next_nll,
+            "nll": nll,
             "masked_accuracy": 100 * right,
             "masked_perplexity": math.exp(nll),
             "next_sentence_accuracy": 100 * next_right,

@@ -52,14 +52,20 @@ def test_plain_lines_hold_everything() -> None:
     send_events(PlainConsole(stream), start=5)
     text = stream.getvalue()
     assert "resuming after step 5" in text
-    assert "step 10/100  loss 0.3000  nll 1.0000  ppl 2.72  12,346 tok/s  lr 1.00e-03  1 h 2 min left" in text
-    assert "step 20  validation: loss 1.5000  bleu 33.2500  (best so far)" in text
+    assert "step 10/100  nll 1.0000  ppl 2.72  loss 0.3000  12,346 tok/s  lr 1.00e-03  1 h 2 min left" in text
+    assert "step 20  validation: nll 1.5000  bleu 33.2500  (best so far)" in text
     assert "ein [bold]Hund" in text and "a dog" in text and "a cat" in text and "something [else]" in text
+
+
+def test_losses_of_training_and_validation_have_the_same_name() -> None:
+    assert "loss" not in format_record(replace(record(10), loss=1.0)), "no label smoothing"
+    (both,) = format_validation(ValidationRecord(3, {"loss": 4.0, "nll": 3.5}, False, 1.0))
+    assert both.endswith("loss 4.0000  nll 3.5000")
 
 
 def test_a_long_metric_is_short_in_the_log() -> None:
     (line,) = format_validation(ValidationRecord(3, {"loss": 4.0, "word_perplexity": 5.2454e21}, False, 1.0))
-    assert line.endswith("loss 4.0000  word_perplexity 5.2e+21")
+    assert line.endswith("nll 4.0000  word_perplexity 5.2e+21")
 
 
 def test_an_objective_that_is_no_likelihood_has_no_perplexity() -> None:

@@ -228,10 +228,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
 
     def validate(self, model: nn.Module, data: ValidationData[TokenizedDocuments]) -> Validation:
         answers = self.answers(model, data.store)
-        loss = answers.nll / max(1, answers.words) + answers.next_nll / max(1, answers.inputs)
+        nll = answers.nll / max(1, answers.words)
+        loss = nll + answers.next_nll / max(1, answers.inputs)
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}
         return Validation(
-            {"loss": loss, **metrics}, masked_samples(self, model, data.store, self.recipe.training.samples)
+            {"loss": loss, "nll": nll, **metrics},
+            masked_samples(self, model, data.store, self.recipe.training.samples),
         )
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:

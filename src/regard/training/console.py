@@ -102,18 +102,26 @@ def build_console(stream: TextIO | None = None) -> Log:
 
 
 def format_record(record: TrainRecord) -> str:
-    """Format training loss, negative log-likelihood, perplexity, speed and learning rate."""
+    """Format negative log-likelihood, perplexity, speed and learning rate.
+
+    The loss is added if it is another number, because of label smoothing or penalties.
+    """
     perplexity = f"ppl {record.perplexity:.2f}  " if record.perplexity < MAX_PERPLEXITY else ""
+    loss = f"loss {record.loss:.4f}  " if record.loss != record.nll else ""
     return (
-        f"loss {record.loss:.4f}  nll {record.nll:.4f}  {perplexity}"
-        f"{record.tokens_per_second:,.0f} tok/s  lr {record.learning_rate:.2e}"
+        f"nll {record.nll:.4f}  {perplexity}{loss}{record.tokens_per_second:,.0f} tok/s  lr {record.learning_rate:.2e}"
     )
 
 
 def format_validation(record: ValidationRecord) -> list[str]:
-    """Format the metrics on one line, then the samples."""
+    """Format the metrics on one line, then the samples.
+
+    The validation loss is the negative log-likelihood, and is named as that of training; a task for which it is more
+    has both metrics.
+    """
+    loss = "loss" if "nll" in record.metrics else "nll"
     numbers = {name: f"{value:{'.4f' if value < MAX_PERPLEXITY else '.1e'}}" for name, value in record.metrics.items()}
-    metrics = "  ".join(f"{name} {number}" for name, number in numbers.items())
+    metrics = "  ".join(f"{loss if name == 'loss' else name} {number}" for name, number in numbers.items())
     lines = [f"step {record.step}  validation: {metrics}{'  (best so far)' if record.best else ''}"]
     for sample in record.samples:
         source, reference, output = (text.translate(CONTROL_SIGNS) for text in sample)
