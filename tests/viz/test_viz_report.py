@@ -251,3 +251,27 @@ def test_both_languages_say_everything_the_program_asks_for() -> None:
     assert asked <= english.keys() and len(asked) > 20
     unused = [key for key in english if not re.search(rf'"{key}"|\b{key}:', program)]
     assert all(key.startswith(("map_", "about_", "name_", "title_")) for key in unused)
+
+
+def test_weights_may_be_off_by_rounding_and_maps_may_have_no_start() -> None:
+    def packed(weight: float) -> list[int]:
+        content = pack_map(AttentionMap("cross", ["a"], ["b"], [[[[weight]]]]))
+        return list(base64.b64decode(content["weights"]))
+
+    assert [packed(weight) for weight in (-0.0009, 0.5, 1.0009)] == [[0], [128], [255]]
+    for weight in (-0.002, 1.002):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            packed(weight)
+    (shifted,) = attention_maps(["a"], ["x", "y"], decoder=distribution(1, 1, 2, 2), start=None)
+    assert shifted.columns == ["x", "y"]
+    (empty,) = attention_maps(["a"], [], decoder=np.zeros((1, 1, 0, 0)))
+    assert empty.columns == []
+
+
+def test_only_a_curve_of_too_many_points_is_thinned() -> None:
+    points = [(n, float(n % 7)) for n in range(MAX_POINTS + 1)]
+    (whole,) = page_data(report(curves={"a": points[:-1], "none": []}))["curves"]
+    assert whole["points"] == [list(point) for point in points[:-1]]
+    (thinned,) = page_data(report(curves={"a": points}))["curves"]
+    assert thinned["points"][0] == [0, 0.0] and thinned["points"][-1] == [MAX_POINTS, float(MAX_POINTS % 7)]
+    assert 0.6 * MAX_POINTS < len(thinned["points"]) < MAX_POINTS
