@@ -133,7 +133,7 @@ class Studio:
         """How often a model that writes all words at once is right after a few passes."""
         rows = [row for row in self.ladder["rows"] if "T\u00a0=" in row["title"]]
         bars = {row["title"]: {"exact match, %": row["exact"][0]} for row in rows}
-        return bars_svg(bars, "Numbers written without a fault after T passes, %")
+        return bars_svg(bars, "Correct numbers after T passes, %")
 
     def alignment(self) -> str:
         """Gold links beside the weights of two models, between the smallest parts that are whole pieces."""
@@ -161,12 +161,12 @@ class Studio:
         bars = {
             row["title"].split(", T\u00a0=")[0]: {"AER": row["aer"][0]} for row in self.ladder["rows"] if row["aer"]
         }
-        return bars_svg(bars, "Alignment error rate, on 200 numbers of the test")
+        return bars_svg(bars, "Alignment error rate on 200 test numbers")
 
     def variants(self) -> str:
         """How often every variant is right."""
         bars = {row["title"]: {"exact match, %": row["exact"][0]} for row in self.ladder["rows"]}
-        return bars_svg(bars, "Numbers written without a fault, %")
+        return bars_svg(bars, "Correct numbers, %")
 
     def language(self) -> str:
         """Bits per character of the German number words."""

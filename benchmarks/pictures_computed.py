@@ -43,9 +43,7 @@ def scores() -> str:
             entropy = -(weights * weights.clamp_min(1e-30).log()).sum(dim=-1)
             points.append((size, float(entropy.exp().mean())))
         series[name] = points
-    return chart_svg(
-        series, "Scores of random vectors, before anything is learnt", "width K", "keys looked at", log="x"
-    )
+    return chart_svg(series, "Scores of random vectors, before training", "width K", "keys looked at", log="x")
 
 
 def local() -> str:
@@ -85,7 +83,7 @@ def recurrent() -> str:
         (gradient,) = torch.autograd.grad((y[:, -1] * torch.randn(32, size)).sum(), x)
         fading = gradient.norm(dim=-1).mean(dim=0).flip(0)
         series[name] = [(float(k), float(fading[k] / fading[1])) for k in range(1, words)]
-    title = "How much of a word is left after k more words"
+    title = "Influence of a word after k more words"
     return chart_svg(series, title, "words back, k", "size of the gradient, k = 1 being 1", log="y")
 
 

@@ -156,9 +156,9 @@ class Reading:
         reader, read = text_encoder(self.pretrained), task.encode_text(PAIR)
         names = task.tokenizer.tokens(read.ids)
         parts = {
-            "E: which word": reader.words(torch.tensor(read.ids)),
-            "P: which place": reader.positions(torch.arange(len(names))),
-            "S: which text": reader.segments(torch.tensor(read.segments)),
+            "E: token": reader.words(torch.tensor(read.ids)),
+            "P: position": reader.positions(torch.arange(len(names))),
+            "S: segment": reader.segments(torch.tensor(read.segments)),
         }
         return panels_svg([Panel(cosines(x.detach()), names, names, title) for title, x in parts.items()], 2)
 
@@ -180,7 +180,7 @@ class Reading:
         found = [{each["token"]: each["probability"] for each in one["masks"][0]} for one in said]
         shown = dict.fromkeys(piece for row in found for piece, p in row.items() if p >= SEEN)
         weights = [[row.get(piece, 0.0) for piece in shown] for row in found]
-        return panels_svg([Panel(weights, words, list(shown), "hidden in turn, and what is guessed")])
+        return panels_svg([Panel(weights, words, list(shown), "masked in turn, and predicted")])
 
     def tagger(self, name: str, count: int, steps: int, **groups: Any) -> Model:
         """A tagger that has seen so many sentences with tags; fewer are always some of the same."""
@@ -236,7 +236,7 @@ class Reading:
         return panels_svg(panels, 1)
 
     def few(self) -> str:
-        """F1 of names over the number of labelled sentences: fine-tuned, from features alone, from nothing."""
+        """F1 of names over the number of labelled sentences: fine-tuned, from features, from scratch."""
         rng = random.Random("test")
         test = [one_sentence(rng) for _ in range(200)]
         lines: dict[str, list[tuple[float, float]]] = {}
@@ -246,12 +246,12 @@ class Reading:
             said = {
                 "fine-tuned": [each["tags"] for each in tuned.predict(asked_of(test))],
                 "features, and a linear map": self.by_features(list(tuned.task.examples("train")), test),
-                "from nothing": [each["tags"] for each in fresh.predict(asked_of(test))],
+                "from scratch": [each["tags"] for each in fresh.predict(asked_of(test))],
             }
             for name, tags in said.items():
                 f1 = entity_scores(tags, [each["tags"] for each in test])["f1"].value
                 lines.setdefault(name, []).append((count, f1))
-        return chart_svg(lines, "Names of people and places found, F1", "labelled sentences", "F1", log="x")
+        return chart_svg(lines, "Names of people and places, F1", "labelled sentences", "F1", log="x")
 
     def by_features(self, train: Sequence[Example], test: Sequence[Example]) -> list[list[str]]:
         """The BERT stays as it is: ridge regression of the tags on its layers side by side."""

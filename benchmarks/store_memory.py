@@ -70,7 +70,7 @@ class Sampler(threading.Thread):
     """Keeps the largest `resident` seen."""
 
     def __init__(self) -> None:
-        """Start from nothing."""
+        """Start with an empty count."""
         super().__init__(daemon=True)
         self.peak, self.ended = 0, threading.Event()
 

@@ -229,7 +229,7 @@ def measures(matrices: Array, T: int, S: int) -> Array:
 
 
 def links_between(matrix: Array, src: Groups, tgt: Groups) -> Links:
-    """The links of one head between groups of tokens; the last column, the end of the source, is no word."""
+    """The links of one head between groups of tokens; the last column, the end of the source, is not a word."""
     end = matrix.shape[-1] - 1
     links = argmax_links(pool_words(matrix, tgt, [*src, [end]]))
     return frozenset((s, t) for s, t in links if s < len(src))

@@ -11,7 +11,7 @@ summed over all sentences (PARSEVAL, Black et al. 1991). The rules are those of 
 (Sekine and Collins 1997, README sections 6 and 7):
 
 - words tagged , : `` '' . or -NONE- are removed before spans are counted, and phrases without other words
-- the bracket around a sentence does not count, and parts of speech are no brackets
+- the bracket around a sentence does not count, and parts of speech are not brackets
 - labels end before "-" or "=": functions and indices do not count
 - ADVP and PRT are equal
 - a sentence is a complete match if all its brackets are predicted and no others

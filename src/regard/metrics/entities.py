@@ -48,7 +48,7 @@ def strict_entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def stray(tags: Sequence[str]) -> list[int]:
-    """Return the index of every I- that continues no entity: the tag before it is no B- or I- of its type."""
+    """Return the index of every I- that continues no entity: the tag before it is not B- or I- of its type."""
     parsed = enumerate(_parse(tags))
     return [index for index, (begins, kind, continues) in parsed if kind and not begins and not continues]
 

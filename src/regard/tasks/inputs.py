@@ -52,7 +52,7 @@ def is_deep(value: object) -> bool:
 
 
 def check_text(values: Mapping[str, object], where: str) -> None:
-    """Raise UserError if an example holds something that is no Unicode text."""
+    """Raise UserError if an example holds something that is not Unicode text."""
     check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
 
 

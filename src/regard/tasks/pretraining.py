@@ -116,7 +116,7 @@ class PretrainingRecipe(Recipe):
 
 @dataclass(frozen=True)
 class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
-    """{"text", "pair"?} -> {"masks": [[{"piece", "probability"}]], "next"?}: the most probable tokens at every [MASK].
+    """{"text", "pair"?} -> {"masks": [[{"token", "probability"}]], "next"?}: the most probable tokens at every [MASK].
 
     With a second text, `next` is the probability that it follows the first.
     """

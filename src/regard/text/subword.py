@@ -57,7 +57,7 @@ class SubwordTokenizer(Tokenizer):
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids; special tokens and bytes that are no whole character are left out."""
+        """Return the text of token ids; special tokens and bytes that are not a whole character are left out."""
         text = b"".join(self._bytes[token] for token in ids).decode("utf-8", "ignore")
         return text.removeprefix(self._implied)
 

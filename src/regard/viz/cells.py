@@ -1,6 +1,6 @@
 """Text in terminal cells: a Latin letter takes one cell, 注 two, a combining mark none.
 
-Columns line up only if text is measured in cells and is never cut inside a grapheme, which a reader sees as one
+Columns line up only if text is measured in cells and is never cut inside a grapheme, which is shown as one
 character. The rules are those of East Asian Width (UAX #11) and the parts of text segmentation (UAX #29) that terminals
 draw as one glyph: combining marks, variation selectors, joined emoji, skin tones, flags and Hangul syllables in jamo.
 (rich.cells splits flags, and drops the letter after a joiner, which Indic scripts use.)

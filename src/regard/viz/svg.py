@@ -1,10 +1,10 @@
-"""Attention weights as one SVG: a picture for a page or a paper that stays sharp at any size.
+"""Attention weights as an SVG picture for a page or a paper.
 
-Nothing in it runs and nothing is fetched: no program, no font, no link, so a text from a stranger's file can do nothing
-but be read. The picture brings its own ground and follows the reader's choice of light or dark; a cell is one colour,
-the more opaque the larger its weight, so that both grounds show the same. The same weights give the same bytes.
+A picture has no program, no font and no link, so untrusted text in it is only shown. It has its own background, light
+or dark as the browser prefers. A cell has one colour and is more opaque for a larger weight, so that both backgrounds
+show the same. The same weights give the same bytes.
 
-Shapes: T rows (the pieces that look), S columns (the pieces looked at).
+Shapes: T rows (the tokens that attend), S columns (the tokens attended to).
 """
 
 import html
@@ -39,12 +39,12 @@ LINE = 20
 MARGIN = 14
 LONGEST_LABEL = 24
 FAINT = 0.005
-"""A weight below this share of full colour is left out: it could not be seen."""
+"""A weight below this share of full colour is not drawn: it would be invisible."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix of a picture; `full` is the weight in full colour, and what is below 0 has a colour of its own."""
+    """One matrix of a picture; `full` is the weight in full colour; negative weights have another colour."""
 
     weights: ArrayLike
     rows: Sequence[str]
@@ -55,7 +55,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A piece of a picture and its size."""
+    """A part of a picture and its size."""
 
     width: float
     height: float
@@ -65,19 +65,19 @@ class Drawing:
 def heatmap_svg(
     weights: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", full: float = 1.0
 ) -> str:
-    """Draw weights (T, S): what looks down the side, what is looked at across the top, the weight as a hover title."""
+    """Draw weights (T, S): rows at the side, columns at the top, and the weight as the tooltip of its cell."""
     return panels_svg([Panel(weights, rows, columns, title, full)])
 
 
 def panels_svg(panels: Sequence[Panel], across: int = 3) -> str:
-    """Several matrices in one picture, `across` of them beside each other."""
+    """Several matrices in one picture, `across` in a row."""
     drawn = [matrix(panel) for panel in panels]
     lines = [beside(drawn[start : start + across]) for start in range(0, len(drawn), across)]
     return page(above_each_other(lines))
 
 
 def page(drawing: Drawing) -> str:
-    """A drawing on its ground, as a file."""
+    """A drawing with its background, as the text of a file."""
     wide, high = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
     size = f'width="{number(wide)}" height="{number(high)}" viewBox="0 0 {number(wide)} {number(high)}"'
     ground = f'<rect class="ground" x="0.5" y="0.5" width="{number(wide - 1)}" height="{number(high - 1)}" rx="6"/>'
@@ -88,7 +88,7 @@ def page(drawing: Drawing) -> str:
 
 
 def beside(drawings: Sequence[Drawing]) -> Drawing:
-    """From left to right."""
+    """Drawings from left to right."""
     body, x = [], 0.0
     for drawing in drawings:
         body.append(moved(drawing, x, 0))
@@ -97,7 +97,7 @@ def beside(drawings: Sequence[Drawing]) -> Drawing:
 
 
 def above_each_other(drawings: Sequence[Drawing]) -> Drawing:
-    """From top to bottom."""
+    """Drawings from top to bottom."""
     body, y = [], 0.0
     for drawing in drawings:
         body.append(moved(drawing, 0, y))
@@ -110,11 +110,11 @@ def moved(drawing: Drawing, x: float, y: float) -> str:
 
 
 def matrix(panel: Panel) -> Drawing:
-    """One matrix with its names, and under it what the colours mean."""
+    """One matrix with its labels, and a legend below it."""
     weights = checked(panel)
     rows, columns = ([label(name) for name in names] for names in (panel.rows, panel.columns))
     side = max((measure(row) for row in rows), default=0.0) + 8
-    lean = max((measure(column) for column in columns), default=0.0) * 0.71 + 10  # names lean by 45 degrees
+    lean = max((measure(column) for column in columns), default=0.0) * 0.71 + 10  # labels are rotated by 45 degrees
     top = lean + (LINE if panel.title else 0)
     wide, high = CELL * len(columns), CELL * len(rows)
     parts = [f'<rect class="empty" x="{number(side)}" y="{number(top)}" width="{wide}" height="{high}"/>']
@@ -147,7 +147,7 @@ def cells(weights: NDArray[np.float64], panel: Panel, left: float, top: float) -
 
 
 def legend(full: float, below: bool, above: bool) -> Drawing:
-    """The colours from none to full, with the weights they stand for."""
+    """The colours from none to full, with their weights."""
     shares = [*([-1.0, -0.5] if below else []), 0.0, *([0.5, 1.0] if above else [])]
     parts, x = [], 0.0
     for share in shares:
@@ -176,12 +176,12 @@ def checked(panel: Panel) -> NDArray[np.float64]:
 
 
 def label(name: str) -> str:
-    """A name as it is shown: every character visible, and not too long."""
+    """A label: every character visible, and not too long."""
     return cut(visible(name), LONGEST_LABEL)
 
 
 def words(line: str) -> str:
-    """A line of prose as it is shown: every character visible, and blanks as blanks."""
+    """A line of text: control characters visible, blanks as blanks."""
     return visible(line).replace("␣", " ")
 
 
@@ -190,10 +190,10 @@ def text(x: float, y: float, shown: str, attributes: str = "") -> str:
 
 
 def measure(shown: str) -> float:
-    """Pixels that text takes, a letter one terminal cell and 注 two."""
+    """The width of a text in pixels: a Latin letter is one terminal cell, 注 two."""
     return LETTER * width(shown)
 
 
 def number(value: float) -> str:
-    """A coordinate in as few characters as it takes."""
+    """A coordinate with at most two digits after the point."""
     return f"{round(value, 2):g}"

@@ -33,7 +33,7 @@ def heatmap(
     """
     matrix = _checked(weights, rows, columns)
     available = width if width is not None else shutil.get_terminal_size().columns
-    labels = [visible(piece) for piece in rows[:MAX_ROWS]]
+    labels = [visible(token) for token in rows[:MAX_ROWS]]
     side = min(_widest(labels), max(1, available // 3))
     fitting = max(1, (available - side - 1) // 2)
     count = len(columns) if len(columns) <= fitting else max(1, fitting - 1)

@@ -1,4 +1,4 @@
-"""Trees of phrases, drawn for a terminal and as an SVG.
+"""Drawings of phrase-structure trees for a terminal and as SVG.
 
                  S                         S
        ┌─────────┴┬────────┐               ├─ NP  the cat
@@ -8,10 +8,10 @@
      ┌─┴──┐    │   ┌─┴─┐   │               └─ .
     the  cat  saw  a  dog  .
 
-On the left words stand on one line and every phrase as low as it can; what is wider than the terminal is drawn as on
-the right, a phrase a line. Both hold for words of any script (see cells.py). Parts of speech are left out.
+On the left, all words are on one line and every phrase is as low as possible. A tree wider than the terminal is drawn
+as on the right, one phrase per line. Words may be of any script (see cells.py). Parts of speech are not drawn.
 
-A model may write trees deeper than Python calls go, so nothing here descends by recursion.
+A generated tree can be deeper than Python's recursion limit, so there is no recursion in this file.
 """
 
 import shutil
@@ -23,12 +23,12 @@ from regard.viz.cells import graphemes, visible, width
 from regard.viz.svg import LETTER, LINE, Drawing, above_each_other, measure, number, page, text, words
 
 GAP, WIDER_GAP = 2, 3  # cells between two words, in a terminal and in a picture
-LEVEL, PADDING = 40, 6  # pixels from a phrase to what it holds, and around its name
+LEVEL, PADDING = 40, 6  # pixels from a phrase to its children, and around its label
 
 
 @dataclass
 class Spot:
-    """Where a phrase or word stands: its first column, how many levels above the words, and the spots it holds."""
+    """The place of a phrase or word: its first column, its level above the words, and the spots of its children."""
 
     name: str
     left: int = 0
@@ -37,17 +37,17 @@ class Spot:
 
     @property
     def middle(self) -> int:
-        """The column that lines meet it at."""
+        """The column where its lines begin and end."""
         return self.left + (width(self.name) - 1) // 2
 
 
 def outermost(tree: Tree) -> Tree:
-    """The tree without the bracket around a sentence, where that holds one phrase alone."""
+    """The tree without the bracket around a sentence, if that has one child."""
     return tree.children[0] if tree.label in OUTER and len(tree.children) == 1 else tree
 
 
 def post_order(tree: Tree) -> Iterator[Tree]:
-    """Every node after what it holds, from left to right."""
+    """Every node after its children, from left to right."""
     ahead, seen = [tree], list[Tree]()
     while ahead:
         node = ahead.pop()
@@ -64,9 +64,9 @@ def name(node: Tree) -> str:
 
 
 def arranged(tree: Tree, gap: int) -> tuple[list[Spot], int]:
-    """The spots of a tree, the uppermost last, and the columns they take.
+    """The spots of a tree, the root last, and the width of the tree in columns.
 
-    What a phrase holds stands side by side, `gap` columns apart, and the phrase over the middle of it.
+    The children of a phrase are side by side, `gap` columns apart, and the phrase is above their middle.
     """
     done: list[tuple[list[Spot], int]] = []
     for node in post_order(tree):
@@ -83,7 +83,7 @@ def arranged(tree: Tree, gap: int) -> tuple[list[Spot], int]:
             middle = (top.held[0].middle + top.held[-1].middle) // 2
             top.left, top.level = middle - top.middle, 1 + max(spot.level for spot in top.held)
         spots.append(top)
-        before = max(0, -top.left)  # of a name wider than all below it
+        before = max(0, -top.left)  # for a label wider than everything below it
         for spot in spots:
             spot.left += before
         done.append((spots, max(before + wide - gap, top.left + width(top.name))))
@@ -100,22 +100,22 @@ def tree_text(tree: Tree, width: int | None = None) -> str:
 
 
 def drawn(spots: list[Spot], columns: int) -> list[str]:
-    """The spots as lines of text, a line for each level and one between two."""
+    """The spots as lines of text: one line for each level, and one between two levels."""
     highest = spots[-1].level
-    masked_target = [[" "] * columns for _ in range(2 * highest + 1)]
+    lines = [[" "] * columns for _ in range(2 * highest + 1)]
     for spot in spots:
         row = 2 * (highest - spot.level)
-        put(masked_target[row], spot.left, spot.name)
+        put(lines[row], spot.left, spot.name)
         if spot.held:
-            put(masked_target[row + 1], spot.held[0].middle, branches([each.middle for each in spot.held], spot.middle))
+            put(lines[row + 1], spot.held[0].middle, branches([each.middle for each in spot.held], spot.middle))
         for each in spot.held:
             for between in range(row + 2, 2 * (highest - each.level)):
-                masked_target[between][each.middle] = "│"
-    return ["".join(row).rstrip() for row in masked_target]
+                lines[between][each.middle] = "│"
+    return ["".join(row).rstrip() for row in lines]
 
 
 def put(row: list[str], column: int, shown: str) -> None:
-    """Write into the cells of a row; a wide character leaves the cell behind it empty."""
+    """Write a text into the cells of a row; the cell after a wide character becomes empty."""
     for cluster in graphemes(shown):
         row[column] = cluster
         for taken in range(column + 1, column + width(cluster)):
@@ -124,7 +124,7 @@ def put(row: list[str], column: int, shown: str) -> None:
 
 
 def branches(below: Sequence[int], above: int) -> str:
-    """The bar from the first column below to the last, with a branch down at each and one up at `above`."""
+    """A line from the first column below to the last, with a branch down at each and one up at `above`."""
     if len(below) == 1:
         return "│"
     ends = {below[0]: "┌", below[-1]: "┐"}
@@ -134,11 +134,11 @@ def branches(below: Sequence[int], above: int) -> str:
     return "".join(bar)
 
 
-# ---- a phrase a line
+# ---- one phrase per line
 
 
 def indented(tree: Tree) -> list[str]:
-    """A line for each phrase, its words behind it where it holds nothing else, and for each word beside phrases."""
+    """A line for each phrase, with its words if it has only words, and a line for each word beside phrases."""
     lines: list[str] = []
     ahead: list[tuple[Tree, str, str]] = [(tree, "", "")]
     while ahead:
@@ -157,7 +157,7 @@ def indented(tree: Tree) -> list[str]:
 
 
 def tree_svg(tree: Tree, title: str = "") -> str:
-    """A tree as a picture in the style of all others (see svg.py): phrases in boxes, words on the bottom line."""
+    """A tree as a picture in the style of svg.py: phrases in boxes, words on the bottom line."""
     shown = [tree_drawing(tree)]
     if title:
         shown.insert(0, Drawing(measure(title), LINE, text(0, 12, words(title))))

@@ -1,4 +1,4 @@
-// Where every head looked: choose an example and a kind of attention, then one head from all layers, then a piece.
+// The attention of every head: select an example and a kind of attention, then a head, then a token.
 
 const MEAN = -1; // in place of a head: the mean of a layer's heads; in place of a layer too: the mean of everything
 const VIEWS = { matrix: matrixView, lines: linesView, sentence: sentenceView };
@@ -47,7 +47,7 @@ function sheetOf(map, layer, head) {
   return { rows: map.rows, columns: map.columns, values, lift: explorer.lifted ? Math.sqrt : (value) => value };
 }
 
-// Over how many pieces a row spreads: the exponential of its mean entropy.
+// Effective number of attended tokens: the exponential of the mean entropy of a row.
 function spread(sheet) {
   const width = sheet.columns.length;
   let sum = 0;

@@ -1,9 +1,9 @@
-// One head as lines: the pieces that look on the left, the pieces looked at on the right.
+// One head as lines: queries on the left, keys on the right.
 
-const FAINT = 0.02; // a line of a smaller weight could not be seen
+const FAINT = 0.02; // a line of a smaller weight would be invisible
 
 function linesView(sheet, room, point) {
-  const [rows, columns] = [sheet.rows.map((piece) => label(piece)), sheet.columns.map((piece) => label(piece))];
+  const [rows, columns] = [sheet.rows.map((token) => label(token)), sheet.columns.map((token) => label(token))];
   const pitch = 26;
   const [left, right] = [[say("looking"), ...rows], [say("looked_at"), ...columns]]
     .map((names) => Math.ceil(Math.max(40, ...names.map(textWidth)) + 22));
@@ -22,10 +22,10 @@ function linesView(sheet, room, point) {
     lines.push({ row, column, value, line });
     threads.append(line);
   });
-  const boxes = (names, x, wide, anchor, pieces) => names.map((name, n) => draw("g", { class: "chip" },
+  const boxes = (names, x, wide, anchor, tokens) => names.map((name, n) => draw("g", { class: "chip" },
     draw("rect", { x, y: middle(names, n) - pitch / 2 + 1.5, width: wide, height: pitch - 3, rx: 6 }),
     named(draw("text", { class: "piece", x: anchor === "end" ? x + wide - 10 : x + 10, y: middle(names, n) + 4.5,
-      "text-anchor": anchor }, name), pieces[n])));
+      "text-anchor": anchor }, name), tokens[n])));
   const from = boxes(rows, 0, left - 4, "end", sheet.rows);
   const to = boxes(columns, width - right + 4, right - 4, "start", sheet.columns);
   from.forEach((chip, row) => chip.addEventListener("pointerenter", () => point(row, null)));

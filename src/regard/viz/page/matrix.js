@@ -36,9 +36,9 @@ function paintTiles(canvas, sheet, size) {
   });
 }
 
-// The matrix view. `point(row, column)` is called with what the reader points at; null stands for all.
+// The matrix view. `point(row, column)` is called with the cell at the pointer; null means all.
 function matrixView(sheet, room, point) {
-  const [rows, columns] = [sheet.rows.map((piece) => label(piece)), sheet.columns.map((piece) => label(piece))];
+  const [rows, columns] = [sheet.rows.map((token) => label(token)), sheet.columns.map((token) => label(token))];
   const side = Math.ceil(Math.max(24, ...rows.map(textWidth)) + 12);
   const { size, angle, top, spare } = columnRoom(columns, room - side);
   const [width, height] = [size * columns.length, size * rows.length];
@@ -101,12 +101,12 @@ function named(element, title) {
 // "cat" looks at: 猫 0.81, 喜欢 0.12 …
 function readOut(sheet, row, column) {
   const width = sheet.columns.length;
-  const pair = (piece, value, strong) => make("span", { class: strong ? "weight strong" : "weight" },
-    make("bdi", {}, label(piece)), ` ${weight(value)}`);
+  const pair = (token, value, strong) => make("span", { class: strong ? "weight strong" : "weight" },
+    make("bdi", {}, label(token)), ` ${weight(value)}`);
   if (row === null && column === null) return [make("span", { class: "soft" }, say("hint"))];
   const list = row !== null
-    ? sheet.columns.map((piece, c) => [piece, sheet.values[row * width + c], c === column])
-    : sheet.rows.map((piece, r) => [piece, sheet.values[r * width + column], false]);
+    ? sheet.columns.map((token, c) => [token, sheet.values[row * width + c], c === column])
+    : sheet.rows.map((token, r) => [token, sheet.values[r * width + column], false]);
   const best = [...list].sort((a, b) => b[2] - a[2] || b[1] - a[1]).slice(0, 5)
     .filter((each) => each[2] || each[1] >= 0.005);
   return [make("bdi", { class: "who" }, label(row !== null ? sheet.rows[row] : sheet.columns[column])),

@@ -1,8 +1,8 @@
-// The page as a whole: its language, its facts, and drawing everything again when something about the window changes.
+// The whole page: its language and facts; it is drawn again if the window or the colour scheme changes.
 
 function language() {
-  const asked = window.location.hash.slice(1).toLowerCase();
-  if (Object.hasOwn(WORDS, asked)) return asked;
+  const chosen = window.location.hash.slice(1).toLowerCase();
+  if (Object.hasOwn(WORDS, chosen)) return chosen;
   return (navigator.language || "en").toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
@@ -27,7 +27,7 @@ window.addEventListener("hashchange", drawPage);
 DARK.addEventListener("change", drawPage);
 let drawnWidth = window.innerWidth;
 window.addEventListener("resize", () => {
-  if (window.innerWidth === drawnWidth) return; // a phone's address bar changes the height alone
+  if (window.innerWidth === drawnWidth) return; // the address bar of a phone changes only the height
   drawnWidth = window.innerWidth;
   for (const [id, fit] of Object.entries(FITTED)) fit(document.getElementById(id));
 });

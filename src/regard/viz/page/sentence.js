@@ -2,8 +2,8 @@
 
 function sentenceView(sheet, room, point) {
   const width = sheet.columns.length;
-  const words = (pieces, pick) => pieces.map((piece, n) => make("span", { class: "word", dir: "auto", title: piece,
-    onpointerenter: () => point(...pick(n)), onpointerdown: () => point(...pick(n)) }, label(piece, 40)));
+  const words = (tokens, pick) => tokens.map((token, n) => make("span", { class: "word", dir: "auto", title: token,
+    onpointerenter: () => point(...pick(n)), onpointerdown: () => point(...pick(n)) }, label(token, 40)));
   const from = words(sheet.rows, (row) => [row, null]);
   const to = words(sheet.columns, (column) => [null, column]);
   const element = make("div", { class: "sentences", role: "img", tabindex: 0,
@@ -25,8 +25,8 @@ function sentenceView(sheet, room, point) {
 }
 
 // Which way a sentence runs: the way most of its letters do, whatever marks like </s> stand around it.
-function direction(pieces) {
-  const letters = pieces.join("").match(/\p{L}/gu) || [];
+function direction(tokens) {
+  const letters = tokens.join("").match(/\p{L}/gu) || [];
   const leftwards = letters.filter((letter) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(letter));
   return leftwards.length * 2 > letters.length ? "rtl" : "ltr";
 }
