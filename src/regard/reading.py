@@ -54,6 +54,12 @@ def require_regular(path: Path, limit: int | None = None) -> None:
         )
 
 
+def refuse_devices(path: Path) -> None:
+    """Raise a UserError if `path` is a device, a pipe or a socket; files, folders and missing files pass."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        require_regular(path)
+
+
 def nearest_file(path: Path) -> str:
     """Describe the folder of a missing file, as the remedy of an error."""
     folder = path.parent

@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -291,3 +292,18 @@ def test_a_table_is_read_without_its_targets(tmp_path: Path) -> None:
         {"text": "good", "label": "yes"}
     ]
     assert [example for _, example in read_table(tmp_path / "c.tsv", LABELLED_TEXT)] == [{"text": "good"}]
+
+
+@pytest.mark.parametrize("kind", ["zero", "pipe"])
+def test_devices_and_pipes_are_not_data(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "train.tsv"
+    path.symlink_to("/dev/zero") if kind == "zero" else os.mkfifo(path)
+    source = Source(file=str(path))
+    for action in (
+        lambda: next(read_examples([source], Path(), PAIRS)),
+        lambda: identify([source], Path(), PAIRS, Digests()),
+        lambda: Digests().open(path),
+    ):
+        with pytest.raises(UserError) as error:
+            action()
+        assert (error.value.code, error.value.where) == ("not-a-file", str(path))

@@ -289,3 +289,26 @@ def test_a_finished_run_is_tidied_when_it_is_resumed(copied: Path) -> None:
     index = json.loads((checkpoints / "checkpoints.json").read_text())
     assert sorted(path.name for path in checkpoints.glob("*step-*")) == ["step-00000002", "step-00000004"]
     assert (index["last"], index["best"], len(index["scores"])) == ("step-00000004", "step-00000002", 2)
+
+
+def test_validation_leaves_out_pairs_beyond_the_maximum_length(tmp_path: Path) -> None:
+    recipe, reports = small_recipe(tmp_path), list[str]()
+    limit = recipe.data.max_length
+    alone = train(recipe, tmp_path / "alone", report=quiet, log=Logs())
+    path = tmp_path / "valid.tsv"
+    text = path.read_text(encoding="utf-8")
+    fits, longer = "x" * (limit - 1), "x" * limit  # the end symbol is a token too
+    path.write_text(f"{longer}\tb\n{text}b\t{longer}\n", encoding="utf-8")
+    trained = train(recipe, tmp_path / "long", report=reports.append, log=Logs())
+    assert trained.outcome.metrics == alone.outcome.metrics, "to the bit"
+    assert [example["src"] for example in trained.examples] == [example["src"] for example in alone.examples]
+    assert any("2 pairs" in line and str(limit) in line for line in reports if line.startswith("valid"))
+    pairs = len(text.splitlines())
+    scored = Translator.load(tmp_path / "long", device="cpu").evaluate("valid")
+    assert len(scored.examples) == pairs + 2, "an evaluation leaves out nothing"
+    path.write_text(f"{fits}\tb\n", encoding="utf-8")
+    assert len(train(recipe, tmp_path / "fits", report=quiet, log=Logs()).examples) == 1
+    path.write_text(f"{longer}\tb\n", encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        train(recipe, tmp_path / "none", report=quiet, log=Logs())
+    assert (error.value.code, error.value.where) == ("no-data", "data.valid")

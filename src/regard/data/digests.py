@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from regard.errors import UserError
 from regard.files import checksum, digest, open_binary, write_json
-from regard.reading import read_json
+from regard.reading import read_json, refuse_devices
 
 TICK = 2 * 10**9
 """Nanoseconds; no clock of a file system is coarser."""
@@ -118,7 +118,8 @@ class _Decompressed(io.BufferedReader):
 
 
 def _status(path: Path) -> list[int]:
-    """Size, inode and times of change of a file."""
+    """Size, inode and times of change of a file; a UserError for a device or a pipe, which may have no end."""
+    refuse_devices(path)
     status = path.stat()
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 

@@ -25,6 +25,7 @@ from regard.data.sources import LOCATIONS, Source
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
 from regard.files import open_binary
+from regard.reading import refuse_devices
 from regard.trees import normalize, numbered, tree_example
 
 FASTTEXT = re.compile(r"__label__(\S+)\s+(.*)")
@@ -39,6 +40,8 @@ def read_examples(
     """The examples of sources in their order, read one at a time and checked; each source has at least one."""
     for source in sources:
         example = None
+        for file in source.files(root):
+            refuse_devices(file)
         read = read_example if source.format == "examples" else fields.read
         for record in read_records(source, root, fields, opener):
             example = read(record, source)

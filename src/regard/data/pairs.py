@@ -79,12 +79,21 @@ class PairExamples(ABC):
 
 
 class Pairs(PairExamples):
-    """Pairs of a store, the same in every epoch."""
+    """Pairs of a store, the same in every epoch; with `rows`, only some of them."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.src_lengths, self.tgt_lengths = store.lengths("src"), store.lengths("tgt")
+    def __init__(self, store: Store, rows: Array | None = None) -> None:
+        self._store, self._rows = store, rows
+        lengths = store.lengths("src"), store.lengths("tgt")
+        self.src_lengths, self.tgt_lengths = lengths if rows is None else (side[rows] for side in lengths)
         self.fingerprint = store.fingerprint
+
+    def select(self, rows: Array) -> "Pairs":
+        """Some of the pairs."""
+        return Pairs(self._store, rows if self._rows is None else self._rows[rows])
+
+    def within(self, max_length: int) -> Array:
+        """The indices of the pairs with at most `max_length` tokens on each side."""
+        return np.flatnonzero(np.maximum(self.src_lengths, self.tgt_lengths) <= max_length)
 
     @property
     def report(self) -> FilterReport:
@@ -92,10 +101,10 @@ class Pairs(PairExamples):
         return FilterReport.count(self._store.counts["examples"], Counter(self._store.counts))
 
     def sources(self, indices: Array) -> Rows:
-        return self._store.gather("src", indices)
+        return self._store.gather("src", indices if self._rows is None else self._rows[indices])
 
     def targets(self, indices: Array) -> Rows:
-        return self._store.gather("tgt", indices)
+        return self._store.gather("tgt", indices if self._rows is None else self._rows[indices])
 
     def at_epoch(self, epoch: int) -> "Pairs":
         return self

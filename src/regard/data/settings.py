@@ -79,7 +79,9 @@ class PairDataSettings(DataSettings):
     """Data of translation, and the filters of training pairs."""
 
     max_length: int = Field(
-        default=256, ge=2, description="leave out training pairs with more tokens on a side, the end symbol included"
+        default=256,
+        ge=2,
+        description="leave out pairs with more tokens on a side, end symbol included, in training and validation",
     )
     max_ratio: float = Field(
         default=4.0,

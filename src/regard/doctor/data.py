@@ -15,6 +15,8 @@ from regard.recipe import Recipe
 from regard.tasks.base import AnyTask, truncate
 
 HELD_OUT = ("valid", "test")
+MAX_CHARACTERS = 20_000
+"""Characters of a text whose words are counted: one line of megabytes says nothing about the others."""
 MAX_CHECKED = 2_000
 """Examples of a split that are tokenised for a check: more do not change a share that matters."""
 MAX_OVERLAP = 0.05
@@ -159,7 +161,7 @@ def check_tokenizer(dry: DryRun) -> Check:
     findings, max_tokens = [], 0.0
     worst: Status = "pass"
     for sequence, tokenizer in task.tokenizers.items():
-        texts = [text for sides in examples for text in sides[sequence]]
+        texts = [text[:MAX_CHARACTERS] for sides in examples for text in sides[sequence]]
         unknown, words = (sum(counts) for counts in zip(*map(tokenizer.count_unknown_words, texts), strict=True))
         tokens = sum(map(len, tokenizer.encode_batch(texts)))
         lossy = hasattr(tokenizer, "unk")

@@ -114,6 +114,9 @@ class TranslationTask(Seq2SeqTask[R]):
     def describe_store(self, split: str, store: Pairs) -> str:
         tokens = int(store.src_lengths.sum() + store.tgt_lengths.sum())
         line = f"{split}: {len(store):,} pairs, {tokens:,} tokens"
+        limit = self.recipe.data.max_length
+        if split == "valid" and (too_long := len(store) - len(store.within(limit))):
+            line += f"; validation leaves out {too_long:,} pairs of more than data.max_length = {limit} tokens"
         return f"{store.report.table()}\n{line}" if split == "train" else line
 
     def training_view(self, folder: Path, store: Pairs, report: Report) -> Any:
@@ -132,11 +135,24 @@ class TranslationTask(Seq2SeqTask[R]):
         return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
 
     def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
-        """On a GPU, validation decodes with CUDA graphs, which is many times faster."""
-        engine = None
+        """Pairs within data.max_length: one line of a book would take the time and memory of all others together.
+
+        On a GPU, validation decodes with CUDA graphs, which is many times faster.
+        """
+        limit, engine = self.recipe.data.max_length, None
+        rows, examples = store.within(limit), self.examples("valid")
+        if not len(rows):
+            raise UserError(
+                f"every pair of data.valid has more than data.max_length = {limit} tokens",
+                "raise data.max_length, or split the long lines",
+                code="no-data",
+                where="data.valid",
+            )
+        if len(rows) < len(store):
+            store, examples = store.select(rows), [examples[row] for row in rows]
         if world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model):
             engine = ValidationEngine(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
-        return ValidationData(store, self.examples("valid"), engine)
+        return ValidationData(store, examples, engine)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
