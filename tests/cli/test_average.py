@@ -3,9 +3,19 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.command import fails, regard, sentences
 
-from regard.training.checkpoint import read_weights
+from regard.run.run import Run
+from regard.run.validation import validate_checkpoint
+from regard.training.checkpoint import (
+    MODEL,
+    TRAINING,
+    read_progress,
+    read_training,
+    read_weights,
+    write_checkpoint,
+)
 
 NAMES = ["step-00000120", "step-00000240"]
 
@@ -20,6 +30,37 @@ def test_the_average_is_the_mean_and_can_be_used(copied: Path) -> None:
         assert tensor.double().sub((first[name].double() + second[name].double()) / 2).abs().max() < 1e-6
     used = regard("translate", copied, "--checkpoint", "averaged", stdin=sentences()[0])
     assert (used.status, len(used.lines)) == (0, 1)
+
+
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_the_average_is_compared_with_the_best_checkpoint(copied: Path, spoilt: bool) -> None:
+    if spoilt:  # the older checkpoint has other weights
+        path = copied / "checkpoints" / NAMES[0]
+        weights = {name: tensor * -1 for name, tensor in read_weights(path).items()}
+        write_checkpoint(path, {MODEL: weights, TRAINING: read_training(path)}, read_progress(path))
+    values = json.loads(regard("average", copied, "--json").out)
+    metrics = validate_checkpoint(Run.open(copied), "averaged")
+    best = read_progress(copied / "checkpoints" / values["best"])
+    assert (values["monitor"], values["score"]) == ("exact_match", metrics["exact_match"])
+    assert values["best_score"] == best["score"] == best["best"] > 0
+    assert values["better"] == (values["score"] >= values["best_score"]) == (not spoilt)
+    printed = regard("average", copied).out
+    assert f"{values['score']:.4g}" in printed and ("--last" in printed) == spoilt
+    assert "score" not in json.loads(regard("average", copied, "--no-validate", "--json").out)
+
+
+def test_validation_of_a_checkpoint_gives_the_metrics_of_training(copied: Path) -> None:
+    run = Run.open(copied)
+    for name in NAMES:
+        assert validate_checkpoint(run, name) == read_progress(run.checkpoints.resolve(name))["metrics"]
+
+
+def test_an_average_without_validation_data_is_saved(copied: Path) -> None:
+    recipe = copied / "recipe.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("valid.src", "nowhere.src"), encoding="utf-8")
+    result = regard("average", copied, "--json")
+    assert result.status == 0 and "score" not in json.loads(result.out) and "nowhere.src" in result.err
+    assert (copied / "checkpoints" / "averaged").is_dir()
 
 
 def test_the_checkpoints_can_be_named(copied: Path) -> None:

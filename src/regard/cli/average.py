@@ -1,6 +1,7 @@
 """regard average: the mean of the last checkpoints of a run."""
 
 import shlex
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +22,14 @@ def average(
     checkpoints: Annotated[
         str, typer.Option(metavar="NAME,NAME", help="Average these instead: step-00001000,step-00002000.")
     ] = "",
+    validate: Annotated[bool, typer.Option(help="Compare the average with the best checkpoint on valid.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Average the weights of the last checkpoints of a run.
 
     The result is a checkpoint named averaged. It is often a little better than each of them, without further training
-    (Vaswani et al. 2017, section 6.1). training.keep sets how many checkpoints a run keeps.
+    (Vaswani et al. 2017, section 6.1), but not if some of them are from early in the training. So it is validated once
+    and compared with the best checkpoint. training.keep sets how many checkpoints a run keeps.
 
     \b
     Examples:
@@ -42,12 +45,59 @@ def average(
     paths = named_checkpoints(opened, checkpoints) if checkpoints else last_checkpoints(opened, last)
     saved = opened.checkpoints.save_average(average_checkpoints(paths), paths)
     names = [path.name for path in paths]
+    comparison = compare_with_best(opened, saved.name) if validate else None
     if as_json:
-        print_json({"run": run, "checkpoint": saved.name, "averaged": names})
+        print_json(
+            {"run": run, "checkpoint": saved.name, "averaged": names} | (asdict(comparison) if comparison else {})
+        )
         return
     print_result(f"averaged {len(paths)} checkpoints ({', '.join(names)}) into {saved}")
+    if comparison is not None:
+        print_result(describe(comparison))
     command = f"regard {task_of(opened.recipe).command} {shlex.quote(run)} --checkpoint {saved.name}"
     print_result(as_called(f"use it: {command}"))
+
+
+@dataclass(frozen=True)
+class ComparisonWithBest:
+    """The monitored validation metric of an average and of the best checkpoint."""
+
+    monitor: str
+    score: float
+    best: str
+    best_score: float
+    better: bool
+    """True if the average is at least as good."""
+
+
+def compare_with_best(run: "Run", name: str) -> ComparisonWithBest | None:
+    """Validate a checkpoint and compare it with the best one; None, and a note, if there is no validation data."""
+    from regard.run.validation import validate_checkpoint
+    from regard.training.checkpoint import read_progress
+    from regard.training.progress import Progress
+    from regard.training.settings import improves
+
+    best = run.checkpoints.resolve("best")
+    progress = Progress.from_json(read_progress(best), str(best))
+    if progress.score is None or progress.validated_step != progress.step:
+        return None
+    try:
+        metrics = validate_checkpoint(run, name)
+    except UserError as error:
+        report(f"note: the average was not validated: {error.problem}")
+        return None
+    score, worse = metrics[progress.monitor], improves(progress.monitor, progress.score, metrics[progress.monitor])
+    return ComparisonWithBest(progress.monitor, score, best.name, progress.score, not worse)
+
+
+def describe(comparison: ComparisonWithBest) -> str:
+    """The comparison in words, with a remedy if the average is worse."""
+    numbers = (
+        f"validation {comparison.monitor}: {comparison.score:.4g}, {comparison.best} has {comparison.best_score:.4g}"
+    )
+    if comparison.better:
+        return numbers
+    return f"{numbers}\nthe average is worse than {comparison.best}: use that, or average fewer checkpoints (--last)"
 
 
 def named_checkpoints(run: "Run", names: str) -> list[Path]:
