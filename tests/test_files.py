@@ -115,6 +115,21 @@ def test_replacing_keeps_the_old_file_on_failure(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+def test_everything_is_flushed_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+
+    def record(handle: int) -> None:
+        flushed.append(f"{Path(f'/proc/self/fd/{handle}').readlink().name} {(tmp_path / 'x').exists()}")
+
+    monkeypatch.setattr(os, "fsync", record)
+    with replacing(tmp_path / "x", folder=True) as path:
+        (path / "below").mkdir()
+        (path / "below" / "file").write_text("")
+    assert sorted(flushed[:-1]) == ["below False", "file False", "x False"]
+    assert flushed[-1] == f"{tmp_path.name} True", "the new name itself"
+
+
 def test_a_locked_folder_is_refused_to_others_until_released(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(UserError) as error, locked(tmp_path):
         pass
@@ -153,7 +168,7 @@ def test_remove_leftovers_follows_no_link(tmp_path: Path) -> None:
     remove_leftovers(run)
     remove_leftovers(run / "checkpoints")
     assert (other / ".draft.1.partial" / "chapter").read_text() == "mine"
-    assert not (other / "new").exists() and (run / ".y.1.partial").is_symlink()
+    assert [path.name for path in other.iterdir()] == [".draft.1.partial"] and (run / ".y.1.partial").is_symlink()
 
 
 def test_remove_leftovers_spares_a_process_at_work(tmp_path: Path) -> None:

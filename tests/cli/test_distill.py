@@ -76,6 +76,33 @@ def test_a_continued_distillation_gives_the_same_files(teacher: Translator, tmp_
     assert files(interrupted) == files(complete)
 
 
+def test_an_interrupted_distillation_is_not_continued_with_other_settings(teacher: Translator, tmp_path: Path) -> None:
+    def stop(done: int, total: int | None) -> None:
+        raise InterruptionError
+
+    with pytest.raises(InterruptionError):
+        distill(teacher, tmp_path, progress=stop)
+    with pytest.raises(UserError) as error:
+        distill(teacher, tmp_path, beam=3)
+    assert (error.value.code, error.value.where) == ("changed-settings", "decoding")
+
+
+def test_sources_without_a_manifest_are_used_if_they_are_the_same(teacher: Translator, tmp_path: Path) -> None:
+    """An earlier version wrote them before its manifest."""
+    distill(teacher, tmp_path, "valid")
+    before = files(tmp_path)
+    for name in ("valid.tgt", "valid.manifest.json"):
+        (tmp_path / name).unlink()
+    distill(teacher, tmp_path, "valid")
+    assert files(tmp_path) == before
+    (tmp_path / "valid.manifest.json").unlink()
+    (tmp_path / "valid.tgt").unlink()
+    (tmp_path / "valid.src").write_text("other text\n", encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        distill(teacher, tmp_path, "valid")
+    assert (error.value.code, error.value.where) == ("not-distilled", str(tmp_path / "valid.src"))
+
+
 def test_finished_files_are_not_made_again(teacher: Translator, tmp_path: Path) -> None:
     first = distill(teacher, tmp_path / "out")
 
