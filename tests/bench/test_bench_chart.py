@@ -48,3 +48,19 @@ def test_ticks_are_on_the_axis_and_not_too_many(low: float, span: float, log: bo
     assert len(ticks) <= 11
     assert ticks == sorted(set(ticks))
     assert all(-1e-6 <= axis.place(tick) <= 100 + 1e-6 for tick in ticks)
+
+
+def test_bars_are_below_each_other_and_as_long_as_their_values() -> None:
+    picture = bars_svg({"a": {"x": 10.0, "y": 5.0}, "bb": {"x": 2.5}})
+    rects = re.findall(
+        r'<rect fill="([^"]+)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="14"><title>([^<]*)<', picture
+    )
+    assert [float(top) for _, _, top, _, _ in rects] == [0, 16, 40], "16 pixels for a bar, 8 more between two names"
+    assert len({left for _, left, _, _, _ in rects}) == 1
+    wide = [float(width) for *_, width, _ in rects]
+    assert wide[1] == pytest.approx(wide[0] / 2, abs=0.01) and wide[2] == pytest.approx(wide[0] / 4, abs=0.01)
+    assert [told for *_, told in rects] == ["a, x: 10", "a, y: 5", "bb, x: 2.5"]
+    colours = [colour for colour, *_ in rects]
+    assert colours[0] == colours[2] != colours[1]
+    names = dict(re.findall(r'<text x="[\d.]+" y="([\d.]+)" text-anchor="end">([^<]*)<', picture))
+    assert names == {"20": "a", "52": "bb"}, "a name is beside the middle of its bars"

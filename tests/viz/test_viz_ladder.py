@@ -134,3 +134,15 @@ def test_the_same_ladder_gives_the_same_bytes(tmp_path: Path) -> None:
     write_ladder(tmp_path / "ladder.html", page())
     assert (tmp_path / "ladder.html").read_bytes() == render_ladder(page()).encode()
     assert json.dumps(ladder_data(LadderPage("nothing", [])))
+
+
+def test_which_values_are_better() -> None:
+    more = {column.key for column in COLUMNS if column.better == 1}
+    less = {column.key for column in COLUMNS if column.better == -1}
+    assert more == {"bleu", "chrf", "exact", "training_speed", "decoding_speed"}
+    assert less == {"perplexity", "word_perplexity", "bits", "aer"}
+    assert {column.key for column in COLUMNS if column.has_bar} == {"bleu", "chrf", "exact"}
+    for column in COLUMNS:
+        rows = [Row(name, name, "", {column.key: [value * column.unit]}) for name, value in (("a", 1.0), ("b", 2.0))]
+        best = [row["cells"][column.key]["best"] for row in ladder_data(page(rows=rows))["rows"]]
+        assert best == [column.key in less, column.key in more]

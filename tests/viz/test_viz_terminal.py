@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.viz.cells import graphemes, width
-from regard.viz.terminal import MAX_ROWS, SHADES, curve, heatmap
+from regard.viz.terminal import MAX_LABEL_HEIGHT, MAX_ROWS, SHADES, curve, heatmap
 
 MODEST = settings(max_examples=60)
 PIECES = st.sampled_from(
@@ -134,3 +134,12 @@ def test_a_falling_curve_falls() -> None:
     assert lines[0].startswith("4 ┤⠉⠉") and lines[-1].startswith("1 ┤")
     starts = [len(line.partition("┤")[2]) - len(line.partition("┤")[2].lstrip()) for line in lines]
     assert starts == sorted(starts) and starts[0] < starts[-1]
+
+
+def test_a_column_label_of_the_greatest_height_is_not_cut() -> None:
+    def label(length: int) -> str:
+        lines = heatmap([[1.0]], ["x"], ["abcdefghijklmnop"[:length]], width=30, colour=False).split("\n")
+        return "".join(line.strip() for line in lines[: lines.index(next(ln for ln in lines if ln.startswith("x ")))])
+
+    assert MAX_LABEL_HEIGHT == 12
+    assert label(12) == "abcdefghijkl" and label(13) == "abcdefghijk…"
