@@ -80,6 +80,8 @@ def test_input_and_output_files(pretrained: Path, tmp_path: Path) -> None:
 def test_the_pooler_of_the_model(pretrained: Path) -> None:
     model = Model.load(pretrained, device="cpu")
     (embedding,) = model.embed(["a film"], pool="pooler")
+    one = model.embed("a film", pool="pooler")
+    assert np.array_equal(one.vector, embedding.vector) and one.tokens == embedding.tokens, "a string is one text"
     _, states = hidden_states(model, "a film")
     network: Any = model.model
     expected = torch.tanh(network.bert.pooler(torch.from_numpy(states[-1][0])))

@@ -201,6 +201,26 @@ def test_other_tasks_read_their_files(
         assert item[key] in (values.get("context") or " ".join(choice["choices"]))
 
 
+def test_other_verbs_read_the_same_columns(
+    trained: Path, parser: Path, intents: Path, tagger: Path, pretrained: Path, tmp_path: Path
+) -> None:
+    pairs = write_csv(tmp_path / "p.csv", [["id", "english", "tgt"], ["7", "one two six", "x"], ["8", "", "x"]])
+    result = regard("translate", trained, "-i", pairs, "--columns", "src=english")
+    assert result.lines == ["eins zwei sechs", ""]
+    assert fails("translate", trained, "-i", pairs, "--columns", "text=english").code == "invalid-option"
+    assert fails("translate", trained, "--columns", "src=1", stdin="one\n").code == "unsupported-option"
+    trees = tmp_path / "t.mrg"
+    trees.write_text("(ROOT (S (NP (DT the) (NN cat)) (VP (VBD slept)) (. .)))\n", encoding="utf-8")
+    (tree,) = regard("parse", parser, "-i", trees, "--json").lines
+    assert json.loads(tree)["words"] == ["the", "cat", "slept", "."]
+    texts = write_csv(tmp_path / "t.csv", [["Intent", "Utterance"], ["bad", "a dull book"]])
+    others = write_csv(tmp_path / "o.csv", [["label", "text"], ["bad", "a dull book"]])
+    for run, table in ((intents, texts), (tagger, others), (pretrained, others)):
+        lines = [regard("embed", run, *source).lines for source in (("-i", table), ("a dull book",))]
+        (item,), (alone,) = ([json.loads(line) for line in group] for group in lines)
+        assert item["text"] == "a dull book" and item["embedding"] == alone["embedding"]
+
+
 def test_a_text_is_drawn_on_a_terminal_and_json_elsewhere(classifier: Path, tmp_path: Path) -> None:
     drawn = regard("predict", classifier, "a lovely film", terminal=True)
     assert drawn.status == 0 and "█" in drawn.out and "{" not in drawn.out

@@ -10,11 +10,13 @@ import typer
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
 from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
+from regard.cli.tables import read_texts
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.run.embedding import Embedding, Features
     from regard.run.model import Model
+    from regard.tasks.base import Example
 
 FORMATS = ("jsonl", "npy", "npz")
 
@@ -46,7 +48,8 @@ def embed(
 ) -> None:
     """Compute vectors of texts with the text encoder of a run.
 
-    Each line is a text, "text TAB second text", or JSON {"text": "..."}. jsonl: one object per line, the input and its
+    Each line is a text, "text TAB second text", or JSON {"text": "..."}. A .csv, .tsv, .json or .jsonl file is read by
+    the columns of the recipe, or else by its columns text and pair. jsonl: one object per line, the input and its
     embedding; with --pool tokens, the tokens and one vector for each. npy: one matrix, a row per line. npz, for tokens:
     embeddings (all tokens x width), offsets (the first token of each text, and the end) and tokens. Every run of
     pretraining or of a labelled task has a text encoder, imported models too.
@@ -81,7 +84,11 @@ def embed_input(model: "Model", features: "Features", text: str | None, name: st
     where = "text" if text is not None else line_name(name)
     interactive = is_interactive(text is not None, name != STDIO)
     lines: Iterable[str] = [text] if text is not None else prompt_lines() if interactive else read_lines(name)
-    values = (parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1))
+    values: Iterator[str | Example] = (
+        parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1)
+    )
+    if text is None and (texts := read_texts(model.task, name)) is not None:
+        where, values = f"{name}, record", texts
     groups = ([value] for value in values) if interactive else [values]
     for group in groups:
         yield from model.embed(group, features, where=where)

@@ -1,7 +1,7 @@
 """regard parse: the syntax trees of sentences."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ from regard.cli.options import (
 )
 from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output, input_lines, open_output
+from regard.cli.tables import read_rows, table_source
 
 if TYPE_CHECKING:
     from regard.data.examples import Example
@@ -53,7 +54,8 @@ def parse(
 ) -> None:
     """Parse sentences into constituency trees.
 
-    A line is a sentence, with blanks between its words; its tree has exactly these words. A tree that is too wide for
+    A line is a sentence, with blanks between its words; its tree has exactly these words. Of a treebank (.ptb, .mrg)
+    the words are read. A tree that is too wide for
     the terminal is drawn with one line per phrase. Brackets are those of a treebank, one tree per line, a blank line
     for a blank line; parts of speech are not predicted and written as XX. JSON has words, tree, repaired (true if the
     output of the model was not a tree of the sentence and was repaired), score, tokens (the output) and parts.
@@ -74,12 +76,13 @@ def parse(
     if svg is not None:
         require_writable(svg)
     parser, options = model.load(run, task="parsing"), search.changes()
-    words = split_words if split else str.split
-    groups = (
-        parser.stream_pairs(({"words": words(line)} for line in lines), **options)
-        for lines in input_lines(sentences or [], input_, interactive)
-    )
-    print_trees((example | prediction for pairs in groups for example, prediction in pairs), form, output, svg)
+    words, treebank = split_words if split else str.split, table_source(parser.task, input_, {})
+    if treebank is not None:
+        groups: Iterable[Iterator[list[str]]] = [(item["words"] for _, item in read_rows(parser.task, treebank))]
+    else:
+        groups = (map(words, lines) for lines in input_lines(sentences or [], input_, interactive))
+    predicted = (parser.stream_pairs(({"words": item} for item in group), **options) for group in groups)
+    print_trees((example | prediction for pairs in predicted for example, prediction in pairs), form, output, svg)
 
 
 def print_trees(parses: "Iterator[Example]", form: Format, output: str, svg: Path | None) -> None:

@@ -89,6 +89,23 @@ def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, 
             yield None, example
 
 
+def read_texts(task: "AnyTask", name: str) -> "Iterator[Example] | None":
+    """The texts of a table, for a text encoder; None if every line is a text."""
+    from regard.data.fields import LABELLED_TEXT
+    from regard.data.formats import read_table
+    from regard.data.lines import file_ending
+    from regard.data.sources import Source
+
+    ending = file_ending(name)
+    if name == STDIO or ending in PLAIN_ENDINGS or ending not in LABELLED_TEXT.endings:
+        return None
+    if task.fields.required == ("text",) and "text" in task.fields.columns:
+        source = table_source(task, name, {})
+        return None if source is None else (example for _, example in read_rows(task, source))
+    source = without_target(Source(file=name), LABELLED_TEXT.target)
+    return (example for _, example in read_table(Path(name), LABELLED_TEXT, source))
+
+
 def unique_names(header: Sequence[str], count: int) -> list[str]:
     """The names of `count` columns; a column without a name of its own has its number, from 1."""
     names = list(header) or [""] * count

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, InputFile, ModelOptions, OutputFile, SearchOptions
+from regard.cli.options import AsJson, InputFile, ModelOptions, OutputFile, SearchOptions, TableOptions
 from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import (
     STDIO,
@@ -21,6 +21,7 @@ from regard.cli.streams import (
     prompt_lines,
     read_lines,
 )
+from regard.cli.tables import read_rows, table_source
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def translate(
     ],
     search: SearchOptions,
     model: ModelOptions,
+    table: TableOptions,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="The beginning of every translation.")] = "",
@@ -46,7 +48,8 @@ def translate(
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
 
-    Lines keep their order, and blank lines stay blank. Without --input it reads stdin; on a terminal it asks for
+    Lines keep their order, and blank lines stay blank. Of a .csv, .tsv, .json or .jsonl file it translates the column
+    of the source, by the recipe or --columns. Without --input it reads stdin; on a terminal it asks for
     sentences. With --nbest N, each translation is a line "index ||| text ||| score"; index counts input lines from 0,
     and score is the log-probability of the text divided by the length penalty. With --json, each line of input gives
     one object: source, translation, score, finished, looped, parts and, with --nbest, hypotheses. A line that is too
@@ -68,6 +71,8 @@ def translate(
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
+    pairs = table_source(task, input_, table.settings(task))
+    lines = (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
     counts = Counts()
     if is_interactive(input_ != STDIO):
         for source in with_prefixes(prompt_lines(), prefixes):
@@ -76,7 +81,7 @@ def translate(
                 counts.add(pair[1])
         return
     with open_output(output) as stream, ProgressLine("translated lines:") as progress:
-        sources = with_prefixes(read_lines(input_), prefixes)
+        sources = with_prefixes(lines, prefixes)
         for pair in translator.stream_pairs(sources, where="line", **options):
             print(form(counts.lines, pair[0], task.output(pair[1])), file=stream, flush=True)
             counts.add(pair[1], progress.clear)

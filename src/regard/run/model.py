@@ -281,11 +281,25 @@ class Model:
         prediction = next(iter(predicted)) if target is None else task.forced(example, target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))
 
+    @overload
+    def embed(self, inputs: Input, features: Features | None = None, **options: Any) -> Embedding: ...
+
+    @overload
     def embed(
         self, inputs: Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
-    ) -> Iterator[Embedding]:
-        """Vectors of texts or pairs of texts; options as in run/embedding.py: layers="-4:", pool="mean", ..."""
-        return embed(self, inputs, features or Features(**options), where)
+    ) -> Iterator[Embedding]: ...
+
+    def embed(
+        self, inputs: Input | Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
+    ) -> Embedding | Iterator[Embedding]:
+        """The vector of one input (a text, or a dictionary with a pair of texts), or of each of several, one by one.
+
+        Options are those of run/embedding.py: layers="-4:", pool="mean", ...
+        """
+        features = features or Features(**options)
+        if isinstance(inputs, str | Mapping):
+            return next(embed(self, [inputs], features, where))
+        return embed(self, inputs, features, where)
 
 
 class Translator(Model):
