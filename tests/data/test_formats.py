@@ -307,3 +307,12 @@ def test_devices_and_pipes_are_not_data(tmp_path: Path, kind: str) -> None:
         with pytest.raises(UserError) as error:
             action()
         assert (error.value.code, error.value.where) == ("not-a-file", str(path))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_that_python_cannot_parse_is_a_defect(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path / name, text)
+    with pytest.raises(UserError) as error:
+        list(read_records(Source(file=name), tmp_path, LABELLED_TEXT))
+    assert error.value.code == "bad-json" and error.value.where.startswith(str(tmp_path / name))

@@ -103,6 +103,6 @@ class SourceFiles(NamedTuple):
                 code="bad-json",
                 where=f"{path}:{error.lineno}",
             ) from error
-        except RecursionError as error:
-            raise UserError(f"{path} is JSON nested too deeply", code="bad-json", where=path) from error
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or deep nesting
+            raise UserError(f"{path} is not JSON: {error}", code="bad-json", where=path) from error
         return value

@@ -65,7 +65,7 @@ def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
     A model that has more parameters than the file is refused before memory is allocated for it.
     """
     state = model.state_dict()
-    for name in weights.keys() & state.keys():
+    for name in sorted(weights.keys() & state.keys()):
         ours, theirs = state[name], weights[name]
         if ours.shape != theirs.shape or ours.is_floating_point() != theirs.is_floating_point():
             raise UserError(
