@@ -108,6 +108,10 @@ def label_warnings(labels: Sequence[str | float], texts: Sequence[str] | None) -
         return []
     if independence_z(text_kernel(texts), label_kernel(labels)) >= MIN_LABEL_Z:
         return []
-    problem = f"the labels of {len(texts):,} training examples have nothing to do with the words of their texts"
-    remedy = "check the column of labels; this is right only if a label depends on the order of words alone"
+    problem = (
+        f"no relation was found between the labels of {len(texts):,} training examples and the words of their texts"
+    )
+    remedy = (
+        "check the column of labels; all is well only if a label depends on the order of words alone (grammaticality)"
+    )
     return [Advice(problem, remedy)]
