@@ -6,10 +6,11 @@ values that differ from the defaults of a group. So a setting and its help text 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from regard.config import Field, SettingError, Settings, Table, nearest, with_defaults
 from regard.data.fields import Fields
@@ -19,6 +20,36 @@ from regard.runtime import RuntimeSettings
 from regard.training.settings import TrainingSettings
 
 
+@dataclass(frozen=True)
+class Corpus:
+    """The amount of training data, from which defaults are chosen.
+
+    words        words of all texts that a model reads or writes; a Chinese or Japanese character counts as a word
+    long_input   words of a long input: 95 % of the inputs are shorter
+    """
+
+    examples: int
+    words: int
+    long_input: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The value of a setting that the recipe does not give, chosen from the training data."""
+
+    name: str
+    value: object
+    reason: str
+
+
+Rules = Callable[["Recipe", Corpus], Iterable[Choice]]
+
+
+def no_rules(recipe: "Recipe", corpus: Corpus) -> Iterable[Choice]:
+    """Choose nothing: every setting has its fixed default."""
+    return ()
+
+
 class Recipe(Settings):
     """Base of the recipes of all tasks."""
 
@@ -26,6 +57,8 @@ class Recipe(Settings):
     """Default values of this task by full setting name, for example {"training.schedule": "linear"}."""
     fields: ClassVar[Fields]
     """The fields of the examples of this task."""
+    rules: ClassVar[Rules] = no_rules
+    """Defaults of this task that depend on the amount of training data."""
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity")
     """The validation metrics of this task that `training.monitor` can name."""
 
@@ -43,6 +76,24 @@ class Recipe(Settings):
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
     runtime: RuntimeSettings = RuntimeSettings()
+
+    _given: frozenset[str] | None = PrivateAttr(default=None)
+    """Full names of the settings that the user gave; None if the recipe was not read from a file: then all are."""
+
+    def __eq__(self, other: object) -> bool:
+        """True if all settings are equal; it does not matter which of them the user gave."""
+        return isinstance(other, Recipe) and type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def is_given(self, name: str) -> bool:
+        """True if the user gave a setting, so that no default is chosen for it."""
+        return self._given is None or name in self._given
+
+    def choose(self, corpus: Corpus) -> Iterator[Choice]:
+        """Yield values for settings that depend on the amount of training data and that are not given."""
+        for choice in type(self).rules(self, corpus):
+            group, _, name = choice.name.partition(".")
+            if not self.is_given(choice.name) and name in type(getattr(self, group)).model_fields:
+                yield choice
 
     @model_validator(mode="before")
     @classmethod

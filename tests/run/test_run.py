@@ -34,7 +34,9 @@ def small_recipe(folder: Path, **groups: object) -> Any:
         },
         "text": {"vocab_size": 280},
         "model": {"d_model": 8, "num_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1},
-        "training": {"max_steps": 2, "validate_every": 2, "batch_tokens": 128, "samples": 0},
+        "training": {
+            "max_steps": 2, "warmup": 4, "learning_rate": 1.0, "validate_every": 2, "batch_tokens": 128, "samples": 0,
+        },
         "runtime": {"device": "cpu"},
     }  # fmt: skip
     return build_recipe(values | groups, "test")

@@ -17,6 +17,7 @@ from regard.recipe import Recipe
 from regard.run.run import Run, check_same_model, describe_best
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import STORES, AnyTask
+from regard.tasks.defaults import choose_defaults
 from regard.tasks.registry import load_recipe, task_of
 
 
@@ -43,6 +44,9 @@ def examine(
             name = "start"
             yield check_start(recipe)
         name = "files"
+        recipe, defaults = with_chosen_defaults(recipe)
+        if defaults is not None:
+            yield defaults
         with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
             run_folder = folder or Path("runs") / recipe.name
             for check in _examine(recipe, world, run_folder, Path(temporary), quick, progress):
@@ -53,6 +57,14 @@ def examine(
         yield REMAINING
     finally:
         close_world()
+
+
+def with_chosen_defaults(recipe: Recipe) -> tuple[Recipe, Check | None]:
+    """The recipe with the settings that are chosen from the training data, and a check that lists them."""
+    lines: list[str] = []
+    chosen = choose_defaults(recipe, lines.append)
+    values = [line.strip().partition(" (")[0] for line in lines if " = " in line]
+    return chosen, Check("defaults", "pass", f"chosen from the data: {', '.join(values)}") if values else None
 
 
 def check_start(recipe: Recipe) -> Check:

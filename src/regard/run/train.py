@@ -22,6 +22,7 @@ from regard.recipe import Recipe
 from regard.run.run import CHECKPOINTS, Run
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks.base import RECIPE, STORES, AnyTask, Example, Progress, Report, ValidationData
+from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
@@ -66,7 +67,7 @@ def train(
         run, stores, problem = None, None, None
         if world.is_main:
             try:
-                run = stack.enter_context(open_folder(recipe, folder, resume))
+                run = stack.enter_context(open_folder(recipe, folder, resume, report))
                 run.prepare(report)
                 stores = run.open_stores(report, progress)
                 warn_about_data(run, report)
@@ -76,6 +77,7 @@ def train(
         if problem is not None:
             raise problem
         run = run or Run.open(folder)
+        recipe = run.recipe
         train_data, valid_data = stores or run.open_stores(lambda _: None)
 
         task, world = run.task, run.task.adapt_world(world)
@@ -145,13 +147,13 @@ class Objective:
 
 
 @contextmanager
-def open_folder(recipe: Recipe, folder: Path, resume: bool) -> Iterator[Run]:
+def open_folder(recipe: Recipe, folder: Path, resume: bool, report: Report = print) -> Iterator[Run]:
     """Lock the folder and open its run, or make one; the lock is held until training ends."""
     check_folder(folder)
     with locked(folder):
         for part in (folder, folder / STORES, folder / CHECKPOINTS):
             remove_leftovers(part)
-        yield begin(recipe, folder, resume or was_restarted())
+        yield begin(recipe, folder, resume or was_restarted(), report)
 
 
 def was_restarted() -> bool:
@@ -171,13 +173,16 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
-    """Make the run's folder, or open it to resume; a run with weights is never overwritten."""
+def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
+    """Make the run's folder, or open it to resume; a run with weights is never overwritten.
+
+    Settings that the recipe does not give are chosen from the training data, or are those of the run to resume.
+    """
     if not (folder / RECIPE).exists():
-        return Run.create(folder, recipe)
+        return Run.create(folder, choose_defaults(recipe, report))
     run = Run.open(folder)
     if not run.was_trained:  # an earlier preparation failed: everything can be built again
-        return run.restart(recipe)
+        return run.restart(choose_defaults(recipe, report))
     if not resume:
         saved = run.checkpoints.all()
         raise UserError(
@@ -186,7 +191,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool) -> Run:
             code="run-exists",
             where=folder,
         )
-    return run.resume(recipe)
+    return run.resume(take_defaults(recipe, run.recipe))
 
 
 def save_directly(

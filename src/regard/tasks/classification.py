@@ -33,6 +33,8 @@ from regard.metrics.classification import (
     spearman,
 )
 from regard.metrics.score import Score
+from regard.recipe import Rules
+from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
 from regard.tasks.finetuning import LabelledRecipe
@@ -71,6 +73,7 @@ class ClassificationRecipe(LabelledRecipe):
     defaults: ClassVar[Mapping[str, object]] = {
         **LabelledRecipe.defaults, "task": "classification", "training.monitor": "accuracy",
     }  # fmt: skip
+    rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "f1", "matthews", "accuracy")
 
 
@@ -204,6 +207,7 @@ class RegressionRecipe(LabelledRecipe):
     defaults: ClassVar[Mapping[str, object]] = {
         **LabelledRecipe.defaults, "task": "regression", "training.monitor": "spearman",
     }  # fmt: skip
+    rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "pearson", "spearman")
 
     def no_effect(self) -> Iterator[Unused]:

@@ -8,7 +8,8 @@ from pydantic import model_validator
 from regard.config import SettingError, Unused
 from regard.data.settings import LabelledDataSettings
 from regard.models.text_encoder import EncoderSettings, TransformerEncoderSettings
-from regard.recipe import Recipe
+from regard.recipe import Recipe, Rules
+from regard.tasks import sizing
 from regard.text.settings import BertTextSettings
 
 # The common defaults of Devlin et al. 2018, sections A.2 and A.3, and of their program.
@@ -35,6 +36,8 @@ class LabelledRecipe(Recipe):
         "training.validate_every": 0,
         "training.keep": 1,
     }
+    rules: ClassVar[Rules] = sizing.labelled
+
     data: LabelledDataSettings
     text: BertTextSettings = BertTextSettings()
     model: EncoderSettings = TransformerEncoderSettings()

@@ -45,8 +45,9 @@ from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGram, NGramSettings
 from regard.reading import read_text
-from regard.recipe import Recipe
+from regard.recipe import Recipe, Rules
 from regard.runtime import World
+from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import entropy
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
@@ -79,6 +80,7 @@ class LanguageRecipe(Recipe):
         "training.label_smoothing": 0.0,
         "decoding.search": "sample",
     }
+    rules: ClassVar[Rules] = sizing.language
     monitors = ("loss", "bits_per_character", "word_perplexity", "perplexity")
 
     data: TextDataSettings

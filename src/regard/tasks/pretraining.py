@@ -43,8 +43,9 @@ from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score
 from regard.models.bert import BertPretraining, BertSettings
 from regard.random import rng
-from regard.recipe import Recipe
+from regard.recipe import Recipe, Rules
 from regard.runtime import World
+from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, entropy
 from regard.tasks.exporting import ExportedModel, export_bert
@@ -81,6 +82,7 @@ class PretrainingRecipe(Recipe):
         "training.warmup": 10_000,
         "training.adam_epsilon": 1e-6,
     }
+    rules: ClassVar[Rules] = sizing.pretraining
     monitors = ("next_sentence_accuracy", "masked_accuracy", "masked_perplexity", "loss")
 
     data: DocumentDataSettings = DocumentDataSettings()

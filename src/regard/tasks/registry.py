@@ -7,7 +7,7 @@ REGARD_PLUGINS names such files (separated as in PATH); every command loads them
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,8 +85,17 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
             code="unknown-task",
             where="task",
         )
-    settings = tasks[name].recipe_type
-    return build(settings, merge_start_settings(tasks[name], values), source, settings.defaults, allow_unused)
+    settings, values = tasks[name].recipe_type, merge_start_settings(tasks[name], values)
+    recipe = build(settings, values, source, settings.defaults, allow_unused)
+    recipe._given = frozenset(setting_names(values))
+    return recipe
+
+
+def setting_names(values: Table) -> Iterator[str]:
+    """Yield the full names of the settings in the groups of a recipe."""
+    for group, settings in values.items():
+        if isinstance(settings, dict):
+            yield from (f"{group}.{name}" for name in settings)
 
 
 def merge_start_settings(task: type[AnyTask], values: Table) -> Table:

@@ -36,7 +36,8 @@ from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
-from regard.recipe import Recipe
+from regard.recipe import Recipe, Rules
+from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
 from regard.text.settings import TextSettings
@@ -53,6 +54,7 @@ class TranslationRecipe(Recipe):
     """The recipe of a translation model."""
 
     fields: ClassVar[Fields] = PAIRS
+    rules: ClassVar[Rules] = sizing.translation
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
 
     data: PairDataSettings

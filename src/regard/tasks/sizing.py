@@ -1,0 +1,212 @@
+"""Defaults that follow from the amount of training data.
+
+A recipe may name nothing but its data. These rules then choose the size of the vocabulary and of the model, the
+learning rate, the number of steps and when to stop. The values are chosen once, before the first step. They are printed
+with their reasons and written to the recipe of the run. A setting that the recipe gives is never changed.
+
+    vocabulary   c sqrt(W)             the number of different words grows about so (Heaps' law)
+    model        larger for more words, and with less dropout
+    epochs       e (w / W)^p           every example is seen often in a small corpus, a few times in a large one
+    warm-up      a tenth of the steps
+    stopping     after several validations without improvement
+
+W words of the training data, e epochs for a corpus of w words. The constants were chosen on the validation data of the
+sets in docs/ledger.md ("Recipes with only data").
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from regard.models.bert import SIZES as BERT_SIZES
+from regard.models.transformer import SIZES as TRANSFORMER_SIZES
+from regard.recipe import Choice, Corpus, Recipe, Rules
+
+T = TypeVar("T")
+
+TOKENS_PER_WORD = 1.4
+"""Subwords per word; exact enough for a number of steps."""
+MODEL_SIZES = ("size", "d_model", "d_ff", "num_heads", "head_dim", "layers", "encoder_layers", "decoder_layers")
+"""Settings that decide how large a model is. If a recipe gives one of them, none is chosen."""
+LENGTHS = ("training.max_steps", "training.max_epochs", "training.max_minutes")
+
+
+def first_above(value: float, steps: Sequence[tuple[float, T]], last: T) -> T:
+    """The entry of the first bound in `steps` that is above `value`; `last` if there is none."""
+    return next((entry for bound, entry in steps if value < bound), last)
+
+
+def rounded(value: float, low: int, high: int) -> int:
+    """`value` with two significant digits, between two bounds."""
+    digits = max(0, math.floor(math.log10(max(1.0, value))) - 1)
+    return int(min(high, max(low, round(value, -digits))))
+
+
+def epochs(size: float, at: float, typical: float, power: float, low: int, high: int) -> int:
+    """typical · (at / size)^power epochs, between two bounds."""
+    return round(min(high, max(low, typical * (at / max(1.0, size)) ** power)))
+
+
+# ---- rules that tasks share ------------------------------------------------------------------------------------------
+
+
+def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[Choice]:
+    """The number of tokens of a vocabulary of subwords; one of words or characters has its fixed limit."""
+    if getattr(recipe.text, "kind", "") in ("bpe", "wordpiece", "bert"):
+        size = rounded(factor * math.sqrt(words), 1000, 32_000)
+        yield Choice("text.vocab_size", size, "grows with the square root of the words")
+
+
+def model_size(recipe: Recipe, values: Mapping[str, object], reason: str) -> Iterator[Choice]:
+    """The size of a model, unless the recipe gives any part of it."""
+    if not any(recipe.is_given(f"model.{name}") for name in MODEL_SIZES):
+        yield from (Choice(f"model.{name}", value, reason) for name, value in values.items())
+
+
+def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[Choice]:
+    """Schedule, learning rate and clipping; a given rate below 0.5 is no factor of the paper's schedule."""
+    training = recipe.training
+    if recipe.is_given("training.learning_rate"):
+        if training.learning_rate < 0.5:
+            yield Choice("training.schedule", "cosine", "the learning rate is a peak rate")
+        return
+    if not recipe.is_given("training.schedule"):
+        yield Choice("training.schedule", "cosine", "needs no tuning of the warm-up")
+    if training.schedule != "paper" or not recipe.is_given("training.schedule"):
+        yield Choice("training.learning_rate", peak, "for a model of this size")
+        yield Choice("training.clip", clip, "a high rate needs clipping")
+
+
+def length(
+    recipe: Recipe, tokens: float, batch: int, passes: int, validations: int, max_warmup: int = 4000
+) -> Iterator[Choice]:
+    """Batch size, steps, warm-up, validation interval and patience of a training counted in steps."""
+    training = recipe.training
+    yield Choice("training.batch_tokens", batch, "small for few words, so that there are enough steps")
+    batch = training.batch_tokens if recipe.is_given("training.batch_tokens") else batch
+    steps = training.max_steps
+    if not any(recipe.is_given(name) for name in LENGTHS):
+        steps = rounded(passes * tokens / batch, 500, 1_000_000)
+        yield Choice("training.max_steps", steps, f"about {passes} epochs")
+        yield Choice("training.patience", max(4, validations // 4), "early stopping")
+    if not recipe.is_given("training.warmup_share"):
+        yield Choice("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
+    yield Choice("training.validate_every", max(1, min(2000, steps // validations)), f"about {validations} validations")
+
+
+def fine_tuning(rules: Iterable[Choice]) -> Iterator[Choice]:
+    """Rules for a run that starts from another: its own model, a quarter of the rate."""
+    for choice in rules:
+        if choice.name == "training.learning_rate":
+            yield Choice(choice.name, float(choice.value) / 4, "fine-tuning: a quarter of the rate from scratch")  # type: ignore[arg-type]
+        elif choice.name.startswith("training."):
+            yield choice
+
+
+def or_fine_tuning(rules: Rules) -> Rules:
+    """`rules`, or those of fine-tuning if the recipe starts from another run."""
+
+    def choose(recipe: Recipe, corpus: Corpus) -> Iterable[Choice]:
+        chosen = rules(recipe, corpus)
+        return fine_tuning(chosen) if recipe.start_from else chosen
+
+    return choose
+
+
+# ---- tasks -----------------------------------------------------------------------------------------------------------
+
+
+@or_fine_tuning
+def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+    """Translation and parsing; W counts the words of one side."""
+    words = corpus.words / 2
+    yield from vocabulary(recipe, corpus.words, 8)
+    size = first_above(words, [(100_000, "tiny"), (3_000_000, "small")], "base")
+    dropout = 0.1 if words > 10_000_000 else 0.3
+    if recipe.model.kind in ("transformer", "masked"):
+        values = {"size": size, **TRANSFORMER_SIZES[size], "dropout": dropout}
+        yield from model_size(recipe, values, "for so many words")
+    elif recipe.model.kind == "recurrent":
+        width = TRANSFORMER_SIZES[size]["d_model"]
+        yield from model_size(recipe, {"d_model": width, "d_embedding": width, "dropout": dropout}, "for so many words")
+    if not recipe.is_given("training.learning_rate"):
+        yield Choice("model.norm", "pre", "learns without a long warm-up")
+    yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
+    batches = [(30_000, 1024), (100_000, 2048), (3_000_000, 4096), (30_000_000, 8192)]
+    batch, passes = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100)
+    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 20)
+
+
+@or_fine_tuning
+def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+    """Language models."""
+    words, kind = corpus.words, recipe.model.kind
+    yield from vocabulary(recipe, words, 8)
+    index = first_above(words, [(100_000, 0), (1_000_000, 1), (20_000_000, 2)], 3)
+    if kind == "transformer":
+        widths, layers = (128, 256, 384, 512), (2, 4, 6, 6)
+        values = {
+            "d_model": widths[index], "num_heads": widths[index] // 64, "d_ff": 4 * widths[index],
+            "layers": layers[index], "dropout": 0.3 if index < 3 else 0.1,
+        }  # fmt: skip
+        yield from model_size(recipe, values, "for so many words")
+        yield Choice("data.bptt", 128, "tokens that a Transformer attends to")
+    elif kind in ("rnn", "gru", "lstm"):
+        yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, "for so many words")
+    if kind == "ngram":
+        return
+    yield from rate(recipe, 1e-3 if kind != "lstm" else 2e-3, 1.0 if kind == "transformer" else 0.25)
+    batch, passes = (1400, 2240, 4480, 8960)[index], epochs(words, 2_000_000, 25, 0.3, 3, 60)
+    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 20)
+
+
+@or_fine_tuning
+def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+    """BERT pretraining."""
+    words = corpus.words
+    yield from vocabulary(recipe, words, 8)
+    index = first_above(words, [(1_000_000, 0), (20_000_000, 1), (200_000_000, 2)], 3)
+    size = ("tiny", "mini", "small", "base")[index]
+    yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, "for so many words")
+    if not recipe.is_given("training.learning_rate"):
+        yield Choice("training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], "for a model of this size")
+    batch, passes = (4096, 8192, 32_768, 131_072)[index], epochs(words, 2_000_000, 30, 0.4, 3, 100)
+    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 10, max_warmup=10_000)
+
+
+def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+    """Tasks on labelled text from scratch. A run that starts from another has the published numbers of fine-tuning."""
+    if recipe.start_from:
+        return
+    words, kind = corpus.words, recipe.model.kind
+    yield from vocabulary(recipe, words, 16)
+    index = first_above(words, [(20_000, 0), (1_000_000, 1), (20_000_000, 2)], 3)
+    width, layers = (128, 256, 256, 512)[index], (2, 2, 4, 6)[index]
+    if kind == "transformer":
+        values = {
+            "d_model": width, "num_heads": width // 64, "d_ff": 4 * width, "layers": layers,
+            "dropout": 0.3 if index < 3 else 0.1,
+        }  # fmt: skip
+        yield from model_size(recipe, values, "for so many words")
+    elif kind == "recurrent":
+        yield from model_size(recipe, {"d_model": width, "layers": 1}, "for so many words")
+    elif kind == "bert":
+        size = ("tiny", "mini", "mini", "small")[index]
+        yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, "for so many words")
+    if not recipe.is_given("training.learning_rate"):
+        peak = 1e-3 if kind == "recurrent" else (1e-3, 7e-4, 5e-4, 3e-4)[index]
+        yield Choice("training.learning_rate", peak, "from scratch, for a model of this size")
+    batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
+    yield Choice("training.batch_examples", batch, "for so many examples")
+    if not any(recipe.is_given(name) for name in LENGTHS):
+        passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
+        yield Choice("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
+        yield Choice("training.patience", max(4, passes // 4), "early stopping")
+
+
+def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+    """Labelled texts that are truncated: the maximum length also follows from the data."""
+    yield from labelled(recipe, corpus)
+    if not recipe.start_from:
+        tokens = corpus.long_input * TOKENS_PER_WORD + 3  # [CLS], and a [SEP] after each text
+        yield Choice("data.max_length", int(min(512, max(32, 32 * math.ceil(tokens / 32)))), "95 % of the texts fit")

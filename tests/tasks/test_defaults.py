@@ -1,0 +1,87 @@
+"""Choosing defaults from the training data, and keeping them when a run is resumed."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.tiny import write_recipe
+
+from regard.recipe import Corpus
+from regard.run.run import Run
+from regard.tasks.defaults import choose_defaults, count_words, percentile, survey, take_defaults
+from regard.tasks.registry import build_recipe, load_recipe
+
+PAIRS = [("one two", "eins zwei drei"), ("你好 world", "hallo")]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for split in ("train", "valid"):
+        for side, name in enumerate(("src", "tgt")):
+            text = "".join(pair[side] + "\n" for pair in PAIRS)
+            (tmp_path / f"{split}.{name}").write_text(text, encoding="utf-8")
+    (tmp_path / "bare.toml").write_text(
+        f'name = "bare"\n[data]\nroot = "{tmp_path}"\n'
+        + "".join(f'{split} = {{ src = "{split}.src", tgt = "{split}.tgt" }}\n' for split in ("train", "valid")),
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def test_words_are_counted_between_spaces_and_by_chinese_character() -> None:
+    assert count_words("one  two") == 2
+    assert count_words("你好 world") == 2 + 2
+    assert count_words("") == 0
+
+
+def test_percentile_is_the_least_value_that_covers_the_share() -> None:
+    counts = Counter({1: 90, 5: 5, 100: 5})
+    assert percentile(counts, 0.9) == 1
+    assert percentile(counts, 0.95) == 5
+    assert percentile(counts, 0.96) == 100
+    assert percentile(Counter(), 0.95) == 0
+
+
+def test_survey_counts_examples_and_the_words_of_both_sides(data: Path) -> None:
+    assert survey(load_recipe(data / "bare.toml")) == Corpus(examples=2, words=2 + 3 + 4 + 1, long_input=4)
+
+
+def test_survey_respects_a_limit_of_examples(tmp_path: Path) -> None:
+    path = write_recipe(tmp_path, "classification")
+    whole = survey(load_recipe(path))
+    half = survey(load_recipe(path, [f"data.limit={whole.examples // 2}"]))
+    assert half.examples == whole.examples // 2
+    assert half.words == whole.words * half.examples // whole.examples
+
+
+def test_every_choice_is_reported_and_set(data: Path) -> None:
+    recipe, lines = load_recipe(data / "bare.toml"), list[str]()
+    chosen = choose_defaults(recipe, lines.append)
+    values = {choice.name: choice.value for choice in recipe.choose(survey(recipe))}
+    for name, value in values.items():
+        group, _, key = name.partition(".")
+        assert getattr(getattr(chosen, group), key) == value
+    reported = {line.split(" = ")[0].strip() for line in lines if " = " in line}
+    inside_size = {"model.d_model", "model.num_heads", "model.d_ff", "model.encoder_layers", "model.decoder_layers"}
+    assert reported == set(values) - inside_size
+    assert list(chosen.choose(Corpus(10, 10, 10))) == []
+    assert chosen.model_dump(exclude={"text", "model", "training"}) == recipe.model_dump(
+        exclude={"text", "model", "training"}
+    )
+
+
+def test_a_recipe_that_gives_all_settings_is_not_read(data: Path) -> None:
+    chosen = choose_defaults(load_recipe(data / "bare.toml"), lambda _: None)
+    complete = build_recipe(chosen.model_dump(exclude_none=True), "complete")
+    (data / "train.src").unlink()
+    assert choose_defaults(complete, lambda _: pytest.fail("read")) is complete
+
+
+def test_a_resumed_run_keeps_its_choices_if_the_data_grew(data: Path) -> None:
+    run = Run.create(data / "run", choose_defaults(load_recipe(data / "bare.toml"), lambda _: None))
+    again = take_defaults(load_recipe(data / "bare.toml", ["training.max_steps=1000"]), run.recipe)
+    assert again.training.max_steps == 1000
+    assert again.model == run.recipe.model
+    assert again.text == run.recipe.text
+    assert again.training.warmup == run.recipe.training.warmup
+    assert run.resume(again).recipe.training.max_steps == 1000
