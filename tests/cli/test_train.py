@@ -172,3 +172,12 @@ def test_labels_that_occur_in_validation_data_only_are_reported(tmp_path: Path) 
     assert "training.max_steps=4" in done.out
     done = regard("train", recipe, "--folder", tmp_path / "two", "training.max_epochs=0.5")
     assert "training.max_epochs=1" in done.out
+
+
+@pytest.mark.parametrize(("kind", "exported"), [("transformer", False), ("recurrent", False), ("bert", True)])
+def test_a_model_that_cannot_be_exported_is_reported_before_training(kind: str, exported: bool, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "classification", kind, {"training.max_epochs": 1.0})
+    result = regard("train", recipe, "--folder", tmp_path / "run")
+    assert result.status == 0
+    assert ("Hugging Face" in result.err) == (not exported)
+    assert (regard("export", tmp_path / "run", "--folder", tmp_path / "out").status == 0) == exported

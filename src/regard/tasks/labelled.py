@@ -124,6 +124,8 @@ class LabelledTask(Task[L, Inputs]):
     def prepare(cls, recipe: L, folder: Path, start: Path | None, report: Report) -> Self:
         splits = open_splits(folder / STORES / EXAMPLES, recipe.data, recipe.fields)
         report(str(splits.report))
+        if cls.bert_head is not None and not isinstance(recipe.model, BertSettings):
+            report('note: the model cannot be exported to Hugging Face; one with model.kind = "bert" can')
         path, text = folder / TOKENIZER, recipe.text
         if start is not None:
             copy_tokenizer(start, folder, TOKENIZER)
