@@ -37,6 +37,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(autouse=True)
+def english_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An English terminal with regard on its PATH."""
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setattr("regard.cli.shell.program", lambda: "regard")
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the data, recipes and runs of `tiny_run`."""

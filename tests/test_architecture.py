@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 5
     "run": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "exchange", "recipe", "tasks",
+        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "tasks",
     },
     # floor 6
     "doctor": {

@@ -7,13 +7,6 @@ import pytest
 from tests.conftest import TinyRun
 
 
-@pytest.fixture(autouse=True)
-def english_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An English terminal with regard on its PATH."""
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    monkeypatch.setattr("regard.cli.shell.program", lambda: "regard")
-
-
 @pytest.fixture(scope="session")
 def trained(tiny_run: TinyRun) -> Path:
     """A translation run; tests read it, and use `copied` to change it."""

@@ -181,3 +181,17 @@ def test_a_model_that_cannot_be_exported_is_reported_before_training(kind: str, 
     assert result.status == 0
     assert ("Hugging Face" in result.err) == (not exported)
     assert (regard("export", tmp_path / "run", "--folder", tmp_path / "out").status == 0) == exported
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason", "more"),
+    [("max_epochs=1", "max_epochs", "max_epochs=2"), ("max_steps=1", "max_steps", "max_steps=2")],
+)
+def test_the_limit_that_stopped_training_is_named(
+    classifier: Path, tmp_path: Path, setting: str, reason: str, more: str
+) -> None:
+    arguments = ["train", classifier.parents[1] / "classification.toml", "training.warmup=0", f"training.{setting}"]
+    result = regard(*arguments, "--folder", tmp_path / "run")
+    assert result.status == 0, result.err
+    assert f" {reason})" in result.out and f"training.{more}" in result.out
+    assert json.loads(regard(*arguments, "--folder", tmp_path / "json", "--json").out)["reason"] == reason

@@ -17,7 +17,7 @@ GROUPS = {
     "Prepare": ("recipes", "split", "doctor"),
     "Train": ("demo", "train", "average", "distill", "ladder"),
     "Use": ("predict", "translate", "generate", "chat", "parse", "embed"),
-    "Evaluate and inspect": ("evaluate", "inspect", "align"),
+    "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
     "Exchange with other programs": ("import", "export"),
 }
 """The verbs by purpose, in the order of the help."""

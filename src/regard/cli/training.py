@@ -29,13 +29,20 @@ def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Traine
         return train(recipe, folder, resume=resume, report=report_stage, progress=line)
 
 
+def reason_to_stop(trained: "Trained") -> str:
+    """Why training stopped; some tasks convert max_epochs to steps."""
+    outcome, training = trained.outcome, trained.run.recipe.training
+    by_epochs = outcome.reason == "max_steps" and training.max_epochs and outcome.step < training.max_steps
+    return "max_epochs" if by_epochs else outcome.reason
+
+
 def outcome_values(trained: "Trained") -> dict[str, object]:
     """The end of a training as plain values."""
     outcome, run = trained.outcome, trained.run
     return {
         "run": str(run.folder),
         "step": outcome.step,
-        "reason": outcome.reason,
+        "reason": reason_to_stop(trained),
         "monitor": run.recipe.training.monitor,
         "best": outcome.best,
         "best_step": outcome.best_step,
@@ -48,11 +55,12 @@ def summary(trained: "Trained") -> str:
     outcome, folder, training = trained.outcome, shlex.quote(str(trained.run.folder)), trained.run.recipe.training
     if outcome.reason == "interrupted":
         return as_called(f"saved at step {outcome.step}; continue with: regard train {folder}")
-    lines = [f"{trained.run.folder}: trained {outcome.step:,} steps (stopped by {outcome.reason})"]
+    reason = reason_to_stop(trained)
+    lines = [f"{trained.run.folder}: trained {outcome.step:,} steps (stopped by {reason})"]
     if outcome.best is not None:
         lines.append(f"best validation {training.monitor}: {outcome.best:.4g}, at step {outcome.best_step}")
-    if outcome.reason == "max_steps":
-        by_epochs = training.max_epochs and outcome.step < training.max_steps
-        more = f"max_epochs={2 * training.max_epochs:g}" if by_epochs else f"max_steps={2 * outcome.step}"
+    if reason in ("max_steps", "max_epochs"):
+        epochs, steps = f"max_epochs={2 * training.max_epochs:g}", f"max_steps={2 * outcome.step}"
+        more = epochs if reason == "max_epochs" else steps
         lines.append(as_called(f"train more: regard train {folder} training.{more}"))
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 recipe.toml                      every setting, defaults written out
 tokenizer.json, labels.json ...  what the task learnt before training (`Task.artifacts`)
+changes.json                     the settings that differ from their defaults (see run/facts.py)
 manifest.json                    settings and checksums that the weights depend on
 store/train, store/valid         tokenised data; built again if its inputs change
 checkpoints/                     the weights (see training/checkpoint.py)
@@ -29,6 +30,7 @@ from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
 from regard.reading import MAX_BYTES, check_type, read_json, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
+from regard.run.facts import require_run, write_changes
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
 from regard.training.checkpoint import MODEL, Checkpoints, read_progress, read_weights
@@ -38,7 +40,6 @@ from regard.training.progress import Progress as TrainingProgress
 MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
 MANIFEST_FORMAT = 1
 CHECKPOINTS = "checkpoints"
-MAX_NAMED_RUNS = 8
 
 # Groups of settings that the weights and the data depend on: they may not change when a run is resumed.
 FIXED_GROUPS = ("task", "start_from", "text", "model", "data")
@@ -68,22 +69,14 @@ class Run:
         with io_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / RECIPE, recipe.to_toml() + "\n")
+            write_changes(folder, recipe)
         return cls(folder, recipe)
 
     @classmethod
     def open(cls, folder: str | Path, *tasks: str) -> "Run":
         """Open a folder that `create` made; a UserError if it is not a run, or of a task other than `tasks`."""
         folder = Path(folder)
-        if not (folder / RECIPE).is_file():
-            problem = "is not a run: it has no recipe.toml" if folder.is_dir() else "no such folder"
-            near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
-            names = ", ".join(map(str, near[:MAX_NAMED_RUNS]))
-            raise UserError(
-                f"{folder}: {problem}",
-                f"runs near it: {names}" if near else "regard train RECIPE makes one",
-                code="not-a-run",
-                where=folder,
-            )
+        require_run(folder)
         recipe = read_recipe(folder)
         if tasks and recipe.task not in tasks:
             raise UserError(

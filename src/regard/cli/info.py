@@ -1,0 +1,64 @@
+"""regard info: what a run is."""
+
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.cli.options import AsJson, RunFolder
+from regard.cli.screen import print_json, print_result, to_json
+
+if TYPE_CHECKING:
+    from regard.run.facts import Facts
+
+
+def info(run: RunFolder, as_json: AsJson = False) -> None:
+    """Describe a run: task, data, size, training, best score, settings.
+
+    Listed are the settings that differ from their defaults; RUN/recipe.toml has all of them. The state is "finished" if
+    a limit of training is reached, "stopped" if training can go on, "in use" while a command works in the folder. The
+    best score is the one of validation; regard evaluate computes those of test data.
+
+    \b
+    Examples:
+      regard info runs/de
+      regard info runs/de --json
+    """
+    from regard.run.facts import changed_settings, read_facts, require_run
+
+    folder = Path(run)
+    require_run(folder)
+    facts, changed = read_facts(folder), changed_settings(folder)
+    if as_json:
+        print_json(asdict(facts) | {"changed": changed})
+        return
+    print_result(f"{facts.run}: {facts.about or facts.name}")
+    for title, text in fact_lines(facts):
+        print_result(f"  {title:<12}{text}")
+    print_result("settings that differ from the default:" if changed else "all settings have their defaults")
+    for name, value in changed.items():
+        print_result(f"  {name} = {to_json(value)}")
+
+
+def fact_lines(facts: "Facts") -> list[tuple[str, str]]:
+    """The facts in words, each with a title; those that are not known are left out."""
+    lines = [("task", facts.task)]
+    if facts.start_from:
+        lines.append(("start from", facts.start_from))
+    for split, sources in facts.data.items():
+        count = f"{facts.examples[split]:,} examples: " if split in facts.examples else ""
+        lines += [(split, f"{count}{'; '.join(sources)}")] if sources else []
+    sizes = f", {' and '.join(f'{size:,}' for size in facts.vocabulary)} tokens" if facts.vocabulary else ""
+    lines.append(("tokenizer", f"{facts.tokenizer}{sizes}"))
+    weights = f", {facts.weights:,} weights" if facts.weights is not None else ""
+    lines.append(("model", f"{facts.model}{weights}"))
+    lines.append(("state", f"{facts.state}, {facts.bytes / 1e6:,.1f} MB in the folder"))
+    if facts.step:
+        most = f" of at most {facts.max_steps:,}" if facts.max_steps else ""
+        time = timedelta(seconds=round(facts.seconds))
+        lines.append(("training", f"step {facts.step:,}{most}, {facts.tokens:,} tokens, {time} (h:mm:ss)"))
+    if facts.best is not None:
+        lines.append(("best", f"{facts.monitor} {facts.best:.4g} in validation, at step {facts.best_step:,}"))
+    if facts.metrics:
+        lines.append(("last", ", ".join(f"{name} {value:.4g}" for name, value in facts.metrics.items())))
+    return lines

@@ -1,0 +1,55 @@
+"""regard runs: the runs in a folder."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import AsJson
+from regard.cli.screen import print_json, print_table, report
+from regard.cli.shell import as_called
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run.facts import Facts
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that contains the runs.")] = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """List the runs in a folder: task, model, step, best score, state.
+
+    The score is the best one of validation. regard info RUN explains the states and describes one run. Runs of a ladder
+    are listed too.
+
+    \b
+    Examples:
+      regard runs
+      regard runs experiments --json
+    """
+    from regard.run.facts import find_runs, read_facts
+
+    if not folder.is_dir():
+        remedy = "regard train RECIPE makes runs/NAME"
+        raise UserError(f"{folder}: no such folder", remedy, code="not-a-run", where=folder)
+    found: list[Facts] = []
+    for path in find_runs(folder):
+        try:
+            found.append(read_facts(path))
+        except UserError as error:
+            report(f"warning: {error.problem}")
+    if as_json:
+        print_json([asdict(facts) for facts in found])
+    elif found:
+        columns = ("run", "task", "model", "step", "best", "state")
+        print_table(columns, [row_of(facts) for facts in found], right=("step",))
+    else:
+        report(as_called(f"no runs in {folder}; regard train RECIPE makes one"))
+
+
+def row_of(facts: "Facts") -> list[str]:
+    """A run as the row of a table."""
+    best = "" if facts.best is None else f"{facts.monitor} {facts.best:.4g}"
+    return [facts.run, facts.task, facts.model, f"{facts.step:,}", best, facts.state]
