@@ -8,7 +8,9 @@ import torch
 from safetensors.torch import load_file
 from tests.training.toy import ToyModel, ToyTask, cpu_world, toy_settings
 
+from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints
+from regard.training.progress import Progress
 from regard.training.state import TrainingState
 from regard.training.task import Stateful, recurrent_state_of
 
@@ -72,3 +74,12 @@ def test_a_rank_restores_the_state_of_its_own_micro_batches(
     last.world = type(last.world)(1, 2, 1, last.world.device, "fp32")  # the second of two, each with one part
     last._load(checkpoints.all()[-1])
     assert back.keys() == {"1.h", "1.c"} and torch.equal(back["1.h"], recurrent_state["1.h"])
+
+
+@pytest.mark.parametrize("key", ["random_weights", "drawn"])
+def test_progress_of_an_imported_model_is_read(key: str) -> None:
+    progress = Progress(step=3, monitor="loss")
+    assert Progress.from_json(progress.to_json() | {key: ["head.weight"]}) == progress
+    with pytest.raises(UserError) as error:
+        Progress.from_json(progress.to_json() | {"other": 1})
+    assert error.value.code == "damaged-file"

@@ -34,11 +34,11 @@ from regard.tasks.base import AnyTask, Example, Prediction, Progress
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import read_progress
+from regard.training.progress import RANDOM_WEIGHTS_KEYS
 from regard.training.weights import current_name
 from regard.viz.report import AttentionMap, TaskReport
 
-RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = "random_weights", "drawn"
-"""Key of a checkpoint's progress, now and in older runs: names of weights that an import filled with random values."""
+RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = RANDOM_WEIGHTS_KEYS
 PROGRESS_EVERY = 100
 
 Input = str | Mapping[str, object]

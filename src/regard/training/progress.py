@@ -16,6 +16,8 @@ from regard.training.settings import improves
 
 WINDOW = {"objective", "nll", "count", "tokens", "seconds"}
 """The sums of a log line."""
+RANDOM_WEIGHTS_KEYS = ("random_weights", "drawn")
+"""Keys of a checkpoint of an import, now and in older runs: names of weights that were filled with random values."""
 
 
 @dataclass
@@ -45,10 +47,12 @@ class Progress:
     def from_json(cls, values: JsonObject, where: str = "progress") -> "Progress":
         """Read what `to_json` returned, checked.
 
-        Earlier versions wrote `stale` for `bad_validations`, and no `best_loss`.
+        Earlier versions wrote `stale` for `bad_validations`, and no `best_loss`. An imported model has the names of its
+        random weights beside the progress.
         """
         names = {"stale": "bad_validations"}
-        progress = check_dataclass({names.get(name, name): value for name, value in values.items()}, cls, where)
+        own = {names.get(name, name): value for name, value in values.items() if name not in RANDOM_WEIGHTS_KEYS}
+        progress = check_dataclass(own, cls, where)
         window = progress.window
         if min(progress.step, progress.tokens, progress.validated_step, progress.bad_validations) < 0 or (
             window and (window.keys() != WINDOW or not all(map(math.isfinite, window.values())))
