@@ -190,9 +190,9 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"vocab\.txt .*'a' is there twice, in lines 6 and 8"):
         BertTokenizer.load_vocab_txt(path)
     path.write_bytes(b"\xff\xfe")
-    assert refused(path) == "damaged-file"
+    assert refused(path) == "not-utf8"
     (tmp_path / "vocab.txt.xz").write_bytes(b"no archive")
-    assert refused(tmp_path / "vocab.txt.xz") == "unreadable-file"
+    assert refused(tmp_path / "vocab.txt.xz") == "damaged-file"
     other = json.loads(vocabulary().to_json())
     for content in ("{", "[]", json.dumps(other | {"normalizer": {"type": "NFC"}}), json.dumps({"model": 3})):
         (tmp_path / "tokenizer.json").write_text(content)
