@@ -126,7 +126,8 @@ def test_another_split_as_json(trained: Path, tmp_path: Path) -> None:
     result = regard("distill", trained, "--on", "valid", "--folder", tmp_path / "out", "--json")
     values = json.loads(result.out)
     assert (values["lines"], values["before"], Path(values["tgt"]).name) == (10, 0, "valid.tgt")
-    assert values["setting"].startswith("data.train={src=")
+    assert values["setting"].startswith("data.valid={src="), "they are not proposed for training"
+    assert "data.train=" not in regard("distill", trained, "--on", "valid", "--folder", tmp_path / "out").out
 
 
 def test_files_of_others_are_not_overwritten(trained: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_setting_of_another_kind_of_model(recipe: Path) -> None:
     assert "model.size" in result.err and "kind = transformer or masked" in result.err and "model.sise" in result.err
     result = fails("train", recipe, 'model={kind="masked", size="tiny"}', "decoding.search=greedy")
     assert "decoding.search" in result.err
-    assert "data.valid" in fails("train", recipe, "data.valid=[]").err
+    assert "data.train" in fails("train", recipe, "data.train=[]").err
 
 
 def test_settings_with_wrong_values(recipe: Path) -> None:

@@ -28,7 +28,9 @@ def test_every_recipe_reads_the_files_beside_it(page: Path, tmp_path: Path) -> N
             assert len(list(read_examples([source], tmp_path, recipe.fields))) >= 1
             seen |= {path.name for path in source.files(tmp_path)}
     assert seen == {file for _, file, _ in blocks if file}, "every file shown is read"
-    assert {values["task"] for values in recipes} == {"classification", "regression", "tagging", "answering", "choice"}
+    assert {values["task"] for values in recipes} == {
+        "classification", "regression", "tagging", "answering", "choice", "translation",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

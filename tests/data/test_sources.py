@@ -93,6 +93,15 @@ def test_equal_sources_are_written_alike() -> None:
     assert Source(file="a", format="dialogues", turns=1).model_dump() == {"file": "a", "format": "dialogues"}
 
 
+def test_the_name_of_a_file_is_a_source() -> None:
+    values = {"train": "a.tsv", "valid": ["b.tsv", {"file": "c.tsv"}]}
+    settings = build(PairDataSettings, values, "recipe")
+    assert settings.train == [Source(file="a.tsv")]
+    assert settings.valid == [Source(file="b.tsv"), Source(file="c.tsv")]
+    for wrong in (3, [3], ["a.tsv", True], None):
+        assert refused({"train": wrong}, PairDataSettings) == ("invalid-setting", "train")
+
+
 def test_one_table_is_a_list_of_one() -> None:
     table = {"file": "a.tsv"}
     settings = build(PairDataSettings, {"root": "~/x", "train": table, "valid": [table, table]}, "recipe")
@@ -142,13 +151,12 @@ def test_settings_that_contradict_themselves_are_refused() -> None:
     one = {"file": "a.csv"}
     assert build(LabelledDataSettings, {"train": one, "hold_out": 0.1}, "").train == [Source(file="a.csv")]
     for wrong, problem in (
-        ({"train": one}, ("missing-setting", "valid")),
         ({"train": one, "valid": one, "hold_out": 0.1}, ("unused-setting", "hold_out")),
         ({"train": one, "test": one, "hold_out": 0.1, "hold_out_test": 0.1}, ("unused-setting", "hold_out_test")),
         ({"train": one, "hold_out": 0.5, "hold_out_test": 0.5}, ("invalid-setting", "hold_out")),
     ):
         assert refused(wrong, LabelledDataSettings) == problem
-    assert refused({"train": one}, TextDataSettings) == ("missing-setting", "valid")
+    assert refused({"valid": one}, TextDataSettings) == ("missing-setting", "train")
     windows = {"max_length": 128, "max_question": 64}
     assert refused({**windows, "stride": 62}, AnsweringDataSettings) == ("invalid-setting", "stride")
     assert refused({**windows, "max_question": 125}, AnsweringDataSettings) == ("invalid-setting", "max_question")

@@ -61,7 +61,7 @@ def align(
     name, sources = data.select(task)
     corpora = task.sources(name) if sources is None else sources
     pairs = [(example["src"], example["tgt"]) for example in task.examples(name, sources)]
-    report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora))}")
+    report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")
     measured = evaluate_alignment(translator, gold_alignments(corpora) or pairs, sentences)
     selected = select_head(measured, layer, head)
     if output is not None:

@@ -59,4 +59,5 @@ def distill(
     if distilled.before:
         report(f"{distilled.before:,} of {distilled.lines:,} lines were already translated")
     print_result(f"{distilled.lines:,} sources and their translations: {distilled.src} and {distilled.tgt}")
-    print_result(as_called(f"train on them: regard train RECIPE {shlex.quote(distilled.setting)}"))
+    use = {"train": "train on them", "valid": "validate on them", "test": "evaluate on them"}[split]
+    print_result(as_called(f"{use}: regard train RECIPE {shlex.quote(distilled.setting)}"))

@@ -6,6 +6,7 @@ A task owns or imports one `Fields` value. Nothing else in this package depends 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from regard.config import SettingError
 from regard.data.examples import (
@@ -53,6 +54,8 @@ class Fields:
     """The settings of a source that name columns of these fields."""
     options: tuple[str, ...] = ()
     """The settings of a source that belong to these fields in every format."""
+    held_out: Literal["texts", "lines", "documents"] = "texts"
+    """What is held out of the training data: texts with all their examples, blocks of lines, or whole documents."""
     headed_tables: bool = True
     """True if tables have a header by default and rows of equal length; False: only columns given by name need one."""
 
@@ -149,6 +152,7 @@ LINES = Fields(
     builtins=("dates", "numbers", "trees"),
     default_format="lines",
     options=("side",),
+    held_out="lines",
 )
 SENTENCES = Fields(
     inputs=("text", "pair"),
@@ -158,6 +162,7 @@ SENTENCES = Fields(
     json_form='{"text": "Paris is the [MASK] of France."}, or with a second text {"text": "...", "pair": "..."}',
     line_form="text, or text TAB second text",
     default_format="documents",
+    held_out="documents",
 )
 LABELLED_TEXT = Fields(
     inputs=("text", "pair"),

@@ -33,6 +33,7 @@ from regard.data.split import (
     POSITION_BITS,
     POSITIONS,
     Hashes,
+    default_size,
     first_occurrences,
     hash_sentence,
     hash_text,
@@ -262,7 +263,11 @@ def select(
 
     position = keys.group[:count] >> np.uint64(64 - POSITION_BITS)
     test = used & (position < round(data.hold_out_test * POSITIONS))
-    valid = used & ~test & (position >= POSITIONS - round(data.hold_out * POSITIONS))
+    low = POSITIONS - round(data.hold_out * POSITIONS)
+    if "valid" in data.held_out and not data.hold_out:
+        groups = np.unique(position[used & ~test])
+        low = int(groups[-default_size(len(groups))]) if len(groups) else low
+    valid = used & ~test & (position >= low)
     indices = {"train": np.flatnonzero(used & ~test & ~valid)}
     available = len(indices["train"])
     if data.limit:
@@ -271,9 +276,9 @@ def select(
 
     held_out = {}
     starts = {"valid": count, "test": count + read["valid"]}
-    for split, share, mask in (("valid", data.hold_out, valid), ("test", data.hold_out_test, test)):
+    for split, mask in (("valid", valid), ("test", test)):
         indices[split] = np.arange(read[split]) + starts[split]
-        if share:
+        if split in data.held_out:
             indices[split] = np.flatnonzero(mask)
             held_out[split] = len(indices[split])
     report = SelectionReport(

@@ -25,15 +25,51 @@ class DataSettings(Settings):
     root: str = Field(default=".", description="relative paths below are relative to this folder")
     workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0: one for each core")
     train: Sources = Field(
-        default=[], description="sources of the training examples; one table or a list; an imported model has none"
+        default=[],
+        description="sources of the training examples: a table, the name of a file, or a list of them; an imported "
+        "model has none",
     )
-    valid: Sources = Field(default=[], description="sources of the examples that select the best checkpoint")
+    valid: Sources = Field(
+        default=[],
+        description="sources of the examples that select the best checkpoint; default: some are held out of train",
+    )
     test: Sources = Field(default=[], description="sources of the examples for the final score")
+
+    hold_out: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the training texts that become valid, if there is no valid; 0: 10 % of up to 2,000 "
+        "texts, of more at least 200 and 5 %, at most 2,000",
+    )
+    hold_out_test: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training texts that become test, if there is no test"
+    )
+
+    @model_validator(mode="after")
+    def _check_hold_out(self) -> Self:
+        for name, share, sources in (
+            ("hold_out", self.hold_out, self.valid),
+            ("hold_out_test", self.hold_out_test, self.test),
+        ):
+            if share and sources:
+                raise SettingError(
+                    name, "has no effect: this split has a source; leave out one of the two", "unused-setting"
+                )
+        if self.hold_out + self.hold_out_test >= 1:
+            raise SettingError("hold_out", "hold_out and hold_out_test together leave nothing to train on")
+        return self
 
     @property
     def folder(self) -> Path:
         """`root` as a path."""
         return Path(self.root).expanduser()
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """The splits that are held out of the training data."""
+        valid = bool(self.hold_out) or bool(self.train and not self.valid)
+        return tuple(split for split, held in (("valid", valid), ("test", bool(self.hold_out_test))) if held)
 
 
 def check_sources(data: DataSettings, fields: Fields) -> None:
@@ -116,9 +152,8 @@ class TextDataSettings(DataSettings):
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
-        for split in ("train", "valid"):
-            if not getattr(self, split):
-                raise SettingError(split, "must name at least one", "missing-setting")
+        if not self.train:
+            raise SettingError("train", "must name at least one", "missing-setting")
         return self
 
 
@@ -142,12 +177,6 @@ class DocumentDataSettings(DataSettings):
 class LabelledDataSettings(DataSettings):
     """Data with labels, and which of the training examples are used."""
 
-    hold_out: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the training texts that become valid, if there is no valid"
-    )
-    hold_out_test: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the training texts that become test, if there is no test"
-    )
     drop_duplicates: bool = Field(default=True, description="keep only the first of equal training examples")
     same_ending: bool = Field(
         default=False,
@@ -164,24 +193,6 @@ class LabelledDataSettings(DataSettings):
         ge=8,
         description="tokens of an input, special symbols included; a longer text is truncated, or split for tagging",
     )
-
-    @model_validator(mode="after")
-    def _check_splits(self) -> Self:
-        for name, share, sources in (
-            ("hold_out", self.hold_out, self.valid),
-            ("hold_out_test", self.hold_out_test, self.test),
-        ):
-            if share and sources:
-                raise SettingError(
-                    name, "has no effect: this split has a source; leave out one of the two", "unused-setting"
-                )
-        if self.train and not self.valid and not self.hold_out:
-            raise SettingError(
-                "valid", "there are no validation examples; write valid, or hold_out = 0.1", "missing-setting"
-            )
-        if self.hold_out + self.hold_out_test >= 1:
-            raise SettingError("hold_out", "hold_out and hold_out_test together leave nothing to train on")
-        return self
 
 
 class AnsweringDataSettings(LabelledDataSettings):

@@ -198,8 +198,11 @@ def sibling(file: str, name: str) -> str:
 
 
 def as_list(value: Any) -> Any:
-    """A list of one for one table."""
-    return [value] if isinstance(value, (dict, Settings)) else value
+    """A list of one for one table or file; the name of a file is a table with this `file`."""
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, (str, dict, Settings)) for item in values):
+        raise ValueError('write a table like { file = "train.tsv" }, the name of a file, or a list of them')
+    return [{"file": item} if isinstance(item, str) else item for item in values]
 
 
 def migrate_data(table: dict[str, Any]) -> dict[str, Any]:

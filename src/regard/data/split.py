@@ -23,6 +23,13 @@ Mask = npt.NDArray[np.bool_]
 
 POSITION_BITS = 53  # of the 64 bits of a hash: as many as a float holds exactly, so that a share keeps its value
 POSITIONS = 1 << POSITION_BITS
+MAX_HELD_OUT = 2000
+"""Texts of valid, if nothing says how many: more would make every validation slow."""
+
+
+def default_size(total: int) -> int:
+    """The number of `total` texts that are held out if nothing says how many: a tenth, of many a smaller share."""
+    return max(1, min(MAX_HELD_OUT, max(total // 20, min(200, total // 10))))
 
 
 def hash_text(text: str, seed: int = 0) -> int:

@@ -47,8 +47,8 @@ class Distilled:
 
     @property
     def setting(self) -> str:
-        """The setting of `regard train` that uses the files."""
-        return f'data.train={{src="{self.src.absolute()}", tgt="{self.tgt.absolute()}"}}'
+        """The setting of `regard train` that uses the files, for the split they are translations of."""
+        return f'data.{self.src.stem}={{src="{self.src.absolute()}", tgt="{self.tgt.absolute()}"}}'
 
 
 def distill(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.formats import read_examples
+from regard.data.hold_out import read_split
 from regard.data.settings import SPLITS
 from regard.files import write_text
 from regard.recipe import Recipe
@@ -74,14 +75,18 @@ class Examination(Generic[R, D]):
     @classmethod
     def read_splits(cls, recipe: R, folder: Path) -> SplitExamples:
         """The examples of all splits, before tokenizers and labels exist; temporary files go to `folder`."""
-        root, fields = recipe.data.folder, recipe.fields
-        sources = {split: getattr(recipe.data, split) for split in SPLITS}
-        return SplitExamples({split: [read_examples([s], root, fields) for s in sources[split]] for split in SPLITS})
+        data, fields = recipe.data, recipe.fields
+        read: dict[str, list[Iterable[Example]]] = {
+            split: [read_examples([source], data.folder, fields) for source in getattr(data, split)] for split in SPLITS
+        }
+        for split in ("train", *data.held_out) if data.held_out else ():
+            read[split] = [read_split(data, fields, split)]
+        return SplitExamples(read)
 
     @classmethod
     def write_sample(cls, recipe: R, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
         """Write examples of each split to `folder`; return the settings of [data] that read them."""
-        settings: dict[str, object] = {"workers": 1}
+        settings: dict[str, object] = {"workers": 1, "hold_out": 0.0, "hold_out_test": 0.0}
         for split, examples in samples.items():
             path = folder / f"{split}.jsonl"
             write_text(path, "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples))

@@ -26,7 +26,7 @@ from regard.data.bptt import BPTTBatches, TokenizedText
 from regard.data.digests import Digests
 from regard.data.encoders import LineEncoder
 from regard.data.fields import LINES, Fields
-from regard.data.formats import read_examples
+from regard.data.hold_out import read_split, report_held_out
 from regard.data.settings import TextDataSettings
 from regard.data.sources import Source
 from regard.data.store import Store
@@ -181,6 +181,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     @classmethod
     def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: Report) -> Self:
         data = recipe.data
+        report_held_out(data, recipe.fields, report)
         if start is not None:
             copy_tokenizer(start, folder, *cls.artifacts(recipe))
         elif data.unknown_below and not (folder / WORDS).exists():
@@ -196,8 +197,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     @classmethod
     def training_lines(cls, recipe: LanguageRecipe) -> Iterator[str]:
         """The lines of the training text as they are in the files."""
-        examples = read_examples(recipe.data.train, recipe.data.folder, recipe.fields)
-        return (example["text"] for example in examples)
+        return (example["text"] for example in read_split(recipe.data, recipe.fields, "train"))
 
     # ---- data -------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
+from regard.data.hold_out import read_split
 from regard.data.settings import SPLITS, adopt_settings, build_source
 from regard.data.sources import Source
 from regard.data.steps import BatchSource, Share
@@ -109,9 +110,9 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         return self.recipe.fields
 
     def sources(self, split: str) -> list[Source]:
-        """The sources of a split; a UserError if the recipe names none."""
+        """The sources of a split; none if it is held out of train; a UserError if the recipe names none."""
         sources: list[Source] = getattr(self.recipe.data, split)
-        if not sources:
+        if not sources and split not in self.recipe.data.held_out:
             raise UserError(
                 f"the recipe names no {split} data",
                 f"add data.{split}=..., or evaluate on other data (--on valid, --file FILE)",
@@ -135,8 +136,10 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
     def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
         """Read the examples of a split, or of other `sources`, one at a time."""
-        root = self.recipe.data.folder if sources is None else Path()
-        return read_examples(self.sources(split) if sources is None else sources, root, self.fields)
+        if sources is not None:
+            return read_examples(sources, Path(), self.fields)
+        self.sources(split)  # raises an error if there are none
+        return read_split(self.recipe.data, self.fields, split)
 
     def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
         """The examples of a split, or of other `sources`, with their targets."""
@@ -156,8 +159,13 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
         """JSON that identifies the examples of a store: the content of files and how they are read."""
-        root = self.recipe.data.folder if sources is None else Path()
-        return identify(self.sources(split) if sources is None else sources, root, self.fields, digests)
+        data = self.recipe.data
+        if sources is not None:
+            return identify(sources, Path(), self.fields, digests)
+        if data.held_out and split in ("train", *data.held_out):
+            train = identify(data.train, data.folder, self.fields, digests)
+            return [train, {"split": split, "held out": data.held_out, "shares": [data.hold_out, data.hold_out_test]}]
+        return identify(self.sources(split), data.folder, self.fields, digests)
 
     def store(
         self, folder: Path, split: str, progress: Progress | None = None, sources: Sequence[Source] | None = None
@@ -169,7 +177,7 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         path = folder / STORES / split
         digests = Digests(path / DIGESTS)
         content = json.dumps(self.content(split, sources, digests))
-        encoder = self.encoder(filtered=split == "train" and sources is None)
+        encoder = self.encoder(filtered=sources is None and split in ("train", *self.recipe.data.held_out))
         named = getattr(self.recipe.data, split) if sources is None else sources  # none if the split is held out
         names = ", ".join(map(str, named)) or f"data.{split}"
         workers = self.recipe.data.workers

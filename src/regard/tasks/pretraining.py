@@ -25,7 +25,7 @@ from regard.config import SettingError, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.encoders import SentenceEncoder
 from regard.data.fields import SENTENCES, Fields
-from regard.data.formats import read_examples
+from regard.data.hold_out import read_split, report_held_out
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.pretraining import (
@@ -148,12 +148,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
 
     @classmethod
     def prepare(cls, recipe: PretrainingRecipe, folder: Path, start: Path | None, report: Report) -> Self:
+        report_held_out(recipe.data, recipe.fields, report)
         if start is not None:
             copy_tokenizer(start, folder, TOKENIZER)
         elif not (folder / TOKENIZER).exists():
             report(f"learning the vocabulary (WordPiece, at most {recipe.text.vocab_size:,} tokens)")
-            sentences = read_examples(recipe.data.train, recipe.data.folder, recipe.fields)
-            lines = (sentence["text"] for sentence in sentences)
+            lines = (sentence["text"] for sentence in read_split(recipe.data, recipe.fields, "train"))
             train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
         return cls.load(recipe, folder)
 

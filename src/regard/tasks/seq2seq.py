@@ -74,9 +74,8 @@ class TranslationRecipe(Recipe):
     def check_groups(self) -> Self:
         """Check settings of different groups against each other."""
         imported = self.text.kind == "imported"
-        for split in ("train", "valid"):
-            if not getattr(self.data, split) and not imported:
-                raise SettingError(f"data.{split}", "must name at least one")
+        if not self.data.train and not imported:
+            raise SettingError("data.train", "must name at least one", "missing-setting")
         if self.model.shared_vocabulary and not self.text.joint and not imported:
             raise SettingError("model.tie", '"all" needs text.joint = true; otherwise write "output"')
         masked = isinstance(self.model, MaskedSettings)

@@ -11,7 +11,7 @@ from torch import nn
 from regard.data.dropout import open_or_build_dropout
 from regard.data.encoders import PairEncoder
 from regard.data.filters import KEEP_ALL, Filters
-from regard.data.formats import read_examples
+from regard.data.hold_out import read_split, report_held_out
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget, Epochs
 from regard.data.store import Store
@@ -67,9 +67,10 @@ class TranslationTask(Seq2SeqTask[R]):
     @classmethod
     def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
         max_characters = 32 * recipe.data.max_length
+        report_held_out(recipe.data, recipe.fields, report)
 
         def lines(name: str) -> Iterator[str]:
-            for pair in read_examples(recipe.data.train, recipe.data.folder, recipe.fields):
+            for pair in read_split(recipe.data, recipe.fields, "train"):
                 texts = [pair["src"]] * (name != TGT) + [pair["tgt"]] * (name != SRC)
                 yield from (text for text in texts if len(text) <= max_characters)
 
