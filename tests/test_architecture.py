@@ -1,6 +1,7 @@
 """The rules of docs/design.md that a program can check: which room imports which, sizes of files, no cycles."""
 
 import ast
+import re
 from pathlib import Path
 
 import regard
@@ -152,3 +153,18 @@ def test_the_public_names_exist_and_are_few() -> None:
 def test_no_file_is_called_utils() -> None:
     names = {part for path in FILES for part in path.relative_to(SOURCE).with_suffix("").parts}
     assert not names & {"utils", "helpers", "common", "misc"}
+
+
+def test_the_design_names_every_room_on_its_floor() -> None:
+    """The numbers of the floors are consecutive, and a room imports only rooms of its floor or lower ones."""
+    page = (SOURCE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.split("## Rooms")[1].split("Beside the package")[0]
+    floors: dict[str, int] = {}
+    floor = -1
+    for line in re.findall(r"^    .*$", table, re.MULTILINE):
+        if match := re.match(r"    (\d+)", line):
+            assert int(match[1]) == floor + 1
+            floor += 1
+        floors |= dict.fromkeys(re.findall(r"(?:^    [\d ]  |  {2})(\w+)(?=  )", line), floor)
+    assert floors.keys() >= ROOMS.keys() - {"__main__", "__init__"}
+    assert all(floors[other] <= floors[room] for room in floors.keys() & ROOMS.keys() for other in ROOMS[room])

@@ -262,6 +262,18 @@ def test_a_failed_import_leaves_nothing(tmp_path: Path) -> None:
     assert result.status == 0 and "has no masked" in result.err and "written to" in result.out
 
 
+def test_the_folder_above_a_model_names_the_model(tmp_path: Path) -> None:
+    for name in ("bert-tiny", "opus"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "config.json").write_text("{}", encoding="utf-8")
+    result = fails("import", tmp_path / "models", "--folder", tmp_path / "run")
+    assert result.code == "missing-file"
+    assert str(tmp_path / "models" / "bert-tiny") in result.err and str(tmp_path / "models" / "opus") in result.err
+    (tmp_path / "models" / "config.json").write_text("{}", encoding="utf-8")
+    assert fails("import", tmp_path / "models", "--folder", tmp_path / "run").code == "unsupported-model"
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_imported_run_checks_its_vocabulary(tmp_path: Path) -> None:
     write_marian_folder(tmp_path / "opus")
     import_model(tmp_path / "opus", tmp_path / "run")

@@ -35,6 +35,8 @@ from regard.training.weights import Tensors, weights_of
 PRETRAINING_LENGTH, MAX_LENGTH = 128, 512
 """data.max_length of pretraining and of labelled tasks, if the model has this many positions."""
 
+MAX_NAMED = 3
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -74,6 +76,14 @@ def import_model(source: Path, folder: Path) -> Imported:
             "name a folder that save_pretrained wrote, or a copy of one",
             code="missing-folder",
             where=source,
+        )
+    inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
+    if inner and not (source / CONFIG).exists():
+        raise UserError(
+            f"{source} is not a model: it has no {CONFIG}",
+            f"it contains models; did you mean {' or '.join(map(str, inner[:MAX_NAMED]))}?",
+            code="missing-file",
+            where=source / CONFIG,
         )
     config = read_config(source / CONFIG)
     kind = str(config.get("model_type"))
