@@ -174,6 +174,15 @@ def test_an_interruption_stops_the_ladder(tmp_path: Path, monkeypatch: pytest.Mo
         run_ladder(small_ladder(tmp_path), select(["bahdanau", "transformer"]), [1], quiet)
 
 
+def test_a_student_needs_the_validation_data_of_the_others(tmp_path: Path) -> None:
+    opened = small_ladder(tmp_path, "data.valid=[]")
+    teacher, student = select(["masked-distilled"])
+    assert opened.recipe(teacher, 1).data.held_out == ("valid",)
+    with pytest.raises(UserError) as error:
+        opened.recipe(student, 1)
+    assert (error.value.code, error.value.where) == ("no-data", "data.valid")
+
+
 def test_a_student_is_trained_on_the_translations_of_its_teacher(tmp_path: Path) -> None:
     opened = small_ladder(tmp_path)
     assert run_ladder(opened, select(["masked-distilled"])[1:], [1], quiet)[0].code == "unfinished-teacher"

@@ -66,6 +66,13 @@ class Ladder:
         """The recipe of one variant; settings of the base recipe that have no effect on it are left out."""
         settings = self.variants.settings(variant, self.base.model)
         if variant.teacher:
+            if self.base.data.held_out:  # other sentences would be held out of the translations
+                raise UserError(
+                    f"{variant.name} is trained on other data, and {self.source} holds out validation data of train",
+                    "write data.valid and data.test (regard split makes them), or leave this variant out",
+                    code="no-data",
+                    where="data.valid",
+                )
             settings.append(distilled_setting(self.distilled_folder(variant, seed)))
         settings += [f"runtime.seed={seed}", f"name={variant.name}-seed{seed}"]
         values, source = apply_overrides(self.values, settings), f"the variant {variant.name}"
