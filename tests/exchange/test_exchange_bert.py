@@ -16,6 +16,7 @@ from regard.exchange.bert import (
     SEQUENCE_CLASSIFICATION,
     SEQUENCE_REGRESSION,
     FineTunedBert,
+    read_bert_tokenizer,
     read_finetuned,
     read_head,
     write_finetuned,
@@ -191,3 +192,62 @@ def test_a_missing_head_is_an_error(tmp_path: Path) -> None:
         "damaged-file",
         f"{tmp_path / 'model.safetensors'}:qa_outputs.weight",
     )
+
+
+FIXED = {
+    "model_type": "bert", "is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_the_config_of_an_export(task: str, tmp_path: Path) -> None:
+    settings = BertSettings(size="tiny", d_model=16, num_heads=4, d_ff=24, layers=2, max_positions=12, dropout=0.25)
+    labels = LABELS if task in ("classification", "tagging") else ()
+    model = EncoderWithHead(Bert(settings, V), NAMED[task], HEADS[task].pooled, 0.1)
+    write_finetuned(tmp_path / "bert", FineTunedBert(HEADS[task], labels, settings, weights_of(model)), vocabulary())
+    config = json.loads((tmp_path / "bert" / "config.json").read_text())
+    shape = {
+        "architectures": [HEADS[task].architecture], "hidden_size": 16, "num_attention_heads": 4,
+        "intermediate_size": 24, "num_hidden_layers": 2, "hidden_dropout_prob": 0.25, "max_position_embeddings": 12,
+        "type_vocab_size": 2, "layer_norm_eps": 1e-12, "vocab_size": V, "initializer_range": 0.02, "pad_token_id": 0,
+    }  # fmt: skip
+    assert {key: config[key] for key in FIXED | shape} == FIXED | shape
+    names = labels or tuple(f"LABEL_{number}" for number in range(NAMED[task]))
+    expected = None if task == "choice" else {str(number): name for number, name in enumerate(names)}
+    assert config.get("id2label") == expected
+    assert config.get("label2id") == (None if task == "choice" else {name: n for n, name in enumerate(names)})
+    problems = {"classification": "single_label_classification", "regression": "regression"}
+    assert config.get("problem_type") == problems.get(task)
+    pooler = any("pooler" in name for name in load_file(tmp_path / "bert" / "model.safetensors"))
+    assert pooler == (task in ("classification", "regression", "choice"))
+
+
+@pytest.mark.parametrize("key", FIXED)
+def test_a_bert_of_another_kind_is_refused(key: str, tmp_path: Path) -> None:
+    saved("classification", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for name in FIXED:
+        config.pop(name, None)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    read_finetuned(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config | {key: "other" if key == "model_type" else 7}))
+    with pytest.raises(UserError) as error:
+        read_finetuned(tmp_path)
+    assert (error.value.code, error.value.where) == ("unsupported", f"{tmp_path / 'config.json'}:{key}")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, (True, None, True)),
+        ({"do_lower_case": False, "strip_accents": True}, (False, True, True)),
+        ({"strip_accents": False, "tokenize_chinese_chars": False}, (True, False, False)),
+    ],
+)
+def test_settings_of_a_tokenizer(config: dict[str, Any], expected: tuple[Any, ...], tmp_path: Path) -> None:
+    vocabulary().save_vocab_txt(tmp_path / "vocab.txt")
+    if config:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    loaded = read_bert_tokenizer(tmp_path)
+    assert (loaded.lowercase, loaded.strip_accents, loaded.split_chinese) == expected

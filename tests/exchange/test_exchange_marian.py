@@ -15,7 +15,7 @@ from regard.data.batch import concatenate_rows
 from regard.data.pairs import pad_pairs
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.exchange.marian import MarianModel, read_marian, write_marian
+from regard.exchange.marian import MarianModel, read_marian, read_tied_matrix, write_marian
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
@@ -347,3 +347,57 @@ def test_errors_name_file_and_key(harm: Any, code: str, where: str, tmp_path: Pa
     with pytest.raises(UserError) as error:
         read_marian(tmp_path / "model")
     assert (error.value.code, error.value.where) == (code, str(tmp_path / "model" / where))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_files_of_an_export(norm: str, tmp_path: Path) -> None:
+    pair, folder = vocabularies(joint=True), tmp_path / "model"
+    ours = model((len(pair[0]), len(pair[1])), norm=norm, dropout=0.25, activation="gelu")
+    write_marian(folder, ours.settings, weights_of(ours), pair, beam=3, alpha=0.5)
+    size, pre = len(pair[0]), norm == "pre"
+    assert json.loads((folder / "config.json").read_text()) == {
+        "model_type": "pegasus" if pre else "marian",
+        "architectures": ["PegasusForConditionalGeneration" if pre else "MarianMTModel"],
+        "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "dropout": 0.25,
+        "attention_dropout": 0.0, "activation_dropout": 0.0, "activation_function": "gelu",
+        "normalize_before": pre, "add_final_layer_norm": pre, "normalize_embedding": False,
+        "static_position_embeddings": True, "is_decoder": False, "is_encoder_decoder": True, "scale_embedding": True,
+        "max_position_embeddings": 1024, "share_encoder_decoder_embeddings": True, "tie_word_embeddings": True,
+        "forced_eos_token_id": None, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+        "decoder_start_token_id": 1, "vocab_size": size, "decoder_vocab_size": size,
+    }  # fmt: skip
+    assert json.loads((folder / "generation_config.json").read_text()) == {
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "num_beams": 3,
+        "max_length": 512, "bad_words_ids": [[0], [1]], "length_penalty": 0.5,
+    }  # fmt: skip
+    assert json.loads((folder / "tokenizer_config.json").read_text())["model_max_length"] == 1024
+    loaded = read_marian(folder)
+    assert (loaded.positions, loaded.beam, loaded.settings.dropout) == (1024, 3, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("normalize_embedding", True),
+        ("static_position_embeddings", False),
+        ("is_decoder", True),
+        ("add_final_layer_norm", True),
+    ],
+)
+def test_values_that_only_other_models_have_are_refused(key: str, value: object, tmp_path: Path) -> None:
+    written(tmp_path / "model", vocabularies(joint=True))
+    change_config(tmp_path / "model", **{key: value})
+    with pytest.raises(UserError) as error:
+        read_marian(tmp_path / "model")
+    assert (error.value.code, error.value.where) == ("unsupported", str(tmp_path / "model" / f"config.json:{key}"))
+
+
+def test_tied_matrices_must_be_equal(tmp_path: Path) -> None:
+    tensors = {"a": torch.ones(2, 3), "b": torch.ones(2, 3), "c": torch.zeros(2, 3)}
+    path = tmp_path / "m"
+    assert torch.equal(read_tied_matrix(dict(tensors), ("x", "a", "b"), (2, 3), path), tensors["a"])
+    for names, where in ((("a", "c"), "m:c"), (("x", "y"), "m:x")):
+        with pytest.raises(UserError) as error:
+            read_tied_matrix(dict(tensors), names, (2, 3), path)
+        assert (error.value.code, error.value.where) == ("damaged-file", str(tmp_path / where))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.exchange.sentencepiece_files import field, model_file, symbols, write_model
 
 from regard.errors import UserError
-from regard.exchange.sentencepiece import read_sentencepiece
+from regard.exchange.sentencepiece import SentencePieceModel, as_float, fields, read_sentencepiece
 from regard.text.factory import load_tokenizer, tokenizer_from_json
 from regard.text.sentencepiece import HIDDEN, SentencePieceTokenizer, assemble
 from regard.text.symbols import EOS, SPECIALS
@@ -136,3 +136,38 @@ def test_damaged_and_unsupported_files_are_refused(content: bytes, message: str,
     with pytest.raises(UserError) as error:
         read_sentencepiece(tmp_path / "target.spm")
     assert (error.value.code, error.value.where) == ("missing-file", str(tmp_path / "target.spm"))
+
+
+def test_fields_of_a_message_at_their_borders() -> None:
+    for value in (0, 1, 127, 128, 255, 16_383, 16_384, 2**40):
+        assert list(fields(field(3, value))) == [(3, value)]
+    assert list(fields(field(20, b"ab") + field(1, b""))) == [(20, b"ab"), (1, b"")]
+    assert list(fields(b"\x09" + bytes([1, 0, 0, 0, 0, 0, 0, 2]))) == [(1, 2 * 256**7 + 1)], "eight bytes"
+    assert list(fields(b"\x0d" + bytes([1, 0, 0, 3]))) == [(1, 3 * 256**3 + 1)], "four bytes"
+    for broken in (b"\x0a\x02a", b"\x0d\x00\x00\x00", b"\x0b", b"\x0c"):
+        with pytest.raises(ValueError):
+            list(fields(broken))
+    assert as_float(0x3FC00000) == 1.5
+
+
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    piece = [("a", -1.5, 1)]
+
+    def read(trained: bytes = b"", normalised: bytes = b"") -> Any:
+        path = tmp_path / "a.spm"
+        path.write_bytes(model_file(piece, trained, normalised))
+        return read_sentencepiece(path)
+
+    assert (read().prefix, read().tidy, read().characters, read().pieces) == (True, True, b"", piece)
+    assert not read(normalised=field(3, 0)).prefix and not read(normalised=field(4, 0)).tidy
+    assert read(normalised=field(2, b"map")).characters == b"map" and read(trained=field(3, 1)).pieces == piece
+    for trained in (field(24, 1), field(35, 1), field(3, 2)):
+        with pytest.raises(UserError):
+            read(trained)
+
+
+def test_a_user_defined_subword_beats_all_others() -> None:
+    pieces = [("a", -1.0, 1), ("b", -2.0, 1), ("ab", 0.0, 4), ("<s>", 0.0, 3), ("<unk>", 0.0, 2), ("c", 0.0, 6)]
+    model = SentencePieceModel(pieces, b"", True, True)
+    assert model.scores == {"a": -1.0, "b": -2.0, "ab": pytest.approx(-2.1)}
+    assert SentencePieceModel([("ab", 0.0, 4)], b"", True, True).scores == {"ab": pytest.approx(-0.1)}
