@@ -22,7 +22,7 @@ KEYS = Padded(LENGTHS, 4)
 B, W, S, Q = 3, 2, 4, 5
 
 
-@pytest.mark.parametrize("kind", [HardGumbel(), HardReinforce(Q)])
+@pytest.mark.parametrize("kind", [HardGumbel(), HardReinforce(Q, soft=0.0)])
 def test_places_are_drawn_as_often_as_the_softmax_says(kind: nn.Module) -> None:
     torch.manual_seed(0)
     scores, many = torch.randn(B, 1, S), 20_000
@@ -83,6 +83,23 @@ def test_a_draw_reports_its_likelihood_and_how_open_it_was() -> None:
         return sample(scores, KEYS.not_padding[:, None])[1:]
 
     assert torch.autograd.gradcheck(again, (scores,))
+
+
+def test_some_queries_get_the_softmax_and_nothing_is_sampled_for_them() -> None:
+    torch.manual_seed(0)
+    many = 2000
+    scores = torch.randn(B, many, S, dtype=torch.float64, requires_grad=True)
+    weights, samples = HardReinforce(Q, soft=0.25)(scores, torch.zeros(B, many, Q), KEYS, 0)
+    assert samples is not None
+    softmax = scores.masked_fill(~KEYS.not_padding[:, None], -torch.inf).softmax(dim=-1)
+    one_hot = (weights == 1).any(dim=-1)
+    is_soft = (samples.log_p == 0) & (LENGTHS > 1)[:, None]  # a sentence of one word has nothing to sample
+    assert abs(is_soft[LENGTHS > 1].double().mean().item() - 0.25) < 0.03
+    torch.testing.assert_close(weights[is_soft], softmax[is_soft].to(weights.dtype))
+    assert one_hot[~is_soft].all()
+    (gradient,) = torch.autograd.grad((weights * torch.randn(S)).sum(), scores)
+    assert (gradient[is_soft].abs().sum(dim=-1) > 0).all()
+    assert (gradient[~is_soft] == 0).all()
 
 
 def test_the_baseline_judges_the_query_and_leaves_it_as_it_is() -> None:

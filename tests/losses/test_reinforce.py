@@ -33,6 +33,7 @@ class Tiny(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.source_attention = build_source_attention("general", "hard-reinforce", D, D, D, window=1)
+        self.source_attention.kind.soft = 0.0  # the equations are of samples alone
         self.memory, self.state = nn.Parameter(torch.randn(1, S, D)), nn.Parameter(torch.randn(1, 1, D))
         self.cell, self.weight = nn.Linear(2 * D, D), nn.Parameter(2 * torch.randn(V, D))
         self.double()

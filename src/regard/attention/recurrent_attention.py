@@ -47,7 +47,7 @@ class SampledAlignments:
     """Sampled source positions: log-probability, entropy and REINFORCE baseline, (B, W) each."""
 
     log_p: Tensor
-    """log p(s_t) of the sample; its gradient is the score function."""
+    """log p(s_t) of the sample; its gradient is the score function. 0 where nothing was sampled."""
     entropy: Tensor
     """H(s_t) = -sum_s p(s) log p(s), in nats."""
     baseline: Tensor
@@ -144,12 +144,16 @@ class HardGumbel(nn.Module):
 class HardReinforce(nn.Module):
     """Sample a position and return the sample; the loss gives it a gradient.
 
-    The baseline b_t = w^T q_t + b is learned. No gradient goes back from it into the query.
+    With probability `soft` a query gets the expected context of softmax(e_t) in training instead of that of a sample
+    (Xu et al. 2015, section 4.1, who choose this for whole sentences). The scores then also learn by a gradient without
+    variance; without it they learn little in a short training. The baseline b_t = w^T q_t + b is learned. No gradient
+    goes back from it into the query.
     """
 
-    def __init__(self, query_dim: int) -> None:
+    def __init__(self, query_dim: int, soft: float = 0.5) -> None:
         super().__init__()
         self.baseline = nn.Linear(query_dim, 1)
+        self.soft = soft
 
     def forward(
         self, scores: Tensor, query: Tensor, keys: Padded, positions: int | Tensor
@@ -157,8 +161,12 @@ class HardReinforce(nn.Module):
         scores, mask = to_float32(scores), keys.not_padding[:, None]
         if not self.training:
             return one_hot_argmax(scores.masked_fill(~mask, -torch.inf)), None
-        one_hot, log_p, entropy = sample(scores, mask)
-        return one_hot, SampledAlignments(log_p, entropy, to_float32(self.baseline(query.detach())[..., 0]))
+        weights, log_p, entropy = sample(scores, mask)
+        if self.soft:
+            is_soft = torch.rand_like(log_p) < self.soft  # (B, W)
+            weights = torch.where(is_soft[..., None], masked_softmax(scores, mask), weights)
+            log_p = log_p.masked_fill(is_soft, 0.0)  # nothing was sampled
+        return weights, SampledAlignments(log_p, entropy, to_float32(self.baseline(query.detach())[..., 0]))
 
 
 Kind = Global | LocalM | LocalP | HardGumbel | HardReinforce
