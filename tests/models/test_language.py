@@ -283,3 +283,15 @@ def test_a_markov_model_knows_what_lies_within_its_history_and_nothing_before_it
     model = build(dict(kind="markov", history=history, d_model=8, d_embedding=8))
     moved = (model(ids)[0].logits() != model(changed)[0].logits()).any(dim=-1)[0]
     assert moved.nonzero().flatten().tolist() == list(range(3, 3 + history))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+def test_dropped_weights_train_on_a_gpu_with_a_carried_state(kind: str) -> None:
+    model = build(dict(kind=kind, d_model=12, layers=2, weight_drop=0.4)).cuda().train()
+    ids = torch.randint(V, (3, 5), device="cuda")
+    _, state = model(ids)
+    projection, _ = model(ids, state)  # the state of one layer is a view that is not contiguous
+    projection.logits().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())

@@ -133,7 +133,7 @@ class WeightDropLayer(RecurrentLayer):
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
         if not (self.training and self.drop):
             return super()._fused(x, hidden)
-        before = tuple(tensor[None].to(x.dtype) for tensor in hidden)
+        before = tuple(tensor[None].to(x.dtype).contiguous() for tensor in hidden)
         start = before if len(before) == 2 else before[0]
         y, *after = self.kernel(x, start, self.dropped_weights(), True, 1, 0.0, True, False, True)
         return y, tuple(tensor[0] for tensor in after)
