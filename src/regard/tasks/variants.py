@@ -95,7 +95,7 @@ _TRANSLATION: tuple[Variant, ...] = (
     ),
     Variant(
         "local-p", "Local attention, predicted position", "局部注意力（预测位置）", "Luong et al. 2015, section 3.2",
-        (f'model={{ {LUONG}, attention = "local-p", window = 5 }}',),
+        (f'model={{ {LUONG}, attention = "local-p", window = 10 }}',),
     ),
     Variant(
         "hard", "Hard attention, Gumbel-softmax", "硬注意力（Gumbel-softmax）", "Xu et al. 2015; Jang et al. 2017",
