@@ -56,7 +56,7 @@ def pairs(folder: str, **splits: str) -> str:
 
 def columns(folder: str, file: str) -> str:
     """[data] of one table of pairs, of which some are held out."""
-    table = f'{{ file = "{file}", format = "tsv" }}'
+    table = f'{{ file = "{file}", header = false, src_column = 1, tgt_column = 2 }}'
     return files(folder, train=table, hold_out="0.02", hold_out_test="0.02")
 
 
@@ -180,7 +180,7 @@ test = [{{ file = "test.csv.xz", header = false, text = [2, 3], label = 1, {NAME
         "po-de-en", train='{ src = "libreoffice-help.en.xz", tgt = "libreoffice-help.de.xz" }', hold_out="0.02",
         hold_out_test="0.02"), "bleu"),
     "bible": DataSet("translation", files(
-        "bible-de-en", train='{ src = "eng-engBBE.txt.xz", tgt = "deu-deu1912.txt.xz", skip_empty = true }',
+        "bible-de-en", train='{ src = "eng-engBBE.txt.xz", tgt = "deu-deu1912.txt.xz" }',
         hold_out="0.02", hold_out_test="0.02"), "bleu"),
 }  # fmt: skip
 

@@ -127,6 +127,15 @@ def test_given_steps_set_the_warmup_and_the_validations() -> None:
     assert chosen(bare("translation", training={"max_steps": 10**6}), 5000)["training.warmup"] == 4000
 
 
+def test_metrics_that_decode_are_validated_less_often() -> None:
+    every = {
+        monitor: chosen(bare("translation", training={"max_steps": 2000, "monitor": monitor}), 5000)
+        for monitor in ("loss", "bleu")
+    }
+    assert every["loss"]["training.validate_every"] == 100
+    assert every["bleu"]["training.validate_every"] == 200
+
+
 def test_the_rate_follows_the_schedule() -> None:
     paper = chosen(bare("translation", training={"schedule": "paper"}), 5000)
     assert "training.learning_rate" not in paper

@@ -134,7 +134,8 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
     batches = [(30_000, 1024), (100_000, 2048), (3_000_000, 4096), (30_000_000, 8192)]
     batch, passes = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100)
-    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 20)
+    validations = 20 if recipe.training.monitor in ("loss", "perplexity") else 10  # other metrics decode all of valid
+    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, validations)
 
 
 @or_fine_tuning
@@ -156,7 +157,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     if kind == "ngram":
         return
     yield from rate(recipe, 1e-3 if kind != "lstm" else 2e-3, 1.0 if kind == "transformer" else 0.25)
-    batch, passes = (1400, 2240, 4480, 8960)[index], epochs(words, 2_000_000, 25, 0.3, 3, 60)
+    batch, passes = (1400, 2800, 8960, 17_920)[index], epochs(words, 2_000_000, 20, 0.3, 3, 60)
     yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 20)
 
 
