@@ -18,6 +18,7 @@ from regard.config import (
     by_kind,
     describe,
     nearest,
+    shorten,
     unless,
 )  # fmt: skip
 from regard.errors import UserError
@@ -211,3 +212,8 @@ def test_an_error_explains_the_first_of_many_problems() -> None:
     with pytest.raises(UserError) as error:
         build(Training, {"warmup": "x" * 10_000}, "recipe")
     assert error.value.where == "warmup" and len(str(error.value)) < 1_000
+
+
+def test_long_texts_are_shortened() -> None:
+    assert shorten("x" * 200) == "x" * 200 and shorten("x" * 201) == "x" * 200 + "..."
+    assert shorten("abc", 2) == "ab..." and shorten("ab", 2) == "ab"

@@ -70,6 +70,14 @@ def test_open_world_sets_all_seeds() -> None:
     assert not torch.equal(first[0], torch.rand(3))
 
 
+def test_variables_of_torchrun_count_unless_the_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "first")
+    assert open_world(RuntimeSettings(device="cpu"), alone=True).rank == 0
+    with pytest.raises(UserError) as error:
+        open_world(RuntimeSettings(device="cpu"))
+    assert (error.value.code, error.value.where) == ("invalid-environment", "RANK")
+
+
 def test_seed_everything_returns_the_derived_seed() -> None:
     assert seed_everything(1, "a") == derive_seed(1, "a")
 

@@ -14,7 +14,7 @@ from regard.attention.layouts import Padded
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.exchange.marian import read_marian, write_marian
-from regard.exchange.marian_tokenizers import duplicates, reorder_tokens
+from regard.exchange.marian_tokenizers import duplicates, read_sentencepiece_tokenizers, reorder_tokens
 from regard.exchange.sentencepiece import read_sentencepiece
 from regard.models.transformer import Transformer
 from regard.tasks.translation import Translation
@@ -187,3 +187,24 @@ def test_errors_name_the_damaged_file(harm: Any, code: str, file: str, folder: P
     with pytest.raises(UserError) as error:
         read_marian(folder)
     assert (error.value.code, error.value.where) == (code, str(folder / file))
+
+
+def test_sides_with_vocabularies_of_their_own(tmp_path: Path) -> None:
+    sides = {"source": (["▁a", "b"], "vocab.json"), "target": (["▁x", "y", "z"], "target_vocab.json")}
+    for side, (pieces, name) in sides.items():
+        write_model(tmp_path / f"{side}.spm", dict.fromkeys(pieces, -1.0))
+        ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
+        (tmp_path / name).write_text(json.dumps(ids))
+    sizes = {"vocab_size": 5, "decoder_vocab_size": 6, "decoder_start_token_id": 5}
+    read = read_sentencepiece_tokenizers(tmp_path, sizes)
+    assert (read.src_rows[:3], read.tgt_rows[:3]) == ([4, 4, 0], [5, 5, 0]), "padding, beginning and end"
+    assert [tokenizer.tokens([3, 4]) for tokenizer in read.tokenizers] == [["<unk>", "␣a"], ["<unk>", "␣x"]]
+    assert (read.src_rows[3:6], read.tgt_rows[3:7]) == ([1, 2, 3], [1, 2, 3, 4])
+    assert [tokenizer.encode("a x") for tokenizer in read.tokenizers] == [
+        [4, read.tokenizers[0].unknown], [read.tokenizers[1].unknown, 4],  # type: ignore[attr-defined]
+    ]  # fmt: skip
+    for key, size, name in (("vocab_size", 6, "vocab.json"), ("decoder_vocab_size", 5, "target_vocab.json")):
+        config = {"vocab_size": 5, "decoder_vocab_size": 6, "decoder_start_token_id": 4} | {key: size}
+        with pytest.raises(UserError) as error:
+            read_sentencepiece_tokenizers(tmp_path, config)
+        assert (error.value.code, error.value.where) == ("damaged-file", str(tmp_path / name))
