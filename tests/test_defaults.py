@@ -26,7 +26,7 @@ def default(field: FieldInfo) -> str:
 
 
 def all_defaults() -> str:
-    """A line for each setting and default: the setting, its default, its bounds, and the tasks and kinds that have it."""
+    """A line for each setting and default, with its bounds, and the tasks and kinds of model that have it."""
     lines: dict[tuple[str, str], set[str]] = defaultdict(set)
     tasks = {name: task for name, task in TASKS.items() if task.__module__.startswith("regard.")}  # no plugins
     for name, task in tasks.items():
