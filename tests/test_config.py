@@ -173,7 +173,7 @@ def test_nearest_name(name: str, nearest_name: str) -> None:
 
 def test_overrides() -> None:
     values = {"training": {"warmup": 1}}
-    overrides = ["training.warmup=2", "name=x y", "model.kind=deep", 'data=[{file="a"}]']
+    overrides = [" training.warmup = 2 ", "name=x y", "model.kind = deep ", 'data=[{file="a"}]']
     assert apply_overrides(values, overrides) == {
         "training": {"warmup": 2}, "name": "x y", "model": {"kind": "deep"}, "data": [{"file": "a"}],
     }  # fmt: skip

@@ -78,6 +78,17 @@ def test_variables_of_torchrun_count_unless_the_process_is_alone(monkeypatch: py
     assert (error.value.code, error.value.where) == ("invalid-environment", "RANK")
 
 
+def test_threads_are_set_only_if_they_are_given() -> None:
+    before = torch.get_num_threads()
+    try:
+        open_world(RuntimeSettings(device="cpu", threads=before + 1))
+        assert torch.get_num_threads() == before + 1
+        open_world(RuntimeSettings(device="cpu", threads=0))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_seed_everything_returns_the_derived_seed() -> None:
     assert seed_everything(1, "a") == derive_seed(1, "a")
 

@@ -38,6 +38,8 @@ def test_bars_are_as_long_as_their_values() -> None:
         if bar.find(f"{NAME}title") is not None
     }
     assert bars["LSTM, train"] * 2 == bars["LSTM, test"] == bars["循环, test"] * 4
+    tops = [float(bar.get("y", 0)) for bar in ET.fromstring(picture).iter(f"{NAME}rect") if bar.get("height") == "14"]
+    assert [tops[1] - tops[0], tops[2] - tops[1]] == [16, 24], "bars do not overlap, and groups are apart"
 
 
 @MODEST

@@ -1,6 +1,7 @@
 """regard distill: the translations of a teacher; the files do not depend on interruptions."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,22 @@ def test_other_settings_need_another_folder(teacher: Translator, tmp_path: Path)
 def test_errors(trained: Path, tmp_path: Path, options: list[str], code: str) -> None:
     assert fails("distill", trained, "--folder", tmp_path / "out", *options).code == code
     assert not (tmp_path / "out").exists()
+
+
+def test_every_chunk_is_on_the_disk_before_the_next(
+    teacher: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    reported: list[tuple[int, int | None]] = []
+    unfinished = tmp_path / "train.unfinished"
+
+    def sync(number: int) -> None:
+        if unfinished.exists() and os.fstat(number).st_ino == unfinished.stat().st_ino:
+            synced.append(unfinished.read_bytes().count(b"\n"))
+
+    monkeypatch.setattr("os.fsync", sync)
+    distilled = distill(teacher, tmp_path, progress=lambda done, total: reported.append((done, total)))
+    total = len(train_sentences())
+    chunks = [*range(50, total, 50), total]
+    assert synced == chunks and reported == [(done, total) for done in chunks]
+    assert (distilled.lines, distilled.before) == (total, 0)

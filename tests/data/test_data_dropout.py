@@ -137,3 +137,16 @@ def test_a_side_without_merges_is_unchanged(tmp_path: Path) -> None:
         assert all(epoch.tgt(index).tolist() == store.tgt(index).tolist() for index in range(len(trees)))
         cuts.add(tuple(epoch.src(0).tolist()))
     assert len(cuts) > 1
+
+
+@pytest.mark.parametrize("rows", [1, 3, 19, 20, 21])
+def test_lengths_are_computed_in_chunks(
+    rows: int, store: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropout = make(tmp_path, store)
+    whole = dropout.at_epoch(3)
+    monkeypatch.setattr(dropout_module, "CHUNK_ROWS", rows)
+    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, -7, dtype))
+    chunked = dropout.at_epoch(3)
+    assert chunked.src_lengths.tolist() == whole.src_lengths.tolist()
+    assert chunked.tgt_lengths.tolist() == whole.tgt_lengths.tolist()

@@ -74,13 +74,24 @@ def test_short_repetitions_are_not_loops() -> None:
     assert not looping([5] * 3)
 
 
+@pytest.mark.parametrize("guard", [LoopGuard(4, 2, 9), LoopGuard(3, 3, 7), LoopGuard(8, 6, 24)])
+def test_the_longest_unit_is_a_loop_only_at_its_full_length(guard: LoopGuard) -> None:
+    unit = list(range(guard.max_unit))
+    span = guard.max_unit * max(guard.min_repeats, -(-guard.min_tokens // guard.max_unit))
+    loop = (unit * span)[:span]
+    assert guard(torch.tensor([[loop]])).item() and guard(torch.tensor([[[99, *loop]]])).item()
+    assert not guard(torch.tensor([[loop[1:]]])).item() and not guard(torch.tensor([[[99, *loop[1:]]]])).item()
+
+
 @PROPERTY
-@given(st.lists(st.integers(0, 1), min_size=0, max_size=60))
-def test_the_loop_guard_equals_its_definition(tokens: list[int]) -> None:
-    guard = LoopGuard(max_unit=3, min_repeats=3, min_tokens=7)
+@given(
+    st.lists(st.integers(0, 1), min_size=0, max_size=60),
+    st.sampled_from([LoopGuard(3, 3, 7), LoopGuard(4, 2, 9), LoopGuard(2, 2, 3), LoopGuard(3, 4, 1)]),
+)
+def test_the_loop_guard_equals_its_definition(tokens: list[int], guard: LoopGuard) -> None:
     expected = False
-    for unit in (1, 2, 3):
-        span = unit * max(3, -(-7 // unit))
+    for unit in range(1, guard.max_unit + 1):
+        span = unit * max(guard.min_repeats, -(-guard.min_tokens // unit))
         tail = tokens[-span:]
         expected |= len(tokens) >= span and tail == tail[:unit] * (span // unit)
     assert guard(torch.tensor([[tokens]], dtype=torch.long)).item() == expected

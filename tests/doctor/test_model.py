@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import PaddedPattern
 from regard.doctor import model
 from regard.doctor.sample import DryRun
+from regard.run.run import Run
 from regard.tasks.registry import task_of
 
 
@@ -94,6 +96,30 @@ def test_labels_that_are_the_input_fail(task: str, tmp_path: Path) -> None:
     dry.__dict__["small_batch"] = batch.replaced(**{dry.task.causal_sequence: batch.labels})
     check = model.check_first_loss(dry)
     assert check.status == "fail" and "labels" in check.finding
+
+
+@pytest.mark.parametrize("task", ["pretraining", "translation"])
+def test_a_loss_below_that_of_a_guess_is_right_only_for_a_trained_start(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry = dry_run(write_recipe(tmp_path, task), tmp_path)
+    recipe = dry.recipe.model_copy(update={"start_from": "elsewhere"})
+    started = replace(dry, run=Run(dry.run.folder, recipe))
+    started.run.__dict__["task"] = dry.task
+    new_model = dry.new_model()
+    monkeypatch.setattr(DryRun, "new_model", lambda self, plain=False: new_model)
+    monkeypatch.setattr(model, "_mean_loss", lambda *_: 0.01)
+    assert model.check_first_loss(started).status == "pass"
+    if task == "pretraining":
+        assert model.check_first_loss(dry).status == "fail"
+        monkeypatch.setattr(model, "_mean_loss", lambda *_: 99.0)
+        assert model.check_first_loss(started).status == "fail"
+
+
+def test_logits_are_compared_in_single_precision(dry: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = torch.ones(3, 5, dtype=torch.bfloat16)
+    monkeypatch.setattr(type(dry.task), "decoder_logits", lambda *_: half)
+    assert model.decoder_logits(dry, dry.new_model(), dry.small_batch).dtype == torch.float32
 
 
 # ---- leaks ----------------------------------------------------------------------------------------------------------
@@ -177,6 +203,24 @@ def test_a_weight_without_gradient_fails(task: str, tmp_path: Path, monkeypatch:
     damage(monkeypatch, dry, lambda module: module.register_parameter("unused", nn.Parameter(torch.ones(3))))
     check = model.check_gradients(dry)
     assert check.status == "fail" and "unused" in check.finding
+
+
+@pytest.mark.parametrize("task", ["translation", "classification"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_fails(
+    task: str, value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry = dry_run(write_recipe(tmp_path, task), tmp_path)
+    names: list[str] = []
+
+    def change(module: nn.Module) -> None:
+        name, weight = next(iter(module.named_parameters()))
+        weight.register_hook(lambda gradient: gradient * value)
+        names.append(name)
+
+    damage(monkeypatch, dry, change)
+    check = model.check_gradients(dry)
+    assert check.status == "fail" and names[0] in check.finding and "runtime.precision=fp32" in check.remedy
 
 
 @pytest.mark.parametrize("task", ["language", "pretraining", "classification", "regression", "tagging"])

@@ -197,6 +197,20 @@ def test_nbest_hypotheses_are_sorted(dates: Dates) -> None:
         assert a[0].score <= b[0].score + 1e-4, "ours searches on while something better may come"
 
 
+def test_truncated_hypotheses_are_returned_only_if_none_has_ended(dates: Dates) -> None:
+    engine = dates.engine()
+    ended, truncated = (["7", engine.end], -3.0), (["7", "8"], -0.5)
+    beam = DecodingSettings(beam=2, nbest=2, alpha=0.0)
+    assert [h.tokens for h in engine._hypotheses([truncated, ended], beam)] == [[7]]
+    assert [h.tokens for h in engine._hypotheses([ended, truncated], beam)] == [[7]]
+    assert [h.tokens for h in engine._hypotheses([truncated], beam)] == [[7, 8]]
+    sampled = DecodingSettings(search="sample", nbest=2, alpha=0.0)
+    assert [(h.tokens, h.finished) for h in engine._hypotheses([ended, truncated], sampled)] == [
+        ([7, 8], False),
+        ([7], True),
+    ]
+
+
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_a_prefix_is_kept_and_scored(dates: Dates, settings: DecodingSettings) -> None:
     wrong_year = dates.targets[1][:2]

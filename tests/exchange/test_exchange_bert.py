@@ -251,3 +251,18 @@ def test_settings_of_a_tokenizer(config: dict[str, Any], expected: tuple[Any, ..
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     loaded = read_bert_tokenizer(tmp_path)
     assert (loaded.lowercase, loaded.strip_accents, loaded.split_chinese) == expected
+
+
+def test_a_config_without_epsilon_has_the_usual_one(tmp_path: Path) -> None:
+    saved("classification", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 1e-5}))
+    assert read_finetuned(tmp_path).settings.epsilon == 1e-5
+    del config["layer_norm_eps"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert read_finetuned(tmp_path).settings.epsilon == 1e-12
+    del config["hidden_size"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError) as error:
+        read_finetuned(tmp_path)
+    assert (error.value.code, error.value.where) == ("damaged-file", f"{tmp_path / 'config.json'}:hidden_size")

@@ -15,7 +15,9 @@ from regard.data.batch import concatenate_rows
 from regard.data.pairs import pad_pairs
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
+from regard.exchange.folders import read_config
 from regard.exchange.marian import MarianModel, read_marian, read_tied_matrix, write_marian
+from regard.exchange.marian_tokenizers import read_tokenizers
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
@@ -275,6 +277,26 @@ def test_unsupported_settings_are_refused(changes: dict[str, Any], where: str, t
         written(tmp_path / "model", vocabularies(joint=changes.get("tie", "all") == "all"), **changes)
     assert (error.value.code, error.value.where) == ("unsupported", where)
     assert not (tmp_path / "model").exists()
+
+
+def test_vocabularies_of_different_sizes_round_trip(tmp_path: Path) -> None:
+    src, _ = vocabularies(joint=True)
+    tgt, _ = vocabularies(joint=True, vocab_size=280)
+    assert len(src) != len(tgt)
+    ours = written(tmp_path / "model", (src, tgt), tie="output")
+    loaded = read_marian(tmp_path / "model")
+    assert [len(tokenizer) for tokenizer in loaded.tokenizers] == [len(src), len(tgt)]
+    assert all(torch.equal(loaded.weights[name], tensor) for name, tensor in weights_of(ours).items())
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "decoder_vocab_size"])
+def test_a_tokenizer_of_another_size_is_refused(key: str, tmp_path: Path) -> None:
+    pair = vocabularies(joint=False)
+    written(tmp_path / "model", pair, tie="output")
+    change_config(tmp_path / "model", **{key: len(pair[0]) - 1})
+    with pytest.raises(UserError) as error:
+        read_tokenizers(tmp_path / "model", read_config(tmp_path / "model" / "config.json"))
+    assert (error.value.code, error.value.where) == ("damaged-file", str(tmp_path / "model" / "tokenizer.json"))
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

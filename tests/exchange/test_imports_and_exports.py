@@ -274,6 +274,26 @@ def test_the_folder_above_a_model_names_the_model(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_an_empty_folder_is_a_target_and_a_filled_one_is_not(tmp_path: Path) -> None:
+    save_bert(tmp_path / "bert")
+    for folder in (tmp_path / "run", tmp_path / "out"):
+        folder.mkdir()
+    run = import_model(tmp_path / "bert", tmp_path / "run").run
+    export_run(run, tmp_path / "out")
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+    written = digest(tmp_path / "out" / "model.safetensors")
+    (tmp_path / "file").write_text("mine")
+    for target in (tmp_path / "run", tmp_path / "out", tmp_path / "file"):
+        with pytest.raises(UserError) as error:
+            import_model(tmp_path / "bert", target)
+        assert (error.value.code, error.value.where) == ("folder-exists", str(target))
+        with pytest.raises(UserError) as error:
+            export_run(run, target)
+        assert (error.value.code, error.value.where) == ("folder-exists", str(target))
+    assert (tmp_path / "file").read_text() == "mine"
+    assert digest(tmp_path / "out" / "model.safetensors") == written
+
+
 def test_an_imported_run_checks_its_vocabulary(tmp_path: Path) -> None:
     write_marian_folder(tmp_path / "opus")
     import_model(tmp_path / "opus", tmp_path / "run")

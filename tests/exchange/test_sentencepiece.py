@@ -91,6 +91,13 @@ def test_blanks() -> None:
     assert tidy.count_unknown_words("ab xyz b x") == (2, 4)
 
 
+def test_a_subword_may_span_words() -> None:
+    scores = SCORES | {"a▁b": -1.0}
+    spanning = assemble([*PIECES, "a▁b"], scores)
+    assert [[*PIECES, "a▁b"][n] for n in spanning.encode("a b")] == ["▁", "a▁b"]
+    assert spanning.decode(spanning.encode("a b")) == "a b"
+
+
 def test_save_and_load(tmp_path: Path) -> None:
     loaded = vocabulary()
     loaded.save(tmp_path / "tokenizer.json")

@@ -145,6 +145,13 @@ def test_missing_tags_are_wrong_where_others_are_given() -> None:
     assert "tagging" not in bracket_scores(read("(ROOT (S (XX a) (XX b) (XX c)))"), [gold])
 
 
+def test_missing_tags_beside_traces_are_those_of_the_gold_tree() -> None:
+    (gold,) = read("(ROOT (S (NP (NN a)) (VP (VB b) (, ,) (NP (-NONE- *)))))")
+    (found,) = read("(ROOT (S (NP (XX a)) (-NONE- *) (VP (XX b) (XX ,))))")
+    counts = bracket_counts([found], [gold])
+    assert (counts.valid, counts.errors, counts.brackets) == (1, 0, Counts(3, 3, 3))
+
+
 def test_brackets_by_hand() -> None:
     (tree,) = read("(S (NP (DT the) (NN cat)) (VP (VBD sat)) (. .))")
     assert brackets(tree) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}

@@ -78,6 +78,18 @@ def test_the_best_value_of_a_column_is_marked() -> None:
     assert not any(row["cells"]["bleu"]["best"] for row in ladder_data(equal)["rows"])
 
 
+def test_which_direction_of_each_measure_is_better() -> None:
+    better = {column.key: column.better for column in COLUMNS}
+    assert {key for key, sign in better.items() if sign == 1} == {
+        "bleu", "chrf", "exact", "training_speed", "decoding_speed",
+    }  # fmt: skip
+    assert {key for key, sign in better.items() if sign == -1} == {"perplexity", "word_perplexity", "bits", "aer"}
+    for column in COLUMNS:
+        rows = [Row(name, name, "", {column.key: [value]}) for name, value in (("a", 2.0), ("b", 3.0))]
+        best = page(rows=rows).best(column)
+        assert best == (None if not column.better else (3.0 if column.better > 0 else 2.0) / column.unit)
+
+
 def test_text_cannot_break_the_markdown_table() -> None:
     text = ladder_markdown(page(rows=[Row("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
     rows = [line for line in text.splitlines() if line.startswith("|")]

@@ -103,6 +103,15 @@ def test_a_long_name_is_cut() -> None:
     assert text.count("…") == 2
 
 
+def test_a_label_as_tall_as_allowed_is_complete() -> None:
+    name = "abcdefghijkl"
+    assert len(name) == MAX_LABEL_HEIGHT
+    lines = heatmap([[1.0]], ["x"], [name], width=60, colour=False).split("\n")
+    assert [line.strip() for line in lines[:MAX_LABEL_HEIGHT]] == list(name)
+    lines = heatmap([[1.0]], ["x"], [name + "m"], width=60, colour=False).split("\n")
+    assert [line.strip() for line in lines[:MAX_LABEL_HEIGHT]] == [*name[:-1], "…"]
+
+
 def test_a_hostile_piece_cannot_colour_the_terminal() -> None:
     text = heatmap([[1.0]], ["\x1b[31mred\n"], ["\x1b]0;title\x07"], width=60, colour=False)
     assert "\x1b" not in text and "\x07" not in text
