@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from regard.metrics.answers import answer_scores
 from regard.metrics.brackets import bracket_scores
 from regard.metrics.entities import entity_scores
-from regard.metrics.translation import bleu
+from regard.metrics.translation import bleu, bleu_tokenizer_for
 from regard.trees import Tree, leaves, parsed
 
 Example = Mapping[str, Any]
@@ -112,7 +112,8 @@ def first_words(train: Sequence[Example], test: Sequence[Example]) -> float:
 
 def copied_source(test: Sequence[Example]) -> float:
     """BLEU of the source itself."""
-    return bleu([example["src"] for example in test], [example["tgt"] for example in test]).value
+    references = [example["tgt"] for example in test]
+    return bleu([example["src"] for example in test], references, tokenize=bleu_tokenizer_for(references)).value
 
 
 def right_branching(train: Iterable[Example], test: Sequence[Example]) -> float:

@@ -35,7 +35,7 @@ def evaluate(
     model: ModelOptions,
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Compare with this run on the same data.")] = None,
     tokenize: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, intl, ... [13a]")
+        str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, ... [by script]")
     ] = None,
     output: Output = None,
     page: Page = None,

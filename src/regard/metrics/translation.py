@@ -4,6 +4,7 @@ BLEU values are comparable only with equal signatures (Post 2018), so every scor
 detokenised and cased. There is one reference per sentence.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +15,23 @@ from regard.metrics.score import Score, check_paired
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
+HAN, KANA = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"), re.compile("[\u3040-\u30ff]")
 BLEU_TOKENIZERS = ("13a", "intl", "char", "zh", "none", "ja-mecab", "ko-mecab")
+MAX_EXAMINED = 1000
+"""References whose script decides about the tokenizer of BLEU."""
+
+
+def bleu_tokenizer_for(references: Sequence[str]) -> str:
+    """The tokenizer of BLEU that fits the script of the references: "zh" for Chinese, "char" for unsegmented Japanese.
+
+    "13a" splits at spaces, which these scripts do not have: a line would be one word, and BLEU near 0 for any model.
+    """
+    text = "".join(references[:MAX_EXAMINED])
+    letters = max(1, len(text) - text.count(" "))
+    han, kana = (len(script.findall(text)) / letters for script in (HAN, KANA))
+    if kana > 0.05:  # Japanese; segmented text has a space every few characters
+        return "char" if letters > 8 * (text.count(" ") + 1) else "13a"
+    return "zh" if han > 0.3 else "13a"
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:

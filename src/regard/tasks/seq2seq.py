@@ -119,7 +119,8 @@ class Seq2SeqTask(Task[R, Pairs]):
     """The maximum number of source tokens; that of the recipe if it is not given."""
     max_target: int | None = None
     """The number of target positions of the model; None if it has no limit."""
-    bleu_tokenizer: str = "13a"
+    bleu_tokenizer: str = ""
+    """The tokenizer of BLEU; if it is not given, it follows from the script of the references."""
 
     long_inputs = "split"
     causal_sequence = "target"

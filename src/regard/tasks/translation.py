@@ -21,7 +21,7 @@ from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.metrics.score import Score, exact_match, perplexity
 from regard.metrics.significance import Comparison, compare
-from regard.metrics.translation import bleu, chrf, ter
+from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import build_translation_model
@@ -184,7 +184,7 @@ class TranslationTask(Seq2SeqTask[R]):
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
         return {
-            "bleu": bleu(outputs, references, tokenize=self.bleu_tokenizer),
+            "bleu": bleu(outputs, references, tokenize=self.bleu_tokenizer or bleu_tokenizer_for(references)),
             "chrf": chrf(outputs, references),
             "ter": ter(outputs, references),
             "exact_match": exact_match(outputs, references),
@@ -199,7 +199,8 @@ class TranslationTask(Seq2SeqTask[R]):
     ) -> list[Comparison]:
         first, second = ([item["translation"] for item in predictions] for predictions in (base, other))
         references = [item["tgt"] for item in examples]
-        return list(compare(first, second, references, tokenize=self.bleu_tokenizer).values())
+        tokenizer = self.bleu_tokenizer or bleu_tokenizer_for(references)
+        return list(compare(first, second, references, tokenize=tokenizer).values())
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """Right or wrong only if exact matches are what counts."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from regard.metrics.translation import bleu, chrf, chrf_metric
+from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, chrf_metric
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, bin_name
 from regard.viz.content import Cell, Table
@@ -24,9 +24,10 @@ def length_table(task: "TranslationTask[Any]", examples: Sequence[Example], pred
         size = bin_name(len(task.src_tokenizer.encode(example["src"])), LENGTHS)
         bins.setdefault(size, []).append((item["translation"], example["tgt"]))
     rows: list[list[Cell]] = []
+    tokenizer = task.bleu_tokenizer or bleu_tokenizer_for([example["tgt"] for example in examples])
     for (_, name), pairs in sorted(bins.items()):
         outputs, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        score = bleu(outputs, references, tokenize=task.bleu_tokenizer).value
+        score = bleu(outputs, references, tokenize=tokenizer).value
         rows.append([name, len(pairs), score, chrf(outputs, references).value])
     columns = {"source tokens": "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}
     return Table("scores by length", columns, rows)
