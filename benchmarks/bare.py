@@ -242,7 +242,7 @@ def baseline_scores(name: str, folder: Path) -> dict[str, float]:
         regard("train", str(folder / f"{name}.toml"), *settings, "--folder", str(ngram), "--json")
         return {"KN-5": score_of(ngram, name)}
     if item.task == "pretraining":
-        ids, test_ids = (np.asarray(task.store(run.folder, split).ids) for split in ("train", item.split))
+        ids, test_ids = (np.asarray(task.store(run.folder, split).tokens) for split in ("train", item.split))
         return {"most frequent token": 100.0 * float((test_ids == np.bincount(ids).argmax()).mean())}
     if item.task == "regression":
         return {"mean": 0.0}
@@ -268,8 +268,8 @@ def baseline_scores(name: str, folder: Path) -> dict[str, float]:
 def table(folder: Path) -> str:
     """All results of a folder as a table."""
     lines = [
-        "| data | task | steps (best) | stopped by | s | baseline | bare recipe |",
-        "|---|---|---:|---|---:|---:|---:|",
+        "| data | task, metric | steps (best) | stopped by | s | baseline | bare recipe |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: |",
     ]
     for name in SETS:
         path = folder / f"{name}.json"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.errors import UserError
 from regard.recipe import Corpus, Recipe
 from regard.recipe_files import shipped_recipes
 from regard.tasks.registry import build_recipe, load_recipe
@@ -142,6 +143,16 @@ def test_the_rate_follows_the_schedule() -> None:
     given_rate = chosen(bare("translation", training={"learning_rate": 3e-4, "schedule": "cosine"}), 5000)
     assert "training.schedule" not in given_rate
     assert "model.norm" not in given_rate
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_given_warmup_leaves_steps_to_a_schedule_that_ends(schedule: str) -> None:
+    settings = {"schedule": schedule, "learning_rate": 1e-3, "max_steps": 50}
+    assert bare("translation", training=settings).training.max_steps == 50  # a warm-up of its own is chosen later
+    assert bare("translation", training=settings | {"warmup": 49}).training.warmup == 49
+    with pytest.raises(UserError) as error:
+        bare("translation", training=settings | {"warmup": 50})
+    assert (error.value.code, error.value.where) == ("invalid-setting", "training.warmup")
 
 
 def test_fine_tuning_keeps_the_model_and_lowers_the_rate(tmp_path: Any) -> None:

@@ -88,7 +88,23 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
     settings, values = tasks[name].recipe_type, merge_start_settings(tasks[name], values)
     recipe = build(settings, values, source, settings.defaults, allow_unused)
     recipe._given = frozenset(setting_names(values))
+    check_warmup(recipe, source)
     return recipe
+
+
+def check_warmup(recipe: Recipe, source: str) -> None:
+    """Raise UserError if a given warm-up leaves no steps to a schedule that ends; one that is not given is chosen."""
+    training = recipe.training
+    if training.schedule not in ("cosine", "linear") or training.warmup < training.max_steps:
+        return
+    if recipe.is_given("training.warmup"):
+        raise UserError(
+            f"{source}: training.warmup = {training.warmup} must be fewer steps than training.max_steps = "
+            f"{training.max_steps} for schedule = {training.schedule!r}",
+            "write a smaller training.warmup",
+            code="invalid-setting",
+            where="training.warmup",
+        )
 
 
 def setting_names(values: Table) -> Iterator[str]:

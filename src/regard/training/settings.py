@@ -74,12 +74,6 @@ class TrainingSettings(Settings):
                 f"{self.learning_rate} is the peak learning rate of schedule = {self.schedule!r} and would diverge; "
                 "write one like learning_rate = 0.0005",
             )
-        if self.schedule in ("cosine", "linear") and self.warmup >= self.max_steps:
-            raise SettingError(
-                "warmup",
-                f"{self.warmup} steps must be fewer than max_steps = {self.max_steps} for schedule = "
-                f"{self.schedule!r}; write a smaller warmup",
-            )
         return self
 
     def in_steps(self, steps_in_epoch: int) -> Self:
