@@ -212,7 +212,7 @@ def test_errors_name_file_and_key(tmp_path: Path) -> None:
     for changes, expected in (
         ({"model_type": "roberta"}, ("unsupported", "config.json:model_type")),
         ({"hidden_act": "gelu_new"}, ("unsupported", "config.json:hidden_act")),
-        ({"num_attention_heads": 5}, ("unsupported", "config.json")),
+        ({"num_attention_heads": 5}, ("unsupported", "config.json:num_attention_heads")),
         ({"vocab_size": 41}, ("damaged-file", words)),
     ):
         (folder / "config.json").write_text(json.dumps(config | changes))

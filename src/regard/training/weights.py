@@ -45,7 +45,6 @@ def weights_of(model: nn.Module) -> Tensors:
 def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     """Load `weights` into the model; tied weights are saved once. `source` names them in an error."""
     check_finite(weights, source)
-    check_shapes(model, weights, source)
     state, ties = model.state_dict(), _ties(model)
     missing = [name for name in state if name not in weights and ties.get(name) not in weights]
     unknown = [name for name in weights if name not in state]
@@ -56,6 +55,7 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
             code="other-model",
             where=source,
         )
+    check_shapes(model, weights, source)
     model.load_state_dict(weights, strict=False)
 
 
