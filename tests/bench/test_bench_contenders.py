@@ -120,3 +120,4 @@ def test_a_stand_in_is_imported_but_not_used(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ModuleNotFoundError, match=r"no_such_package\.part\.Thing is used after all"):
         part.Thing()
     assert issubclass(part.Thing, object)
+    assert standin.StandIn("matplotlib").use("Agg") is None, "called when JoeyNMT is imported"

@@ -86,6 +86,9 @@ def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Toke
 def train_wordpiece(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Learn the vocabulary from `texts`.
 
+    The library merges the most frequent pair, as BPE does. Schuster and Nakajima 2012 merge the pair that increases the
+    likelihood of the text most: only the segmentation here is that of WordPiece.
+
     The continued bytes are given to the trainer as special tokens. Otherwise it would number them in the order of a
     hash table, and equal texts would give different vocabularies.
     """
