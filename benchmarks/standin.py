@@ -10,7 +10,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-
 WITHOUT_EFFECT = ("matplotlib.use",)
 """Functions that peers call when they are imported, and whose effect the benchmark does not need."""
 
