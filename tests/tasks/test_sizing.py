@@ -128,6 +128,22 @@ def test_given_steps_set_the_warmup_and_the_validations() -> None:
     assert chosen(bare("translation", training={"max_steps": 10**6}), 5000)["training.warmup"] == 4000
 
 
+def test_given_epochs_set_the_steps_of_the_schedule() -> None:
+    value = chosen(bare("translation", training={"max_epochs": 10.0}), 5000)
+    tokens = 5000 * 25 / 2 * 1.4
+    assert value["training.max_steps"] == pytest.approx(11 * tokens / value["training.batch_tokens"], rel=0.05)
+    assert value["training.warmup"] == value["training.max_steps"] // 10
+    assert "training.patience" not in value
+    assert "training.max_epochs" not in value
+
+
+def test_given_steps_turn_the_epochs_of_labelled_tasks_off() -> None:
+    value = chosen(bare("classification", training={"max_steps": 900}), 5000)
+    assert value["training.max_epochs"] == 0
+    assert "training.patience" not in value
+    assert "training.max_epochs" not in chosen(bare("classification", training={"max_minutes": 3.0}), 5000)
+
+
 def test_metrics_that_decode_are_validated_less_often() -> None:
     every = {
         monitor: chosen(bare("translation", training={"max_steps": 2000, "monitor": monitor}), 5000)

@@ -84,10 +84,13 @@ def length(
     training = recipe.training
     yield Choice("training.batch_tokens", batch, "small for few words, so that there are enough steps")
     batch = training.batch_tokens if recipe.is_given("training.batch_tokens") else batch
-    steps = training.max_steps
-    if not any(recipe.is_given(name) for name in LENGTHS):
-        steps = rounded(passes * tokens / batch, 500, 1_000_000)
+    steps, least = training.max_steps, 500
+    if recipe.is_given("training.max_epochs") and training.max_epochs:  # with a margin: the epochs decide
+        passes, least = math.ceil(1.1 * training.max_epochs), 1
+    if not recipe.is_given("training.max_steps"):
+        steps = rounded(passes * tokens / batch, least, 1_000_000)
         yield Choice("training.max_steps", steps, f"about {passes} epochs")
+    if not any(recipe.is_given(name) for name in LENGTHS):
         yield Choice("training.patience", max(4, validations // 4), "early stopping")
     if not recipe.is_given("training.warmup_share"):
         yield Choice("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
@@ -203,6 +206,8 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
         yield Choice("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
         yield Choice("training.patience", max(4, passes // 4), "early stopping")
+    elif recipe.is_given("training.max_steps"):
+        yield Choice("training.max_epochs", 0.0, "off: the recipe gives the number of steps")
 
 
 def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
