@@ -1,14 +1,16 @@
 """regard info and regard runs: facts about runs, without torch."""
 
 import json
+import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from tests.cli.command import fails, regard
 from tests.cli.test_app import loaded_after
 
+from regard.cli.info import fact_lines, position
 from regard.run.facts import changed_settings, read_facts
 
 
@@ -22,6 +24,31 @@ def test_info_prints_the_facts(trained: Path) -> None:
     assert f"{facts.monitor} {facts.best:.4g}" in words["best"]
     assert facts.state in words["state"]
     assert [name for name in words if "." in name] == list(changed)
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch", "max_steps", "max_epochs", "numbers"),
+    [
+        (660, 54.0, 100_000, 55.0, ["660", "55", "55"]),
+        (60, 4.0, 60, 55.0, ["60", "60"]),
+        (60, 4.0, None, 2.5, ["60", "5", "2.5"]),
+        (1500, 4.0, 3000, None, ["1,500", "3,000"]),
+        (60, 4.0, None, None, ["60"]),
+    ],
+)
+def test_info_names_the_limit_that_comes_first(
+    trained: Path, step: int, epoch: float, max_steps: int | None, max_epochs: float | None, numbers: list[str]
+) -> None:
+    facts = replace(read_facts(trained), step=step, epoch=epoch, max_steps=max_steps, max_epochs=max_epochs)
+    assert re.findall(r"[\d.,]*\d", position(facts)) == numbers
+
+
+def test_info_names_held_out_data(trained: Path) -> None:
+    facts = read_facts(trained)
+    rows = dict(fact_lines(replace(facts, data=facts.data | {"valid": []}, held_out=["valid"])))
+    assert rows["valid"].startswith(f"{facts.examples['valid']:,} ")
+    assert rows["valid"] != dict(fact_lines(facts))["valid"]
+    assert "valid" not in dict(fact_lines(replace(facts, data=facts.data | {"valid": []})))
 
 
 def test_info_needs_a_run(tmp_path: Path) -> None:

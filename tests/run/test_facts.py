@@ -85,6 +85,28 @@ def test_the_state_follows_from_the_limits(
     assert read_facts(run).state == state
 
 
+def test_held_out_splits(run: Path) -> None:
+    assert read_facts(run).held_out == []
+    lines = (run / "recipe.toml").read_text(encoding="utf-8").splitlines()
+    without = [line for line in lines if not line.startswith(("valid =", "test ="))]
+    (run / "recipe.toml").write_text("\n".join(without), encoding="utf-8")
+    facts = read_facts(run)
+    assert (facts.data["valid"], facts.data["test"], facts.held_out) == ([], [], ["valid"]), "valid was tokenised"
+    change_recipe(run, "hold_out_test", 0.1)
+    assert read_facts(run).held_out == ["valid", "test"]
+    shutil.rmtree(run / "store" / "valid")
+    assert read_facts(run).held_out == ["test"]
+    change_recipe(run, "hold_out", 0.1)
+    assert read_facts(run).held_out == ["valid", "test"]
+
+
+def test_a_limit_of_epochs_that_is_off_is_none(run: Path) -> None:
+    change_recipe(run, "max_epochs", 0.0)
+    assert read_facts(run).max_epochs is None
+    change_recipe(run, "max_epochs", 2.5)
+    assert read_facts(run).max_epochs == 2.5
+
+
 def test_other_states(run: Path) -> None:
     with locked(run):
         assert read_facts(run).state == "in use"

@@ -1,5 +1,6 @@
 """regard info: what a run is."""
 
+import math
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -47,18 +48,27 @@ def fact_lines(facts: "Facts") -> list[tuple[str, str]]:
         lines.append(("start from", facts.start_from))
     for split, sources in facts.data.items():
         count = f"{facts.examples[split]:,} examples: " if split in facts.examples else ""
-        lines += [(split, f"{count}{'; '.join(sources)}")] if sources else []
+        origin = "held out of train" if split in facts.held_out else "; ".join(sources)
+        lines += [(split, f"{count}{origin}")] if origin else []
     sizes = f", {' and '.join(f'{size:,}' for size in facts.vocabulary)} tokens" if facts.vocabulary else ""
     lines.append(("tokenizer", f"{facts.tokenizer}{sizes}"))
     weights = f", {facts.weights:,} weights" if facts.weights is not None else ""
     lines.append(("model", f"{facts.model}{weights}"))
     lines.append(("state", f"{facts.state}, {facts.bytes / 1e6:,.1f} MB in the folder"))
     if facts.step:
-        most = f" of at most {facts.max_steps:,}" if facts.max_steps else ""
         time = timedelta(seconds=round(facts.seconds))
-        lines.append(("training", f"step {facts.step:,}{most}, {facts.tokens:,} tokens, {time} (h:mm:ss)"))
+        lines.append(("training", f"{position(facts)}, {facts.tokens:,} tokens, {time} (h:mm:ss)"))
     if facts.best is not None:
         lines.append(("best", f"{facts.monitor} {facts.best:.4g} in validation, at step {facts.best_step:,}"))
     if facts.metrics:
         lines.append(("last", ", ".join(f"{name} {value:.4g}" for name, value in facts.metrics.items())))
     return lines
+
+
+def position(facts: "Facts") -> str:
+    """The step of a training, with the limit that ends it first: the number of steps or of epochs."""
+    epoch = math.floor(facts.epoch) + 1
+    steps_share = facts.step / facts.max_steps if facts.max_steps else 0.0
+    if facts.max_epochs and epoch / facts.max_epochs > steps_share:
+        return f"step {facts.step:,}, epoch {epoch:,} of at most {facts.max_epochs:g}"
+    return f"step {facts.step:,} of at most {facts.max_steps:,}" if facts.max_steps else f"step {facts.step:,}"

@@ -45,6 +45,8 @@ class Facts:
     """The sources of each split."""
     examples: dict[str, int]
     """The number of examples of each split that was tokenised, those that were left out included."""
+    held_out: list[str]
+    """The splits that are held out of the training data."""
     tokenizer: str
     vocabulary: list[int]
     """The size of each tokenizer."""
@@ -56,7 +58,10 @@ class Facts:
     """in use, finished, stopped, not trained, imported, or damaged."""
     step: int
     max_steps: int | None
+    max_epochs: float | None
+    """None if the number of epochs is not limited."""
     epoch: float
+    """The number of epochs before the one that the step is in."""
     tokens: int
     seconds: float
     monitor: str
@@ -104,7 +109,12 @@ def read_facts(folder: Path) -> Facts:
         model=" ".join(str(model[key]) for key in ("kind", "size") if model.get(key)),
         start_from=str(recipe.get("start_from", "")),
         data={split: [source_text(source) for source in data.get(split) or []] for split in SPLITS},
-        examples=_examples(folder),
+        examples=(examples := _examples(folder)),
+        held_out=[
+            split
+            for split, share in (("valid", "hold_out"), ("test", "hold_out_test"))
+            if not data.get(split) and (split in examples or data.get(share))
+        ],
         tokenizer=str(text.get("kind", "")),
         vocabulary=[size for path in sorted(folder.glob(TOKENIZERS)) if (size := _vocabulary_size(path))],
         weights=count_weights(weights) if names else None,
@@ -112,6 +122,7 @@ def read_facts(folder: Path) -> Facts:
         state=_state(folder, names, progress, training, bool(data.get("train"))),
         step=int(progress.get("step") or 0),
         max_steps=training.get("max_steps"),
+        max_epochs=training.get("max_epochs") or None,
         epoch=float(progress.get("epoch") or 0),
         tokens=int(progress.get("tokens") or 0),
         seconds=float(progress.get("seconds") or 0),
