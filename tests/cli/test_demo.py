@@ -77,7 +77,9 @@ def test_the_printed_recipe_is_valid(printed: tuple[Path, str], tmp_path: Path) 
     text = printed[1].split("<<'END'\n")[1].split("  END\n")[0]
     path = tmp_path / "my.toml"
     path.write_text("\n".join(line.removeprefix("  ") for line in text.splitlines()), encoding="utf-8")
-    assert load_recipe(path).model.size == "small"  # type: ignore[attr-defined]
+    recipe = load_recipe(path)
+    assert [source.src for source in recipe.data.train] == ["train.src"]
+    assert not recipe.is_given("model.size") and not recipe.is_given("training.max_steps"), "chosen from the data"
 
 
 def test_only_an_earlier_demo_is_replaced(tmp_path: Path, trained: Path) -> None:

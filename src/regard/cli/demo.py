@@ -36,8 +36,6 @@ OWN_RECIPE = """\
   cat > my.toml <<'END'
   name = "my"
   data.train = { src = "train.src", tgt = "train.tgt" }
-  data.valid = { src = "valid.src", tgt = "valid.tgt" }
-  model.size = "small"
   END
   regard train my.toml"""
 
