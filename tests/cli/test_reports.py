@@ -126,6 +126,8 @@ def test_the_doctor_prints_each_check_and_counts_them(capsys: pytest.CaptureFixt
     ]  # fmt: skip
     assert doctor.summary(CHECKS).split(", ")[0] == "2 passed" and len(doctor.summary(CHECKS).split(", ")) == 2
     assert doctor.summary([Check("a", "fail", "x"), Check("r", "skip", "x")]) == "1 failed, 1 skipped"
+    one, two = (doctor.summary([Check("a", "warn", "x")] * count) for count in (1, 2))
+    assert (one, two) == ("1 warning", "2 warnings")
 
 
 @pytest.mark.parametrize(("status", "exit_status"), [("pass", 0), ("warn", 0), ("fail", 1)])

@@ -88,7 +88,8 @@ def show(check: "Check") -> None:
 def summary(checks: "list[Check]") -> str:
     """The number of checks of each status, in one line."""
     counts = {status: sum(check.status == status for check in checks) for status in COLOURS}
-    words = {"pass": "passed", "warn": "warnings", "fail": "failed", "skip": "skipped"}
+    warnings = "warning" if counts["warn"] == 1 else "warnings"
+    words = {"pass": "passed", "warn": warnings, "fail": "failed", "skip": "skipped"}
     return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
 
 

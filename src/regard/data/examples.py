@@ -160,10 +160,11 @@ def missing_field(record: Record, source: Source, name: str, reason: str = "") -
             "what separates columns",
         )
     table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
+    command = f"; --columns {name}=COLUMN for a file that a command names" if table else ""
     header = "; or header = false, if the first row is an example" if table else ""
     return record.error(
         reason or f"there is no {name} (column {source.column(name)!r})",
-        f"it has {record.describe_columns()}; write {name} = the right column{header}",
+        f"it has {record.describe_columns()}; write {name} = the right column{header}{command}",
         code="missing-field",
     )
 

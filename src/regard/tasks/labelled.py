@@ -167,10 +167,13 @@ class LabelledTask(Task[L, Inputs]):
             self.sources(split)
         examples: Sequence[Example] = getattr(self.splits, split)
         if not examples:
-            hold_out = {"valid": ", or data.hold_out=0.1", "test": ", or data.hold_out_test=0.1"}.get(split, "")
+            other = {
+                "valid": ", or data.hold_out",
+                "test": ", or data.hold_out_test; or evaluate on other data (--on valid, --file FILE)",
+            }.get(split, "")
             raise UserError(
                 f"the recipe names no {split} data",
-                f"add data.{split}=...{hold_out}",
+                f"write in the recipe data.{split}{other}",
                 code="no-data",
                 where=f"data.{split}",
             )

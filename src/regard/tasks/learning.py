@@ -115,7 +115,7 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         if not sources and split not in self.recipe.data.held_out:
             raise UserError(
                 f"the recipe names no {split} data",
-                f"add data.{split}=..., or evaluate on other data (--on valid, --file FILE)",
+                f"write data.{split} in the recipe, or evaluate on other data (--on valid, --file FILE)",
                 code="no-data",
                 where=f"data.{split}",
             )
