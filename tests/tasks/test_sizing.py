@@ -161,6 +161,15 @@ def test_the_rate_follows_the_schedule() -> None:
     assert "model.norm" not in given_rate
 
 
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant", "inverse_sqrt"])
+def test_a_given_rate_is_a_peak_rate_unless_the_schedule_is_the_papers(schedule: str) -> None:
+    assert chosen(bare("translation", training={"schedule": schedule}), 5000)["training.learning_rate"] == 2e-3
+    assert bare("translation", training={"schedule": schedule, "learning_rate": 0.4}).training.schedule == schedule
+    with pytest.raises(UserError) as error:
+        bare("translation", training={"schedule": schedule, "learning_rate": 0.5})
+    assert (error.value.code, error.value.where) == ("invalid-setting", "training.learning_rate")
+
+
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_a_given_warmup_leaves_steps_to_a_schedule_that_ends(schedule: str) -> None:
     settings = {"schedule": schedule, "learning_rate": 1e-3, "max_steps": 50}

@@ -61,9 +61,6 @@ def test_every_schedule_can_be_built(name: str, warmup: int) -> None:
 @pytest.mark.parametrize(
     ("values", "code", "key"),
     [
-        ({"schedule": "cosine"}, "invalid-setting", "learning_rate"),
-        ({"schedule": "cosine", "learning_rate": 1e-3, "max_steps": 100}, "invalid-setting", "warmup"),
-        ({"schedule": "linear", "learning_rate": 1e-3, "max_steps": 100}, "invalid-setting", "warmup"),
         ({"max_steps": 0}, "invalid-setting", "max_steps"),
         ({"max_stepz": 5}, "unknown-setting", "max_stepz"),
         ({"keep": 0}, "invalid-setting", "keep"),

@@ -14,7 +14,7 @@ from typing import TypeVar
 from regard.config import Table, apply_overrides, build, nearest
 from regard.errors import UserError
 from regard.reading import read_toml
-from regard.recipe import Recipe
+from regard.recipe import Recipe, no_rules
 from regard.recipe_files import DEFAULT_TASK, find_recipe
 from regard.tasks.answering import Answering
 from regard.tasks.base import RECIPE, AnyTask
@@ -88,16 +88,24 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
     settings, values = tasks[name].recipe_type, merge_start_settings(tasks[name], values)
     recipe = build(settings, values, source, settings.defaults, allow_unused)
     recipe._given = frozenset(setting_names(values))
-    check_warmup(recipe, source)
+    check_schedule(recipe, source)
     return recipe
 
 
-def check_warmup(recipe: Recipe, source: str) -> None:
-    """Raise UserError if a given warm-up leaves no steps to a schedule that ends; one that is not given is chosen."""
-    training = recipe.training
-    if training.schedule not in ("cosine", "linear") or training.warmup < training.max_steps:
-        return
-    if recipe.is_given("training.warmup"):
+def check_schedule(recipe: Recipe, source: str) -> None:
+    """Raise UserError if a given rate or warm-up does not fit the schedule; those that are not given are chosen."""
+    training, fixed = recipe.training, type(recipe).rules is no_rules
+    given_rate = fixed or recipe.is_given("training.learning_rate")
+    if given_rate and training.schedule != "paper" and training.learning_rate >= 0.5:
+        raise UserError(
+            f"{source}: training.learning_rate = {training.learning_rate} is the peak learning rate of schedule = "
+            f"{training.schedule!r} and would diverge",
+            "write one like training.learning_rate = 0.0005",
+            code="invalid-setting",
+            where="training.learning_rate",
+        )
+    given_warmup = fixed or recipe.is_given("training.warmup")
+    if given_warmup and training.schedule in ("cosine", "linear") and training.warmup >= training.max_steps:
         raise UserError(
             f"{source}: training.warmup = {training.warmup} must be fewer steps than training.max_steps = "
             f"{training.max_steps} for schedule = {training.schedule!r}",

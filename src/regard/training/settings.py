@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal, Self
 
-from pydantic import model_validator
-
-from regard.config import Field, SettingError, Settings, Unused, unless
+from regard.config import Field, Settings, Unused, unless
 
 # Metrics for which a lower value is better; for every other metric a higher value is better.
 LOWER_IS_BETTER = frozenset(
@@ -65,16 +63,6 @@ class TrainingSettings(Settings):
     )
     samples: int = Field(3, ge=0, description="sample outputs to show at every validation")
     tensorboard: bool = Field(False, description="write TensorBoard logs")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.schedule != "paper" and self.learning_rate >= 0.5:
-            raise SettingError(
-                "learning_rate",
-                f"{self.learning_rate} is the peak learning rate of schedule = {self.schedule!r} and would diverge; "
-                "write one like learning_rate = 0.0005",
-            )
-        return self
 
     def in_steps(self, steps_in_epoch: int) -> Self:
         """The settings with epochs, warm-up share and validation interval converted to steps."""
