@@ -85,3 +85,22 @@ def test_a_resumed_run_keeps_its_choices_if_the_data_grew(data: Path) -> None:
     assert again.text == run.recipe.text
     assert again.training.warmup == run.recipe.training.warmup
     assert run.resume(again).recipe.training.max_steps == 1000
+
+
+@pytest.mark.parametrize("length", [{"max_steps": 20}, {"max_epochs": 2.0}, {"max_minutes": 0.5}])
+@pytest.mark.parametrize("task", ["translation", "classification"])
+def test_a_run_resumed_without_a_length_keeps_the_one_it_was_given(
+    tmp_path: Path, task: str, length: dict[str, float]
+) -> None:
+    fields = {"translation": "src,tgt", "classification": "text,label"}[task]
+    (tmp_path / "train.csv").write_text(fields + "\n" + "a b,c\nd e,f\n" * 10, encoding="utf-8")
+    path = tmp_path / "bare.toml"
+    data = f'root = "{tmp_path}"\ntrain = {{ file = "train.csv" }}'
+    path.write_text(f'name = "bare"\ntask = "{task}"\n[data]\n{data}\n', encoding="utf-8")
+    ((name, value),) = length.items()
+    before = choose_defaults(load_recipe(path, [f"training.{name}={value}"]), lambda _: None)
+    again = take_defaults(load_recipe(path), before)
+    assert getattr(again.training, name) == value
+    assert again.training == before.training
+    other = take_defaults(load_recipe(path, ["training.max_steps=7"]), before)
+    assert other.training.max_steps == 7

@@ -8,7 +8,7 @@ from regard.config import Table, build
 from regard.data.formats import read_examples
 from regard.recipe import Choice, Corpus, Recipe
 from regard.tasks.registry import task_of
-from regard.tasks.sizing import MODEL_SIZES
+from regard.tasks.sizing import LENGTHS, MODEL_SIZES
 
 # Characters of scripts without spaces between words: each counts as a word.
 CHARACTERS_AS_WORDS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
@@ -37,10 +37,13 @@ def choose_defaults(recipe: Recipe, report: Callable[[str], None]) -> Recipe:
 def take_defaults(recipe: Recipe, earlier: Recipe) -> Recipe:
     """Return the recipe with the values that were chosen for an earlier run of it, to resume that run."""
     before = earlier.model_dump()
+    names = [choice.name for choice in recipe.choose(ANY_CORPUS)]
+    if set(names) & set(LENGTHS) and not any(map(recipe.is_given, LENGTHS)):
+        names += LENGTHS  # the earlier recipe may have given another one of them
     choices = [
-        Choice(choice.name, before[group][name], choice.reason)
-        for choice in recipe.choose(ANY_CORPUS)
-        for group, _, name in [choice.name.partition(".")]
+        Choice(full, before[group][name], "as in the run to resume")
+        for full in names
+        for group, _, name in [full.partition(".")]
         if name in before[group]
     ]
     return apply(recipe, choices) if choices else recipe
