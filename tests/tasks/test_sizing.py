@@ -141,7 +141,14 @@ def test_given_steps_turn_the_epochs_of_labelled_tasks_off() -> None:
     value = chosen(bare("classification", training={"max_steps": 900}), 5000)
     assert value["training.max_epochs"] == 0
     assert "training.patience" not in value
-    assert "training.max_epochs" not in chosen(bare("classification", training={"max_minutes": 3.0}), 5000)
+    minutes = chosen(bare("classification", training={"max_minutes": 3.0}), 5000)
+    assert minutes["training.max_epochs"] == 20
+    assert "training.patience" not in minutes
+
+
+@pytest.mark.parametrize(("steps", "every"), [(5, 5), (50, 10), (400, 20), (10**6, 2000)])
+def test_validations_are_some_steps_apart(steps: int, every: int) -> None:
+    assert chosen(bare("translation", training={"max_steps": steps}), 5000)["training.validate_every"] == every
 
 
 def test_metrics_that_decode_are_validated_less_often() -> None:

@@ -89,12 +89,13 @@ def length(
         passes, least = math.ceil(1.1 * training.max_epochs), 1
     if not recipe.is_given("training.max_steps"):
         steps = rounded(passes * tokens / batch, least, 1_000_000)
-        yield Choice("training.max_steps", steps, f"about {passes} epochs")
+        yield Choice("training.max_steps", steps, f"about {round(steps * batch / max(1.0, tokens))} epochs")
     if not any(recipe.is_given(name) for name in LENGTHS):
         yield Choice("training.patience", max(4, validations // 4), "early stopping")
     if not recipe.is_given("training.warmup_share"):
         yield Choice("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
-    yield Choice("training.validate_every", max(1, min(2000, steps // validations)), f"about {validations} validations")
+    every = min(steps, 2000, max(10, steps // validations))
+    yield Choice("training.validate_every", every, f"{math.ceil(steps / every)} validations")
 
 
 def fine_tuning(rules: Iterable[Choice]) -> Iterator[Choice]:
@@ -202,12 +203,13 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         yield Choice("training.learning_rate", peak, "from scratch, for a model of this size")
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
     yield Choice("training.batch_examples", batch, "for so many examples")
-    if not any(recipe.is_given(name) for name in LENGTHS):
-        passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
-        yield Choice("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
-        yield Choice("training.patience", max(4, passes // 4), "early stopping")
-    elif recipe.is_given("training.max_steps"):
+    passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
+    if recipe.is_given("training.max_steps"):
         yield Choice("training.max_epochs", 0.0, "off: the recipe gives the number of steps")
+    else:
+        yield Choice("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
+    if not any(recipe.is_given(name) for name in LENGTHS):
+        yield Choice("training.patience", max(4, passes // 4), "early stopping")
 
 
 def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
