@@ -25,6 +25,6 @@ def explain(error: Exception) -> UserError | None:
             "use smaller batches, shorter texts or a smaller model, or end other programs",
             code="out-of-memory",
         )
-    if not isinstance(error, OSError) and (found := OS_ERROR.search(str(error))):
-        error = OSError(int(found[1]), os.strerror(int(found[1])))
+    if not isinstance(error, OSError) and (match := OS_ERROR.search(str(error))):
+        error = OSError(int(match[1]), os.strerror(int(match[1])))
     return explain_os_error(error) if isinstance(error, OSError) else None

@@ -34,17 +34,17 @@ def runs(
     if not folder.is_dir():
         remedy = "regard train RECIPE makes runs/NAME"
         raise UserError(f"{folder}: no such folder", remedy, code="not-a-run", where=folder)
-    found: list[Facts] = []
+    listed: list[Facts] = []
     for path in find_runs(folder):
         try:
-            found.append(read_facts(path))
+            listed.append(read_facts(path))
         except UserError as error:
             report(f"warning: {error.problem}")
     if as_json:
-        print_json([asdict(facts) for facts in found])
-    elif found:
+        print_json([asdict(facts) for facts in listed])
+    elif listed:
         columns = ("run", "task", "model", "step", "best", "state")
-        print_table(columns, [row_of(facts) for facts in found], right=("step",))
+        print_table(columns, [row_of(facts) for facts in listed], right=("step",))
     else:
         report(as_called(f"no runs in {folder}; regard train RECIPE makes one"))
 

@@ -148,8 +148,8 @@ def is_header(cells: Sequence[str]) -> bool:
 
 def find_sides(header: Sequence[str]) -> tuple[str, str] | None:
     """The names of the source and the target column in a header; None if it does not name both."""
-    found = [next((name for name in header if name.casefold() in names), None) for names in SIDES.values()]
-    return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
+    columns = [next((name for name in header if name.casefold() in names), None) for names in SIDES.values()]
+    return (columns[0], columns[1]) if columns[0] is not None and columns[1] is not None else None
 
 
 def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:

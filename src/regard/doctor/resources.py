@@ -79,10 +79,10 @@ def check_schedule(dry: DryRun) -> Check:
     finding = f"{settings.max_steps:,} steps, warm-up {settings.warmup:,}, peak learning rate "
     finding += f"{peak_rate(settings, d_model):.2g}, {'' if counted else 'fewer than '}"
     finding += f"{settings.max_steps / epoch:,.1f} epochs" + (f" of {epoch:,.0f} steps" if counted else " (--quick)")
-    found = advise(settings, d_model, epoch if counted else None, bool(dry.recipe.start_from))
-    status: Status = "fail" if any(item.fatal for item in found) else "warn" if found else "pass"
-    finding = "\n".join([finding, *(item.problem for item in found)])
-    return judge("schedule", status, finding, "\n".join(item.remedy for item in found))
+    warnings = advise(settings, d_model, epoch if counted else None, bool(dry.recipe.start_from))
+    status: Status = "fail" if any(item.fatal for item in warnings) else "warn" if warnings else "pass"
+    finding = "\n".join([finding, *(item.problem for item in warnings)])
+    return judge("schedule", status, finding, "\n".join(item.remedy for item in warnings))
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

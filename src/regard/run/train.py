@@ -122,8 +122,8 @@ def warn_about_settings(run: Run, training: TrainingSettings, epoch: int, report
     )
 
 
-def report_advice(found: Iterable[Advice], report: Report) -> None:
-    for advice in found:
+def report_advice(warnings: Iterable[Advice], report: Report) -> None:
+    for advice in warnings:
         report(f"warning: {advice.problem}\n  {advice.remedy}")
 
 

@@ -32,9 +32,9 @@ SWAPPED, NOT_SWAPPED = 0.7, 0.3
 def pair_warnings(samples: Mapping[str, Sequence[Pair]]) -> list[Advice]:
     """Warnings about source and target texts, by split and in the order of the files."""
     train = samples.get("train", ())
-    found = [copy_warning(train), relation_warning(train)]
-    found += [side_warning(split, train, pairs) for split, pairs in samples.items() if split != "train"]
-    return [warning for warning in found if warning is not None]
+    warnings = [copy_warning(train), relation_warning(train)]
+    warnings += [side_warning(split, train, pairs) for split, pairs in samples.items() if split != "train"]
+    return [warning for warning in warnings if warning is not None]
 
 
 def copy_warning(pairs: Sequence[Pair]) -> Advice | None:

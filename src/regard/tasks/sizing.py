@@ -57,10 +57,10 @@ def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[Choice]:
         yield Choice("text.vocab_size", size, "grows with the square root of the words")
 
 
-def model_size(recipe: Recipe, values: Mapping[str, object], reason: str) -> Iterator[Choice]:
-    """The size of a model, unless the recipe gives any part of it."""
+def model_size(recipe: Recipe, values: Mapping[str, object], words: float) -> Iterator[Choice]:
+    """The size of a model for a number of words, unless the recipe gives any part of it."""
     if not any(recipe.is_given(f"model.{name}") for name in MODEL_SIZES):
-        yield from (Choice(f"model.{name}", value, reason) for name, value in values.items())
+        yield from (Choice(f"model.{name}", value, f"for {round(words):,} words") for name, value in values.items())
 
 
 def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[Choice]:
@@ -129,10 +129,10 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     dropout = 0.1 if words > 10_000_000 else 0.3
     if recipe.model.kind in ("transformer", "masked"):
         values = {"size": size, **TRANSFORMER_SIZES[size], "dropout": dropout}
-        yield from model_size(recipe, values, "for so many words")
+        yield from model_size(recipe, values, words)
     elif recipe.model.kind == "recurrent":
         width = TRANSFORMER_SIZES[size]["d_model"]
-        yield from model_size(recipe, {"d_model": width, "d_embedding": width, "dropout": dropout}, "for so many words")
+        yield from model_size(recipe, {"d_model": width, "d_embedding": width, "dropout": dropout}, words)
     if not recipe.is_given("training.learning_rate"):
         yield Choice("model.norm", "pre", "learns without a long warm-up")
     yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
@@ -154,10 +154,10 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
             "d_model": widths[index], "num_heads": widths[index] // 64, "d_ff": 4 * widths[index],
             "layers": layers[index], "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
-        yield from model_size(recipe, values, "for so many words")
+        yield from model_size(recipe, values, words)
         yield Choice("data.bptt", 128, "tokens that a Transformer attends to")
     elif kind in ("rnn", "gru", "lstm"):
-        yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, "for so many words")
+        yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, words)
     if kind == "ngram":
         return
     yield from rate(recipe, 1e-3 if kind != "lstm" else 2e-3, 1.0 if kind == "transformer" else 0.25)
@@ -172,7 +172,7 @@ def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     yield from vocabulary(recipe, words, 8)
     index = first_above(words, [(1_000_000, 0), (20_000_000, 1), (200_000_000, 2)], 3)
     size = ("tiny", "mini", "small", "base")[index]
-    yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, "for so many words")
+    yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
         yield Choice("training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], "for a model of this size")
     batch, passes = (4096, 8192, 32_768, 131_072)[index], epochs(words, 2_000_000, 30, 0.4, 3, 100)
@@ -192,17 +192,17 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
             "d_model": width, "num_heads": width // 64, "d_ff": 4 * width, "layers": layers,
             "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
-        yield from model_size(recipe, values, "for so many words")
+        yield from model_size(recipe, values, words)
     elif kind == "recurrent":
-        yield from model_size(recipe, {"d_model": width, "layers": 1}, "for so many words")
+        yield from model_size(recipe, {"d_model": width, "layers": 1}, words)
     elif kind == "bert":
         size = ("tiny", "mini", "mini", "small")[index]
-        yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, "for so many words")
+        yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
         peak = 1e-3 if kind == "recurrent" else (1e-3, 7e-4, 5e-4, 3e-4)[index]
         yield Choice("training.learning_rate", peak, "from scratch, for a model of this size")
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
-    yield Choice("training.batch_examples", batch, "for so many examples")
+    yield Choice("training.batch_examples", batch, f"for {corpus.examples:,} examples")
     passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
     if recipe.is_given("training.max_steps"):
         yield Choice("training.max_epochs", 0.0, "off: the recipe gives the number of steps")

@@ -29,12 +29,12 @@ def advise(settings: TrainingSettings, d_model: int, epoch: float | None, fine_t
     `settings` are in steps (`in_steps`), `epoch` is the number of steps of an epoch if it is known, and `fine_tuning`
     is True if the weights are those of another run.
     """
-    found = [
+    warnings = [
         _warmup(settings),
         _rate(settings, d_model, fine_tuning),
         None if epoch is None else _epochs(settings, epoch),
     ]
-    return [advice for advice in found if advice is not None]
+    return [advice for advice in warnings if advice is not None]
 
 
 def peak_rate(settings: TrainingSettings, d_model: int) -> float:
