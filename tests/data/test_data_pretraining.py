@@ -5,8 +5,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from regard.data.arrays import Array
 from regard.data.batch import IGNORE
@@ -118,6 +120,51 @@ def test_without_next_sentence_prediction_an_input_is_one_span() -> None:
     assert len(one) >= 1, "a single document is enough"
 
 
+@modest
+@given(
+    st.sampled_from(["document", "swapped"]),
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    st.integers(8, 20),
+    st.integers(0, 9),
+)
+def test_pairs_of_one_document(negatives: str, sizes: list[int], longest: int, seed: int) -> None:
+    """Sentences of one token: every sentence is in A or in a B that follows or is swapped, once."""
+    store = store_of([[1] * size for size in sizes])
+    sampled = sample_pairs(store, data(max_length=longest, negatives=negatives), rng(seed))
+    follows, negative, alone = (sampled.next_labels == label for label in (0, 1, IGNORE))
+    assert (alone == (sampled.b_lengths == 0)).all() and (sampled.a_lengths > 0).all()
+    assert (sampled.lengths <= longest).all()
+    pairs = ~alone
+    assert (owners(store, sampled.a)[pairs] == owners(store, sampled.b)[pairs]).all()
+    a_end, b_end = sampled.a + sampled.a_lengths, sampled.b + sampled.b_lengths
+    assert (sampled.b[follows] == a_end[follows]).all()
+    used = follows | (negative & (negatives == "swapped"))
+    if negatives == "swapped":
+        assert (b_end[negative] == sampled.a[negative]).all(), "B is before A"
+    else:
+        before, after = b_end[negative] <= sampled.a[negative], sampled.b[negative] > a_end[negative]
+        assert (before | after).all(), "B is not of A, and does not begin where A ends"
+        assert (owners(store, b_end - 1)[negative] == owners(store, sampled.a)[negative]).all()
+    spans = [*zip(sampled.a, a_end, strict=True), *zip(sampled.b[used], b_end[used], strict=True)]
+    assert sorted(place for first, last in spans for place in range(first, last)) == store.tokens.tolist()
+
+
+@pytest.mark.parametrize("negatives", ["document", "swapped"])
+def test_half_of_the_pairs_of_one_document_are_negative(negatives: str) -> None:
+    labels = sample_pairs(text_of(400), data(negatives=negatives), rng(3)).next_labels
+    labels = labels[labels != IGNORE]
+    assert len(labels) > 1000 and abs(labels.mean() - 0.5) < 0.04
+
+
+def test_another_place_of_a_document_is_any() -> None:
+    """A begins at the first sentence: B begins at each of the others equally often, but not at the next."""
+    store = store_of([[4] * 12 for _ in range(4000)])
+    sampled = sample_pairs(store, data(negatives="document", max_length=11, short=0.0), rng(3))
+    first = (sampled.next_labels == 1) & (sampled.a % 48 == 0) & (sampled.a_lengths == 4)
+    places = np.bincount(sampled.b[first] % 48 // 4, minlength=12)
+    assert places[:2].sum() == 0 and (abs(places[2:] / places.sum() - 0.1) < 0.02).all()
+
+
 def test_a_long_document_is_sampled_in_chunks() -> None:
     """The same inputs as of a shorter one: all of it, and B in its order."""
     store = store_of([[2] * (3 * CHUNK_SENTENCES + 5), [2] * 4])
@@ -207,7 +254,7 @@ def test_masked_tokens_are_replaced_changed_or_kept() -> None:
     places = choose_masked(row, 0.15, rng(1))
     others = regular_ids(vocabulary())
     assert others.tolist() == list(range(len(SPECIALS), len(vocabulary())))
-    ids = mask_tokens(row.ids, places, vocabulary().mask, others, rng(2))
+    ids = mask_tokens(row.ids, places, vocabulary().mask, others, [0.8, 0.1, 0.1], rng(2))
     untouched = np.setdiff1d(np.arange(len(ids)), places)
     assert (ids[untouched] == row.ids[untouched]).all()
     masked, same = ids[places] == vocabulary().mask, ids[places] == row.ids[places]
@@ -215,3 +262,18 @@ def test_masked_tokens_are_replaced_changed_or_kept() -> None:
     assert abs(masked.mean() - 0.8) < 0.01
     assert abs(changed.mean() - 0.1 * (1 - 1 / len(others))) < 0.01 and abs(same.mean() - 0.1) < 0.012
     assert set(ids[places][changed].tolist()) == set(others.tolist())
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.3, 0.2]])
+def test_the_shares_of_masking_can_be_set(shares: list[float]) -> None:
+    row = a_row(whole_words=False)
+    places, others = choose_masked(row, 0.15, rng(1)), np.array([99])
+    found = mask_tokens(row.ids, places, vocabulary().mask, others, shares, rng(2))[places]
+    kinds = [found == vocabulary().mask, found == 99, found == row.ids[places]]
+    assert [kind.mean() for kind in kinds] == pytest.approx(shares, abs=0.01)
+
+
+@pytest.mark.parametrize("shares", [[0.8, 0.2], [0.8, 0.1, 0.2], [1.1, -0.1, 0.0]])
+def test_shares_of_masking_add_up_to_one(shares: list[float]) -> None:
+    with pytest.raises(ValidationError):
+        data(masking=shares)

@@ -173,6 +173,23 @@ def test_the_majority_is_the_larger_of_the_two_answers() -> None:
         assert (scores["next sentence accuracy"], scores["next sentence majority"]) == (50, majority)
 
 
+@pytest.mark.parametrize("negatives", ["document", "swapped"])
+def test_the_score_states_the_pairs_of_other_kinds(negatives: str) -> None:
+    """Only inputs with a second text count, in the score, in its majority and in the loss."""
+    task, built, store = changed(TASK, data__negatives=negatives), model().eval(), documents(seed=2)
+    labels = sample_pairs(store, task.recipe.data, rng(task.recipe.runtime.seed, 0)).next_labels
+    pairs = labels[labels != IGNORE]
+    assert 0 < len(pairs) < len(labels)
+    scores = {score.name: score for score in task.score_store(built, store)}
+    assert scores["next sentence majority"].value == pytest.approx(100 * max(pairs.mean(), 1 - pairs.mean()))
+    assert scores["next sentence accuracy"].signature.startswith(f"{len(pairs)} pairs, {pairs.mean():.1%}")
+    batch = step(data=task.recipe.data).micro_batches[0]
+    loss = task.loss(built, batch)
+    torch.testing.assert_close(loss.sum / loss.count, two_means(built, batch))
+    one = TokenizedDocuments(store.tokens, store.sentences, store.documents[[0, -1]])
+    assert len(sample_pairs(one, task.recipe.data, rng(1))) > 1, "one document is enough"
+
+
 @pytest.mark.parametrize(("length", "unusual"), [(24, False), (8, True)])
 def test_inputs_of_one_sentence_are_reported(length: int, unusual: bool) -> None:
     store = documents(seed=2)

@@ -1,16 +1,24 @@
 """Inputs of BERT pretraining, sampled again in every epoch (Devlin et al. 2018, section 3.1 and A.2).
 
-    [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: the sentences that follow, or, half of the time, some
-                              of another document; the sentences that would have followed are then used later. If
-                              only one sentence fits or is left, B is always of another document.
+    [CLS] A [SEP] B [SEP]     A: some sentences of a document. B: the sentences that follow, or, half of the time,
+                              others (`data.negatives`).
     [CLS] A [SEP]             without next sentence prediction
+
+    random     B is of another document (BERT); the sentences that would have followed are used later. If only one
+               sentence fits or is left, B is always of another document, as in the authors' program.
+    document   B is of another place of the same document; the sentences that would have followed are used later.
+    swapped    A and B are exchanged: sentence order prediction (Lan et al. 2019, ALBERT, section 3.1).
+
+An input of one sentence cannot be swapped, and a document of few sentences has no other place. Such an input has no B
+and no label, so that half of the labels are of each kind.
 
 Sentences are taken until an input is full, A ends after any of them, and what is too long loses tokens at either end.
 The authors' program does the same. Here all documents are sampled at once, one input of each at a time. Both texts are
 contiguous in the store, so a sampled input is where they begin and how long they are; the tokens are gathered when the
 batch is needed.
 
-Then tokens are masked (section 3.1, task 1, and A.1): 15 % of the tokens of an input are chosen, and of these
+Then tokens are masked (section 3.1, task 1, and A.1): 15 % of the tokens of an input are chosen (`data.masked`), and of
+these (`data.masking`)
 
     80 %  become [MASK]             my dog is hairy -> my dog is [MASK]
     10 %  become a random token     my dog is hairy -> my dog is apple
@@ -22,6 +30,7 @@ published later by the same authors, chooses whole words instead of single token
 B inputs, N tokens of them all, M masked tokens, L words of the input with most words.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,7 +43,7 @@ from regard.data.store import Store
 from regard.text.bert import SPECIALS, BertTokenizer
 
 RANDOM_NEXT = 1
-"""The label of an input whose second text is of another document; 0 if it follows the first."""
+"""The label of an input whose second text does not follow the first; 0 if it does."""
 CHUNK_SENTENCES = 1024
 """Long documents are sampled in chunks of this many sentences, in parallel."""
 
@@ -65,7 +74,7 @@ class TokenizedDocuments:
 class SampledPairs:
     """Inputs of an epoch, in sampling order: where A and B begin in the store, and their lengths, (B,) each.
 
-    `next_labels` is 0 if B follows A, 1 if it is of another document, IGNORE if there is no B.
+    `next_labels` is 0 if B follows A, 1 if it does not, IGNORE if there is no B.
     """
 
     a: Array
@@ -125,20 +134,96 @@ def _sample_next(
         a, a_lengths = _truncate(*_token_spans(corpus, current, stop), np.full_like(current, max_tokens), rng)
         return SampledPairs(a, a_lengths, a, np.zeros_like(a), np.full_like(a, IGNORE)), stop
     middle = current + 1 + (rng.random(len(current)) * (stop - current - 1)).astype(np.int64)
-    single = stop - current == 1
-    is_random = single | (rng.random(len(current)) < 0.5)
-    middle = np.where(single, stop, middle)
-    a, a_lengths = _token_spans(corpus, current, middle)
+    drawn = rng.random(len(current)) < 0.5
+    spans = Spans(current, np.where(stop - current == 1, stop, middle), stop, documents, lengths)
+    (first, last), (next_first, next_last), next_labels, after = NEGATIVES[data.negatives](corpus, spans, drawn, rng)
+    a, a_lengths = _token_spans(corpus, first, last)
+    b, b_lengths = _token_spans(corpus, next_first, next_last)
+    a_max, b_max = truncated_lengths(max_tokens, a_lengths, b_lengths)
+    a, a_lengths = _truncate(a, a_lengths, a_max, rng)
+    b, b_lengths = _truncate(b, b_lengths, b_max, rng)
+    return SampledPairs(a, a_lengths, b, b_lengths, next_labels), after
+
+
+class Spans(NamedTuple):
+    """Sentences of an input of each chunk: A is from `current` to `middle`, the next sentences are to `stop`."""
+
+    current: Array
+    middle: Array
+    """Equal to `stop` for an input of one sentence."""
+    stop: Array
+    documents: Array
+    lengths: Array
+    """Tokens that an input should have."""
+
+    def remaining(self, corpus: TokenizedDocuments) -> Array:
+        """Tokens that are left for B; at least one."""
+        return np.maximum(self.lengths - _token_spans(corpus, self.current, self.middle)[1], 1)
+
+
+class SampledSentences(NamedTuple):
+    """First and last sentence of A and of B, the labels, and the sentence at which the next input begins."""
+
+    a: tuple[Array, Array]
+    b: tuple[Array, Array]
+    next_labels: Array
+    after: Array
+
+
+Negatives = Callable[[TokenizedDocuments, Spans, Array, np.random.Generator], SampledSentences]
+"""Chooses A and B where `drawn` says that B should not follow A."""
+
+
+def _other_document(
+    corpus: TokenizedDocuments, spans: Spans, drawn: Array, rng: np.random.Generator
+) -> SampledSentences:
+    """B of any other document."""
+    current, middle, stop, documents, _ = spans
+    is_random = (middle == stop) | drawn
     others = rng.integers(0, len(corpus) - 1, len(current))
     others += others >= documents  # any document but this one
     first, last = corpus.documents[others], corpus.documents[others + 1]
     first = first + (rng.random(len(current)) * (last - first)).astype(np.int64)
-    other_stop = _end_of_sentences(corpus, first, last, np.maximum(lengths - a_lengths, 1))
-    b, b_lengths = _token_spans(corpus, np.where(is_random, first, middle), np.where(is_random, other_stop, stop))
-    a_max, b_max = truncated_lengths(max_tokens, a_lengths, b_lengths)
-    a, a_lengths = _truncate(a, a_lengths, a_max, rng)
-    b, b_lengths = _truncate(b, b_lengths, b_max, rng)
-    return SampledPairs(a, a_lengths, b, b_lengths, is_random.astype(np.int64)), np.where(is_random, middle, stop)
+    other_stop = _end_of_sentences(corpus, first, last, spans.remaining(corpus))
+    b = np.where(is_random, first, middle), np.where(is_random, other_stop, stop)
+    return SampledSentences((current, middle), b, is_random.astype(np.int64), np.where(is_random, middle, stop))
+
+
+def _same_document(
+    corpus: TokenizedDocuments, spans: Spans, drawn: Array, rng: np.random.Generator
+) -> SampledSentences:
+    """B of the same document, but neither of A nor what follows it; a B before A ends before A."""
+    current, middle, stop, documents, _ = spans
+    begin, end = corpus.documents[documents], corpus.documents[documents + 1]
+    places = (end - begin) - (middle - current) - 1  # all sentences but those of A and the one after A
+    has_b = (middle < stop) & (places > 0)
+    is_random = has_b & drawn
+    first = begin + (rng.random(len(current)) * places).astype(np.int64)
+    first = np.where(first < current, first, first + middle - current + 1)
+    first = np.where(is_random, first, middle)
+    limit = np.where(first < current, current, end)
+    other_stop = _end_of_sentences(corpus, np.minimum(first, end - 1), limit, spans.remaining(corpus))
+    last = np.where(has_b, np.where(is_random, other_stop, stop), first)
+    after = np.where(is_random, middle, stop)
+    return SampledSentences((current, np.where(has_b, middle, stop)), (first, last), _labels(is_random, has_b), after)
+
+
+def _swapped(corpus: TokenizedDocuments, spans: Spans, drawn: Array, rng: np.random.Generator) -> SampledSentences:
+    """A and B exchanged."""
+    current, middle, stop, *_ = spans
+    has_b = middle < stop
+    is_swapped = has_b & drawn
+    a = np.where(is_swapped, middle, current), np.where(is_swapped, stop, middle)
+    b = np.where(is_swapped, current, middle), np.where(is_swapped, middle, stop)
+    return SampledSentences(a, b, _labels(is_swapped, has_b), stop)
+
+
+NEGATIVES: dict[str, Negatives] = {"random": _other_document, "document": _same_document, "swapped": _swapped}
+
+
+def _labels(is_negative: Array, has_b: Array) -> Array:
+    """`next_labels`, IGNORE where there is no B."""
+    return np.where(has_b, is_negative.astype(np.int64), IGNORE)
 
 
 def _end_of_sentences(corpus: TokenizedDocuments, first: Array, last: Array, lengths: Array) -> Array:
@@ -253,10 +338,12 @@ def regular_ids(vocabulary: BertTokenizer) -> Array:
     return np.array([index for index, entry in enumerate(vocabulary.entries) if entry not in SPECIALS])
 
 
-def mask_tokens(ids: Array, masked: Array, mask_id: int, random_ids: Array, rng: np.random.Generator) -> Array:
-    """(N,): tokens with 80 % of those at `masked` replaced by `mask_id` and 10 % by any of `random_ids`."""
+def mask_tokens(
+    ids: Array, masked: Array, mask_id: int, random_ids: Array, shares: Sequence[float], rng: np.random.Generator
+) -> Array:
+    """(N,): tokens, of those at `masked` the first share replaced by `mask_id`, the second by any of `random_ids`."""
     result, draws = ids.copy(), rng.random(len(masked))
-    result[masked[draws < 0.8]] = mask_id
-    random_positions = masked[draws >= 0.9]
+    result[masked[draws < shares[0]]] = mask_id
+    random_positions = masked[draws >= 1 - shares[1]]
     result[random_positions] = rng.choice(random_ids, len(random_positions))
     return result

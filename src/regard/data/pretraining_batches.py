@@ -92,13 +92,14 @@ class Masking:
     """Builds inputs of a model from sampled ones: gathers their tokens and masks some."""
 
     def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
-        self._build, self._rate = InputBuilder(corpus, vocabulary, data.whole_words), data.masked
+        self._build = InputBuilder(corpus, vocabulary, data.whole_words)
+        self._rate, self._shares = data.masked, data.masking
         self.pad_id, self._mask_id, self._random_ids = vocabulary.pad, vocabulary.mask, regular_ids(vocabulary)
 
     def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs:
         inputs = self._build(sampled)
         masked = choose_masked(inputs, self._rate, rng)
-        ids = mask_tokens(inputs.ids, masked, self._mask_id, self._random_ids, rng)
+        ids = mask_tokens(inputs.ids, masked, self._mask_id, self._random_ids, self._shares, rng)
         return MaskedInputs(ids, inputs.segments, inputs.lengths, masked, inputs.ids[masked], inputs.next_labels)
 
 

@@ -1,12 +1,12 @@
 """Settings of the `[data]` group of a recipe: the sources of each split, and what each task adds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from regard.config import Field, SettingError, Settings, build
+from regard.config import Field, SettingError, Settings, Unused, build, unless
 from regard.data.fields import Fields
 from regard.data.formats import FORMATS, check_source
 from regard.data.lines import file_ending
@@ -164,14 +164,35 @@ class DocumentDataSettings(DataSettings):
     short: float = Field(default=0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
     next_sentence: bool = Field(
         default=True,
-        description="inputs are pairs of texts, about half of them from two documents, and the model predicts which "
-        "(Devlin et al. 2018, section 3.1, task 2); otherwise each input is one span of a document (Liu et al. 2019, "
-        "section 4.2)",
+        description="inputs are pairs of texts, in about half of them the second text does not follow the first, and "
+        "the model predicts in which (Devlin et al. 2018, section 3.1, task 2); otherwise each input is one span of a "
+        "document (Liu et al. 2019, section 4.2)",
+    )
+    negatives: Literal["random", "document", "swapped"] = Field(
+        default="random",
+        description="the second text of pairs in which it does not follow the first: random: of another document "
+        "(BERT); document: of another place of the same document; swapped: the two texts of a pair are exchanged "
+        "(ALBERT)",
     )
     masked: float = Field(default=0.15, gt=0, lt=1, description="share of the tokens that the model predicts")
+    masking: list[float] = Field(
+        default=[0.8, 0.1, 0.1],
+        description="shares of the tokens to predict that become [MASK], become a random token, and stay as they are",
+    )
     whole_words: bool = Field(
         default=False, description="mask all subwords of a word or none, as the authors' later models do"
     )
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.next_sentence, "next_sentence = true", "negatives")
+
+    @model_validator(mode="after")
+    def _check_masking(self) -> Self:
+        if len(self.masking) != 3 or min(self.masking) < 0 or abs(sum(self.masking) - 1) > 1e-6:
+            raise SettingError(
+                "masking", f"{self.masking} are not three shares that add up to 1, as in [0.8, 0.1, 0.1]; change them"
+            )
+        return self
 
 
 class LabelledDataSettings(DataSettings):

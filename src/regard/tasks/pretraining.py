@@ -164,10 +164,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
 
     def view(self, store: Store) -> TokenizedDocuments:
         documents = TokenizedDocuments.of(store)
-        if self.recipe.data.next_sentence and len(documents) < 2:
+        data = self.recipe.data
+        if data.next_sentence and data.negatives == "random" and len(documents) < 2:
             raise UserError(
-                "the data is one document; next-sentence prediction needs two or more",
-                "set how documents are separated, as in data.train.boundary=blank, or data.next_sentence=false",
+                "the data is one document; next-sentence prediction with random texts needs two or more",
+                "set how documents are separated, as in data.train.boundary=blank, or write data.negatives=document or "
+                "data.next_sentence=false",
                 code="one-document",
                 where="data.next_sentence",
             )
@@ -208,7 +210,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         data = self.recipe.data
         if not data.next_sentence:
             return None
-        return check_next_labels(sample_pairs(store, data, rng(self.recipe.runtime.seed)).next_labels, data.max_length)
+        return check_next_labels(sample_pairs(store, data, rng(self.recipe.runtime.seed)).next_labels, data)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
@@ -242,7 +244,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         """Accuracy and perplexity of masked tokens, accuracy of next-sentence prediction and of its majority."""
         data = self.recipe.data
         how = f"{100 * data.masked:g} % masked, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
-        return scores_of(self.answers(model, store), how + (", whole words" if data.whole_words else ""))
+        how += ", whole words" if data.whole_words else ""
+        return scores_of(self.answers(model, store), how, data.negatives)
 
     @torch.no_grad()
     def answers(self, model: nn.Module, store: TokenizedDocuments) -> Answers:
