@@ -7,6 +7,7 @@
     labelled text   {"text", "pair"?, "label"?: str}
     scored text     {"text", "pair"?, "label"?: float}
     tagged words    {"words": [str], "tags"?: [str]}
+    dependencies    {"words": [str], "heads"?: [int], "relations"?: [str]}    heads from 1; 0 for the root
     question        {"question", "context", "id"?, "answers"?: [{"text", "start"}]}      [] if there is no answer
     choice          {"text", "choices": [str], "label"?: int}                            from 0
 
@@ -16,6 +17,7 @@ example of a record of a file, and check it.
 
 import json
 import math
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -120,6 +122,43 @@ def read_tagged_words(record: Record, source: Source) -> Example:
             )
         example["tags"] = tags
     return example
+
+
+def read_dependencies(record: Record, source: Source) -> Example:
+    """Words, and for each the number of its head, from 1, and the relation to it; the head of the root is 0."""
+    words = _list(record, source, "words")
+    if _get(record, source, "heads") is None:
+        return {"words": words}
+    names = source.names or {}
+    heads = _list(record, source, "heads")
+    relations = [names.get(name, name) for name in _list(record, source, "relations")]
+    if not len(words) == len(heads) == len(relations):
+        raise record.error(
+            f"{len(words)} words, {len(heads)} heads and {len(relations)} relations",
+            "write one head and one relation for each word",
+        )
+    for head in heads:
+        if not (head.isascii() and head.isdecimal() and int(head) <= len(words)):
+            raise record.error(f"the head {head}", f"write the number of a word, 1 to {len(words)}, or 0 for the root")
+    tree = [int(head) for head in heads]
+    if (roots := tree.count(0)) != 1 and words:
+        raise record.error(f"{roots} words have the head 0", "one word of a sentence is its root")
+    if cycle := _cycle(tree):
+        raise record.error(f"the heads of word {cycle} lead back to it", "every word depends on the root in the end")
+    return {"words": words, "heads": tree, "relations": relations}
+
+
+def _cycle(heads: Sequence[int]) -> int:
+    """The number of a word that is its own ancestor; 0 if there is none. Heads count from 1, 0 is the root."""
+    state = [0] * (len(heads) + 1)  # of each word: the start of the path that reached it
+    for start in range(1, len(heads) + 1):
+        word = start
+        while word and not state[word]:
+            state[word] = start
+            word = heads[word - 1]
+        if word and state[word] == start:
+            return word
+    return 0
 
 
 def read_question(record: Record, source: Source) -> Example:

@@ -12,6 +12,7 @@ from regard.config import SettingError
 from regard.data.examples import (
     Example,
     read_choice,
+    read_dependencies,
     read_labelled_text,
     read_line,
     read_pair,
@@ -184,8 +185,19 @@ TAGGED_WORDS = Fields(
     required=("words",),
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
-    endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll"},
+    endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll", ".conllu": "conllu"},
     columns=("words", "tags"),
+    options=("names",),
+)
+DEPENDENCIES = Fields(
+    inputs=("words",),
+    target="heads",
+    read=read_dependencies,
+    required=("words",),
+    json_form='{"words": ["...", "..."]}',
+    line_form="the text",
+    endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json"},
+    columns=("words", "heads", "relations"),
     options=("names",),
 )
 QUESTIONS = Fields(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from regard.config import SettingError
 from regard.data import builtin, dialogues, questions, texts
+from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example
 from regard.data.fields import Fields
@@ -358,6 +359,7 @@ FORMATS: dict[str, Format] = {
     "txt": Format(read_labelled_lines, ("where",), columns=True),
     "trec": Format(read_trec, ("where",), columns=True),
     "conll": Format(read_conll, ("where",), columns=True),
+    "conllu": Format(read_conllu, columns=True),
     "squad": Format(questions.read_squad, ("where",)),
     "squad-tokens": Format(questions.read_squad_tokens, ("where",)),
     "qamr": Format(questions.read_qamr, ("contexts_file", "where")),

@@ -23,14 +23,15 @@ Column = int | str
 Columns = Column | list[Column]
 Split = Literal["train", "valid", "test"]
 Format = Literal[
-    "tsv", "csv", "jsonl", "json", "txt", "lines", "trec", "conll", "squad", "squad-tokens", "qamr", "dialogues",
-    "trees", "documents", "examples",
+    "tsv", "csv", "jsonl", "json", "txt", "lines", "trec", "conll", "conllu", "squad", "squad-tokens", "qamr",
+    "dialogues", "trees", "documents", "examples",
 ]  # fmt: skip
 
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")
 """Settings that name the data; all others are options, which a task or a format may not have."""
 COLUMNS = (
-    "text", "pair", "label", "words", "tags", "question", "context", "answers", "choices", "src_column", "tgt_column",
+    "text", "pair", "label", "words", "tags", "heads", "relations", "question", "context", "answers", "choices",
+    "src_column", "tgt_column",
 )  # fmt: skip
 """Settings that name the column of a field."""
 DEFAULTS: dict[str, object] = {"turns": 1, "leaves": "XX", "boundary": "blank", "sentences": "lines"}
@@ -85,8 +86,17 @@ class Source(Settings):
     names: dict[str, str] | None = Field(
         default=None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
     )
-    words: Column | None = Field(default=None, description="tagging: column of the words; in conll the first")
-    tags: Column | None = Field(default=None, description="tagging: column of the tags; in conll the last")
+    words: Column | None = Field(
+        default=None, description="tagging, dependencies: column of the words; in conll the first"
+    )
+    tags: Column | None = Field(
+        default=None,
+        description='tagging: column of the tags; in conll the last, in conllu the universal ones, or "xpos"',
+    )
+    heads: Column | None = Field(
+        default=None, description="dependencies: column of the numbers of the heads, 0 for the root"
+    )
+    relations: Column | None = Field(default=None, description="dependencies: column of the relations to the heads")
     question: Column | None = Field(default=None, description="answering: column of the question")
     context: Column | None = Field(default=None, description="answering: column of the text that contains the answer")
     answers: Column | None = Field(default=None, description="answering: column of the answers and their positions")
