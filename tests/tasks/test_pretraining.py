@@ -127,6 +127,67 @@ def test_it_is_the_loss_of_hugging_face(tmp_path: Path) -> None:
     torch.testing.assert_close(loss, expected.loss, atol=1e-5, rtol=1e-5)
 
 
+CAUSAL = make_task(Pretraining, VOCABULARY, settings=SETTINGS | {"model.causal": True})
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+@pytest.mark.parametrize("packed", [False, True])
+def test_left_to_right_it_is_the_language_model_of_hugging_face(tmp_path: Path, packed: bool) -> None:
+    """BERT with a causal mask: the loss of every next token that is not special."""
+    import transformers
+
+    built = model()
+    write_bert(tmp_path / "bert", built.settings, built.state_dict(), VOCABULARY)
+    theirs = transformers.BertLMHeadModel.from_pretrained(
+        tmp_path / "bert", attn_implementation="eager", is_decoder=True
+    ).eval()
+    causal = BertPretraining(built.settings.model_copy(update={"causal": True}), len(VOCABULARY)).eval()
+    causal.load_state_dict(built.state_dict())
+    data = DATA.model_copy(update={"next_sentence": False})
+    steps = [
+        PretrainingBatches(documents(), data, VOCABULARY, 200, 5, packed=form, objective=CAUSAL.objective).batch(2)
+        for form in (False, packed)
+    ]
+    batch = steps[0].micro_batches[0]
+    ids, lengths = batch["source"], batch["source_lengths"]
+    labels = ids.masked_fill(ids < len(SPECIALS), IGNORE)
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=ids, attention_mask=(torch.arange(ids.size(1)) < lengths[:, None]).long(), labels=labels
+        ).loss
+        loss = changed(CAUSAL, data__next_sentence=False).loss(causal, steps[1].micro_batches[0])
+    assert int(loss.count) == int((labels != IGNORE).sum()) == steps[1].count
+    torch.testing.assert_close(loss.sum / loss.count, expected, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_left_to_right_a_token_depends_on_earlier_ones_only() -> None:
+    built = BertPretraining(BertSettings(**SHAPE, causal=True), len(VOCABULARY)).eval()
+    tokens = documents(seed=2).tokens
+    sentences = np.arange(0, len(tokens) // 9 * 9 + 1, 9)
+    store = TokenizedDocuments(tokens, sentences, np.array([0, 4, len(sentences) - 1]))
+    names = [score.name for score in CAUSAL.score_store(built, store)]
+    assert names[:2] == ["next token accuracy", "next token perplexity"]
+    assert len(CAUSAL.validate(built, validation(store)).samples) == 2
+    first, second = (
+        next(CAUSAL.predict(built, [{"text": f"the cat [MASK] {end}", "pair": "dogs ran"}])) for end in ("away", "far")
+    )
+    assert first["masks"][0] == second["masks"][0], "the words after it do not matter"
+    assert first["next"] != second["next"], "the last token has read all"
+    batch = step(True, DATA).micro_batches[0]
+    h = built.bert(batch.source, batch["segments"])
+    ends = (batch["source_offsets"][1:] - 1)[batch["next_labels"] != IGNORE]
+    pooled = built.bert.pool(h, batch.source.layout)[batch["next_labels"] != IGNORE]
+    torch.testing.assert_close(pooled, torch.tanh(built.bert.pooler(h[ends])))
+
+
+def test_settings_of_masking_have_no_effect_left_to_right() -> None:
+    for key, value, where in (("data.masked", 0.3, "data.masked"), ("training.monitor", "masked_accuracy", "training")):
+        with pytest.raises(UserError) as error:
+            make_task(Pretraining, VOCABULARY, settings=SETTINGS | {"model.causal": True, key: value})
+        assert where in str(error.value.where)
+
+
 @torch.no_grad()
 def test_scores_are_counted_by_hand() -> None:
     built, store = model().eval(), documents(seed=2)

@@ -1,4 +1,4 @@
-"""Batches of BERT pretraining: sampled inputs with masked tokens, as a function of (seed, step).
+"""Batches of BERT pretraining: sampled inputs with the tokens to predict, as a function of (seed, step).
 
 An epoch has as many steps as its first one. Later epochs sample other inputs, a few more or fewer: they leave out the
 last ones or begin again with their own. So every step is full, and a run that is resumed need not sample the epochs
@@ -12,7 +12,7 @@ B inputs, T tokens of the longest, N tokens of a stream, C inputs of a stream, M
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,7 +41,7 @@ UNIT = 64
 
 
 class MaskedInputs(NamedTuple):
-    """Inputs end to end, with masked tokens."""
+    """Inputs end to end, and the tokens to predict."""
 
     ids: Array
     """(N,): tokens that the model reads"""
@@ -50,7 +50,7 @@ class MaskedInputs(NamedTuple):
     lengths: Array
     """(B,)"""
     masked: Array
-    """(M,): positions of the tokens to predict"""
+    """(M,): positions at which tokens are predicted: those of the masked tokens"""
     labels: Array
     """(M,): the tokens to predict"""
     next_labels: Array
@@ -88,8 +88,22 @@ class MaskedCapacity(NamedTuple):
         return self if shards == 1 else MaskedCapacity(*(int(size / shards * 1.05) for size in self))
 
 
+class Objective(Protocol):
+    """Builds inputs of a model from sampled ones, with the tokens to predict."""
+
+    pad_id: int
+
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None: ...
+
+    def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs: ...
+
+    def counts(self, lengths: Array) -> Array:
+        """Number of tokens to predict in inputs of these lengths, (B,), or a little more."""
+        ...
+
+
 class Masking:
-    """Builds inputs of a model from sampled ones: gathers their tokens and masks some."""
+    """The objective of BERT: gathers the tokens of inputs and masks some."""
 
     def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
         self._build = InputBuilder(corpus, vocabulary, data.whole_words)
@@ -101,6 +115,25 @@ class Masking:
         masked = choose_masked(inputs, self._rate, rng)
         ids = mask_tokens(inputs.ids, masked, self._mask_id, self._random_ids, self._shares, rng)
         return MaskedInputs(ids, inputs.segments, inputs.lengths, masked, inputs.ids[masked], inputs.next_labels)
+
+    def counts(self, lengths: Array) -> Array:
+        return masked_counts(lengths, self._rate)
+
+
+class NextTokens:
+    """The objective of a left-to-right model: each token predicts the next one, unless that is [CLS] or [SEP]."""
+
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
+        self._build, self.pad_id = InputBuilder(corpus, vocabulary, whole_words=False), vocabulary.pad
+
+    def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs:
+        inputs = self._build(sampled)
+        predicted = np.flatnonzero(inputs.words >= 0)
+        labels = inputs.ids[predicted]
+        return MaskedInputs(inputs.ids, inputs.segments, inputs.lengths, predicted - 1, labels, inputs.next_labels)
+
+    def counts(self, lengths: Array) -> Array:
+        return lengths - 1
 
 
 def pad_masked(inputs: MaskedInputs, next_weight: float, pad_id: int) -> Batch:
@@ -154,17 +187,18 @@ class PretrainingBatches:
         share: Share = WHOLE,
         *,
         packed: bool = False,
+        objective: type[Objective] = Masking,
     ) -> None:
         """A step has at most `batch_tokens` tokens, divided among the shards."""
         self._corpus, self._data, self._seed, self._share = corpus, data, seed, share
-        self._masking = Masking(corpus, data, vocabulary)
+        self._objective = objective(corpus, data, vocabulary)
         self._batch_tokens = batch_tokens
         sampled, order = self._sample(0)
         points = cut_points([sampled.lengths[order]], [batch_tokens])
         self._steps = max(1, len(points) - 2)  # the last one is not full
         self._current = 0, sampled, self._plan(sampled, order)
         steps = [sampled.lengths[indices] for indices in self._current[2]]
-        masked = max(int(masked_counts(lengths, data.masked).sum()) for lengths in steps)
+        masked = max(int(self._objective.counts(lengths).sum()) for lengths in steps)
         # later epochs have a few more inputs in a step
         self.capacity = MaskedCapacity(batch_tokens, int(max(map(len, steps)) * 1.05), int(masked * 1.02))
         self._packed = packed
@@ -176,7 +210,7 @@ class PretrainingBatches:
             sampled, order = self._sample(epoch)
             self._current = epoch, sampled, self._plan(sampled, order)
         _, sampled, plan = self._current
-        inputs = self._masking(sampled.take(plan[index]), rng(self._seed, epoch, WORDS, index))
+        inputs = self._objective(sampled.take(plan[index]), rng(self._seed, epoch, WORDS, index))
         micro_batches = [self._micro_batch(inputs, shard) for shard in self._share.shards]
         return Step(micro_batches, len(inputs.masked), len(inputs.ids), epoch)
 
@@ -201,20 +235,25 @@ class PretrainingBatches:
         """Every n-th input of a step; if there are fewer inputs than shards, a batch without labels."""
         if shard >= len(inputs.lengths):
             batch = self._lay_out(inputs.shard(0, len(inputs.lengths)), 0.0)
-            return batch.without_labels(labels=self._masking.pad_id, next_labels=IGNORE)
+            return batch.without_labels(labels=self._objective.pad_id, next_labels=IGNORE)
         return self._lay_out(inputs.shard(shard, self._share.count), inputs.next_weight)
 
     def _lay_out(self, inputs: MaskedInputs, next_weight: float) -> Batch:
         if self._packed:
-            return pack_masked(inputs, next_weight, self._masking.pad_id, self.capacity.divided(self._share.count))
-        return pad_masked(inputs, next_weight, self._masking.pad_id)
+            return pack_masked(inputs, next_weight, self._objective.pad_id, self.capacity.divided(self._share.count))
+        return pad_masked(inputs, next_weight, self._objective.pad_id)
 
 
 def evaluation_batches(
-    corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer, batch_tokens: int, seed: int
+    corpus: TokenizedDocuments,
+    data: DocumentDataSettings,
+    vocabulary: BertTokenizer,
+    batch_tokens: int,
+    seed: int,
+    objective: type[Objective] = Masking,
 ) -> Iterator[Batch]:
     """All documents once; inputs and masked tokens depend on the seed only."""
-    sampled, masking = sample_pairs(corpus, data, rng(seed, INPUTS)), Masking(corpus, data, vocabulary)
+    sampled, build = sample_pairs(corpus, data, rng(seed, INPUTS)), objective(corpus, data, vocabulary)
     for number, (first, last) in enumerate(pairwise(cut_points([sampled.lengths], [batch_tokens]))):
-        inputs = masking(sampled.take(np.arange(first, last)), rng(seed, WORDS, number))
-        yield pad_masked(inputs, inputs.next_weight, masking.pad_id)
+        inputs = build(sampled.take(np.arange(first, last)), rng(seed, WORDS, number))
+        yield pad_masked(inputs, inputs.next_weight, build.pad_id)

@@ -13,6 +13,9 @@ layer on h or C:
 E is both the embedding and the output matrix. W_p and W_m are not in the paper but in the authors' program, and so in
 every published model.
 
+The left-to-right model of table 5 is the same with a causal mask (`causal`): token i attends to tokens 1 .. i, h_i
+predicts w_{i+1}, and C is from the last token, the only one that attends to all.
+
 B inputs, T tokens, D model, V vocabulary, M masked tokens; `*` is (B, T) padded or (N,) packed.
 """
 
@@ -23,7 +26,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import Attentions, Layout, Packed, Tokens
+from regard.attention.layouts import Attentions, Layout, Packed, Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.config import Field, SettingError
 from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
@@ -66,6 +69,11 @@ class BertSettings(ModelSettings):
     )
     max_positions: int = Field(512, gt=0, description="maximum length of an input, special tokens included")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+    causal: bool = Field(
+        False,
+        description="left to right: a token attends to earlier tokens only; pretraining predicts every next token, and "
+        "the last token stands for the input (Devlin et al. 2018, table 5)",
+    )
     epsilon: float = Field(1e-12, gt=0, description="epsilon of the layer norms")
 
     @model_validator(mode="before")
@@ -92,15 +100,17 @@ class BertSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"BERT, {counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
+        name = "left-to-right BERT" if self.causal else "BERT"
+        return f"{name}, {counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
 
 
 class Bert(TransformerBackbone):
-    """The encoder and its pooled first token."""
+    """The encoder and its pooled first token, or last token if it is causal."""
 
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
+        self.causal, self.pooled_tokens = s.causal, last_tokens if s.causal else first_tokens
         self.words = nn.Embedding(vocabulary, s.d_model)
         self.positions = Learned(s.d_model, s.max_positions)
         self.segments = nn.Embedding(s.segments, s.d_model)
@@ -129,8 +139,8 @@ class Bert(TransformerBackbone):
         return self.dropout(self.norm(x))
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
-        """C = tanh(W_p h_1 + b_p): h (*, D) -> (B, D)."""
-        return torch.tanh(self.pooler(first_tokens(h, layout)))
+        """C = tanh(W_p h_1 + b_p), of the last token if causal: h (*, D) -> (B, D)."""
+        return torch.tanh(self.pooler(self.pooled_tokens(h, layout)))
 
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
         """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
@@ -153,7 +163,7 @@ class BertPretraining(nn.Module):
         prediction: "B is the next sentence", "B is not".
 
         positions (M,) are indices into all tokens of the batch, b T + t where it is padded. Only the masked tokens need
-        logits.
+        logits. In a causal model they are of the next tokens.
         """
         h = self.bert(tokens, segments)  # (*, D)
         masked = h.flatten(0, -2).index_select(0, positions)  # (M, D)
@@ -180,6 +190,14 @@ def first_tokens(x: Tensor, layout: Layout) -> Tensor:
     if isinstance(layout, Packed):
         return x.index_select(0, layout.offsets[:-1].clamp(max=len(x) - 1))
     return x[:, 0]
+
+
+def last_tokens(x: Tensor, layout: Layout) -> Tensor:
+    """The last token of every input: (*, D) -> (B, D). Unused capacity of a stream gives an arbitrary token."""
+    if isinstance(layout, Packed):
+        return x.index_select(0, (layout.offsets[1:] - 1).clamp(min=0))
+    assert isinstance(layout, Padded)
+    return x[torch.arange(len(x), device=x.device), (layout.lengths - 1).clamp(min=0)]
 
 
 def truncated_normal(module: nn.Module) -> None:

@@ -383,7 +383,7 @@ class LabelledTask(Task[L, Inputs]):
     ) -> ExportedModel | None:
         """A BERT with the output layer of the task."""
         settings = self.recipe.model
-        if not isinstance(settings, BertSettings) or self.bert_head is None:
+        if not isinstance(settings, BertSettings) or settings.causal or self.bert_head is None:
             return None
         return export_bert_head(folder, model, self.bert_head, settings, self.labels, self.tokenizer)
 

@@ -6,6 +6,9 @@
     scoring       masked tokens are sampled once
     predicting    a text with [MASK] -> the most probable tokens for each [MASK]
 
+A left-to-right model (`model.causal`) predicts each token from those before it instead, and so does its prediction of
+a [MASK].
+
 B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
@@ -13,18 +16,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import model_validator
 from torch import nn
 
-from regard.config import SettingError, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.encoders import SentenceEncoder
-from regard.data.fields import SENTENCES, Fields
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
@@ -33,31 +33,27 @@ from regard.data.pretraining import (
     TokenizedDocuments,
     sample_pairs,
 )
-from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
-from regard.data.settings import DocumentDataSettings
+from regard.data.pretraining_batches import Masking, NextTokens, Objective, PretrainingBatches, evaluation_batches
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score
-from regard.models.bert import BertPretraining, BertSettings
+from regard.models.bert import BertPretraining
 from regard.random import rng
-from regard.recipe import Recipe, Rules
 from regard.runtime import World
-from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, entropy
 from regard.tasks.exporting import ExportedModel, export_bert
-from regard.tasks.finetuning import BERT_TRAINING
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
+from regard.tasks.pretraining_recipe import PretrainingRecipe
 from regard.tasks.pretraining_samples import REPORT_SENTENCES, masked_samples
 from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
 from regard.text.bert import BertInput, BertTokenizer
 from regard.text.factory import train_tokenizer
-from regard.text.settings import BertTextSettings
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen
@@ -68,52 +64,6 @@ BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
 OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
 """The prefix of the weights that each output depends on."""
-
-
-class PretrainingRecipe(Recipe):
-    """The recipe of BERT pretraining; the defaults are those of Devlin et al. 2018, section A.2."""
-
-    fields: ClassVar[Fields] = SENTENCES
-    defaults: ClassVar[Mapping[str, object]] = BERT_TRAINING | {
-        "task": "pretraining",
-        "training.max_steps": 1_000_000,
-        "training.batch_tokens": 131_072,  # 256 inputs of 512 tokens
-        "training.learning_rate": 1e-4,
-        "training.warmup": 10_000,
-        "training.adam_epsilon": 1e-6,
-    }
-    rules: ClassVar[Rules] = sizing.pretraining
-    monitors = ("next_sentence_accuracy", "masked_accuracy", "masked_perplexity", "loss")
-
-    data: DocumentDataSettings = DocumentDataSettings()
-    text: BertTextSettings = BertTextSettings()
-    model: BertSettings = BertSettings()
-
-    @model_validator(mode="after")
-    def check_groups(self) -> Self:
-        """Check settings of different groups against each other."""
-        data, model, training = self.data, self.model, self.training
-        if training.monitor == "next_sentence_accuracy" and not data.next_sentence:
-            raise SettingError("training.monitor", 'data.next_sentence is false; write "loss"')
-        if data.next_sentence and model.segments < 2:
-            raise SettingError("model.segments", "data.next_sentence = true needs 2 segments; write 2")
-        if model.max_positions < data.max_length:
-            raise SettingError(
-                "data.max_length",
-                f"{data.max_length} is more than model.max_positions = {model.max_positions}; write a larger "
-                "model.max_positions or a smaller data.max_length",
-            )
-        if training.batch_tokens < data.max_length:
-            raise SettingError(
-                "training.batch_tokens",
-                f"{training.batch_tokens} is less than one input of data.max_length = {data.max_length} tokens; write "
-                "a larger batch_tokens or a smaller max_length",
-            )
-        return self
-
-    def no_effect(self) -> Iterator[Unused]:
-        yield "training.r_drop", "translation"
-        yield "training.batch_examples", "labelled tasks"
 
 
 @dataclass(frozen=True)
@@ -193,7 +143,13 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             self.recipe.runtime.seed,
             self.share(world),
             packed=self.supports_packing(world),
+            objective=self.objective,
         )
+
+    @property
+    def objective(self) -> type[Objective]:
+        """What is predicted: masked tokens, or the next ones."""
+        return NextTokens if self.recipe.model.causal else Masking
 
     # ---- examination ------------------------------------------------------------------------------------------------
 
@@ -234,24 +190,26 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         answers = self.answers(model, data.store)
         nll = answers.nll / max(1, answers.words)
         loss = nll + answers.next_nll / max(1, answers.inputs)
-        metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers)}
+        metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers, self.objective)}
         return Validation(
             {"loss": loss, "nll": nll, **metrics},
             masked_samples(self, model, data.store, self.recipe.training.samples),
         )
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
-        """Accuracy and perplexity of masked tokens, accuracy of next-sentence prediction and of its majority."""
+        """Accuracy and perplexity of the predicted tokens, accuracy of next-sentence prediction and of its majority."""
         data = self.recipe.data
-        how = f"{100 * data.masked:g} % masked, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
+        predicted = "left to right" if self.recipe.model.causal else f"{100 * data.masked:g} % masked"
+        how = f"{predicted}, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
         how += ", whole words" if data.whole_words else ""
-        return scores_of(self.answers(model, store), how, data.negatives)
+        return scores_of(self.answers(model, store), self.objective, how, data.negatives)
 
     @torch.no_grad()
     def answers(self, model: nn.Module, store: TokenizedDocuments) -> Answers:
         """Run a model, which is in evaluation mode, on some documents."""
         device, total, recipe = next(model.parameters()).device, Answers(), self.recipe
-        for batch in evaluation_batches(store, recipe.data, self.tokenizer, BATCH_TOKENS, recipe.runtime.seed):
+        seed = recipe.runtime.seed
+        for batch in evaluation_batches(store, recipe.data, self.tokenizer, BATCH_TOKENS, seed, self.objective):
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
             random_next = int((batch["next_labels"] == RANDOM_NEXT).sum())
@@ -327,7 +285,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         device, rows = next(model.parameters()).device, [[Input(item.ids, item.segments, [IGNORE])] for item in inputs]
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
         owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)
-        words, follows = model(batch.source, batch["segments"], owners * batch["source"].size(1) + positions)
+        predicting = owners * batch["source"].size(1) + positions - int(self.recipe.model.causal)
+        words, follows = model(batch.source, batch["segments"], predicting)
         best = torch.topk(require_finite(words.logits().float()).softmax(dim=-1), min(self.nbest, len(self.tokenizer)))
         masks: list[list[list[JsonObject]]] = [[] for _ in inputs]
         for owner, values, ids in zip(owners.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
@@ -367,6 +326,9 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def export_huggingface(
         self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
     ) -> ExportedModel | None:
+        """A BERT with both heads; a left-to-right one pools another token than Hugging Face's."""
+        if self.recipe.model.causal:
+            return None
         return export_bert(folder, model, self.recipe.model, self.tokenizer, random_weights)
 
     def next_commands(self, folder: str, example: str) -> list[str]:

@@ -41,7 +41,8 @@ def masked_samples(task: "Pretraining", model: nn.Module, store: TokenizedDocume
         there = positions[(positions >= first) & (positions < first + length)]
         rows = [[Input(masked[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
         batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
-        words, _ = model(batch.source, batch["segments"], torch.as_tensor(there - first, device=device))
+        predicting = there - first - int(task.recipe.model.causal)  # a causal model predicts a token at the one before
+        words, _ = model(batch.source, batch["segments"], torch.as_tensor(predicting, device=device))
         filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
     texts = ([text_of(task.tokenizer, ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
              for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip

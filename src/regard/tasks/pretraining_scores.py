@@ -1,4 +1,4 @@
-"""Scores of BERT pretraining: accuracy and perplexity of masked tokens, accuracy of next-sentence prediction.
+"""Scores of BERT pretraining: accuracy and perplexity of masked or next tokens, accuracy of next-sentence prediction.
 
 With random negatives, an input of one sentence always gets a second text of another document, so more than half of the
 pairs are of two documents. The accuracy of next-sentence prediction is compared with that of always predicting the more
@@ -15,10 +15,13 @@ from torch import Tensor
 from regard.data.arrays import Array
 from regard.data.batch import IGNORE
 from regard.data.pretraining import RANDOM_NEXT
+from regard.data.pretraining_batches import Masking, NextTokens, Objective
 from regard.data.settings import DocumentDataSettings
 from regard.metrics.score import Score, perplexity
 from regard.training.advice import Advice
 
+OBJECTIVES: dict[type[Objective], str] = {Masking: "masked", NextTokens: "next token"}
+"""The predicted tokens, in the names of scores."""
 NEGATIVE_PAIRS = {"random": "of two documents", "document": "of two places of a document", "swapped": "swapped"}
 """The pairs in which the second text does not follow the first, in words."""
 MAX_RANDOM_NEXT = 0.7
@@ -66,13 +69,15 @@ def check_next_labels(labels: Array, data: DocumentDataSettings) -> tuple[str, l
     return finding, [Advice(problem, remedy)]
 
 
-def scores_of(answers: Answers, how: str = "", negatives: str = "random") -> list[Score]:
-    """Accuracies in percent and the perplexity of masked tokens."""
+def scores_of(
+    answers: Answers, objective: type[Objective] = Masking, how: str = "", negatives: str = "random"
+) -> list[Score]:
+    """Accuracies in percent and the perplexity of the predicted tokens."""
     how = f"; {how}" if how else ""
-    words = f"{answers.words:,} words{how}"
+    name, words = OBJECTIVES[objective], f"{answers.words:,} words{how}"
     scores = [
-        Score("masked accuracy", 100 * answers.correct / max(1, answers.words), words),
-        Score("masked perplexity", perplexity(answers.nll, max(1, answers.words)), words),
+        Score(f"{name} accuracy", 100 * answers.correct / max(1, answers.words), words),
+        Score(f"{name} perplexity", perplexity(answers.nll, max(1, answers.words)), words),
     ]
     if answers.inputs:
         share = answers.random_next / answers.inputs
