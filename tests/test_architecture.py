@@ -53,10 +53,14 @@ ROOMS: dict[str, set[str]] = {
         "config", "runtime", "attention", "metrics", "viz", "text", "data", "models", "decoding", "training", "recipe",
         "recipe_files", "tasks", "run",
     },
+    "lab": {
+        "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
+        "decoding", "training", "engines", "recipe", "recipe_files", "tasks", "run",
+    },
     # floor 7
     "cli": {
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "engines", "recipe_files",
+        "run", "doctor", "ladder", "lab", "engines", "recipe_files",
     },
     "__main__": {"cli"},
     "__init__": {

@@ -1,0 +1,1 @@
+"""Experiments that answer questions about attention models: one file each in `experiments/`."""

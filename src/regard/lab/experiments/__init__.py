@@ -1,0 +1,1 @@
+"""The experiments, one file each; registry.py finds them."""
