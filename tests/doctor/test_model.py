@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from tests.doctor.recipes import TASKS, dry_run, write_recipe
 from torch import Tensor, nn
 
-from regard.attention.layouts import PaddedPattern
+from regard.attention.layouts import Layout, PaddedPattern
 from regard.doctor import model
 from regard.doctor.sample import DryRun
 from regard.run.run import Run
@@ -161,7 +161,7 @@ def test_a_language_model_that_reads_ahead_is_a_leak(tmp_path: Path, monkeypatch
 class MixSequences(nn.Module):
     """Adds the mean of the batch to every sequence."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
         return x + x.mean(dim=0, keepdim=True)
 
 

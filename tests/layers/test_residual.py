@@ -5,6 +5,7 @@ import math
 import torch
 
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.norms import LayerNorm
 from regard.layers.positions import Rotary, sinusoid
 from regard.layers.residual import PostNorm, PreNorm
 
@@ -36,7 +37,7 @@ def test_residuals_are_the_two_orders() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(3, 8), torch.randn(3, 8)
     norm = torch.nn.functional.layer_norm
-    post, pre = PostNorm(8, 0.0), PreNorm(8, 0.0)
+    post, pre = PostNorm(LayerNorm(8), 0.0), PreNorm(LayerNorm(8), 0.0)
     torch.testing.assert_close(post.post(x, y), norm(x + y, (8,)))
     torch.testing.assert_close(post.pre(x), x)
     torch.testing.assert_close(pre.pre(x), norm(x, (8,)))

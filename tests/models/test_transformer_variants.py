@@ -23,6 +23,11 @@ VARIANTS: list[dict[str, Any]] = [
     dict(window=1, positions="relative", max_distance=3),
     dict(window=3, positions="alibi", score="additive", num_heads=3, head_dim=8),
     dict(score="cosine", positions="rotary"),
+    dict(norm_kind="batch"),
+    dict(norm_kind="batch", norm="pre", positions="relative"),
+    dict(norm_kind="none", norm="pre"),
+    dict(residual=False),
+    dict(residual=False, norm="pre", norm_kind="batch"),
 ]
 EVERY = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
@@ -30,7 +35,12 @@ EVERY = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def build(variant: dict[str, Any], vocabulary: int = V) -> Transformer:
     torch.manual_seed(0)
     tiny = dict(size="tiny", d_model=32, num_heads=4, d_ff=64, max_positions=32)
-    return Transformer(TransformerSettings.model_validate(tiny | variant), vocabulary, vocabulary).eval()
+    model = Transformer(TransformerSettings.model_validate(tiny | variant), vocabulary, vocabulary)
+    if model.settings.norm_kind == "batch":  # some statistics of batches
+        src, src_lengths, tgt, tgt_lengths = batch()
+        for _ in range(30):
+            model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths))
+    return model.eval()
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -48,7 +58,7 @@ def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(variant: dict[str, A
     for b, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
         one = slice(b, b + 1)
         alone = model(Padded.of(src[one, :s], src_lengths[one]), Padded.of(tgt[one, :t], tgt_lengths[one])).logits()
-        torch.testing.assert_close(together[b, :t], alone[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(together[b, :t], alone[0], atol=5e-5, rtol=1e-5)
 
 
 @EVERY
@@ -57,7 +67,7 @@ def test_packed_equals_padded(variant: dict[str, Any]) -> None:
     src, src_lengths, tgt, tgt_lengths = batch()
     padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths)).logits()
-    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=5e-5, rtol=1e-5)
 
 
 @EVERY
@@ -75,7 +85,7 @@ def test_steps_of_several_hypotheses_are_the_forward_pass(variant: dict[str, Any
             source = Padded.of(src[sentence].expand(3, -1), src_lengths[sentence].expand(3))
             written = tgt[sentence, order[row], : position + 1]
             expected = model(source, Padded.of(written, torch.full((3,), position + 1))).logits()[:, -1]
-            torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(logits[row], expected, atol=5e-5, rtol=1e-5)
         parents = torch.rand(len(alive), 3, generator=generator).argsort(dim=1)
         state, order = state.reorder(parents), order.gather(1, parents)
         if position in (2, 4):
@@ -149,6 +159,9 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
         (dict(score="additive"), False, False),
         (dict(positions="alibi"), False, False),
         (dict(positions="relative"), False, False),
+        (dict(norm_kind="batch"), True, False),
+        (dict(norm_kind="none"), True, False),
+        (dict(residual=False), True, False),
     ],
 )
 def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, plain: bool) -> None:

@@ -51,6 +51,11 @@ class Layout(Protocol):
         """Position of each token in its own sentence, from 0; broadcastable to the token dimensions."""
         ...
 
+    @property
+    def not_padding(self) -> Tensor:
+        """True at tokens, False at padding: (B, T) or (N,)."""
+        ...
+
     def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
         """The pattern of these tokens as queries and `keys`, a layout of the same kind.
 
@@ -155,6 +160,13 @@ class Packed:
         rows, positions = not_padding.nonzero(as_tuple=True)
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
         return Tokens(ids[not_padding], cls(offsets, rows, positions))
+
+    @cached_property
+    def not_padding(self) -> Tensor:
+        """(N,): True at tokens, False at padding, whose sentence is empty."""
+        start, end = self.interval(self.rows)
+        indices = torch.arange(len(self.rows), device=self.rows.device)
+        return (start <= indices) & (indices < end)
 
     def pattern(self, keys: "Packed", causal: bool = False, window: int = 0) -> "PackedPattern":
         lo, hi = keys.interval(self.rows)

@@ -92,8 +92,11 @@ class Batch:
         both = {name: torch.cat([tensor, tensor]) for name, tensor in self.tensors.items()}
         for name in ("source", "target") if self.is_packed else ():
             offsets, rows = self.tensors[f"{name}_offsets"], self.tensors[f"{name}_rows"]
+            count = len(offsets) - 1
             both[f"{name}_offsets"] = torch.cat([offsets[:-1], offsets + len(self.tensors[name])])
-            both[f"{name}_rows"] = torch.cat([rows, rows + len(offsets) - 1])
+            # All padding belongs to the last sequence: the one before the second half is no longer empty.
+            first = rows.masked_fill(rows == count - 1, 2 * count - 1)
+            both[f"{name}_rows"] = torch.cat([first, rows + count])
         return replace(self, tensors=both, tokens=2 * self.tokens)
 
     def to(self, device: torch.device | str) -> "Batch":

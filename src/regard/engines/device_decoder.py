@@ -66,13 +66,18 @@ class FusedDecoder:
             for residual in (layer.attention_residual, layer.cross_attention_residual, layer.feedforward_residual)
         ]
         self.pre = isinstance(residuals[0], PreNorm)
-        norms = [residual.norm for residual in residuals]
+        norms = [layer_norm(residual.norm) for residual in residuals]
         # A sublayer is followed by its own norm, or with pre-norm by the norm of the next sublayer.
         self.first = norms[0] if self.pre else nn.Identity()
         if self.pre:
-            assert isinstance(model.decoder_norm, nn.LayerNorm)
-            norms = [*norms[1:], model.decoder_norm]
+            norms = [*norms[1:], layer_norm(model.decoder_norm)]
         self.layers = [FusedLayer(layer, tuple(norms[3 * i : 3 * i + 3])) for i, layer in enumerate(model.decoder)]
+
+
+def layer_norm(norm: nn.Module) -> nn.LayerNorm:
+    """The norm itself; kernels exist for layer norms only."""
+    assert isinstance(norm, nn.LayerNorm)
+    return norm
 
 
 class SlotDecoder:

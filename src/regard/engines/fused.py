@@ -27,8 +27,9 @@ from regard.attention.layouts import Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.engines.tree_cache import TreeKVCache
 from regard.layers.blocks import Activation, DecoderLayer, EncoderLayer, FeedForward
+from regard.layers.norms import NoNorm
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, frequencies
-from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.residual import PostNorm, Residual
 from regard.models.transformer import Transformer
 
 IN_PLACE: dict[Activation, Activation] = {F.relu: torch.relu_}
@@ -46,9 +47,11 @@ class Linear:
 
 
 class Norm:
-    """LayerNorm(x), or x for a module that is not a LayerNorm."""
+    """LayerNorm(x), or x for no norm; other norms are not implemented."""
 
     def __init__(self, module: nn.Module) -> None:
+        if not isinstance(module, nn.LayerNorm | NoNorm):
+            raise TypeError(f"the fused Transformer has layer norms, not {type(module).__name__}")
         self.enabled = isinstance(module, nn.LayerNorm)
         if isinstance(module, nn.LayerNorm):
             self.shape, self.gain, self.bias, self.eps = (
@@ -62,8 +65,8 @@ class Norm:
 class FusedResidual:
     """A residual connection: x <- post_norm(x + sublayer(pre_norm(x))), where one of the norms is the identity."""
 
-    def __init__(self, residual: PostNorm | PreNorm) -> None:
-        norms = Norm(residual.norm), Norm(nn.Identity())
+    def __init__(self, residual: Residual) -> None:
+        norms = Norm(residual.norm), Norm(NoNorm())
         self.post_norm, self.pre_norm = norms if isinstance(residual, PostNorm) else norms[::-1]
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -74,7 +77,7 @@ class FusedResidual:
 class FusedFeedForward:
     """The feed-forward sublayer with its residual connection."""
 
-    def __init__(self, feedforward: FeedForward, residual: PostNorm | PreNorm) -> None:
+    def __init__(self, feedforward: FeedForward, residual: Residual) -> None:
         self.fc1, self.fc2, self.residual = Linear(feedforward.fc1), Linear(feedforward.fc2), FusedResidual(residual)
         self.activation = IN_PLACE.get(feedforward.activation, feedforward.activation)
 
@@ -85,7 +88,7 @@ class FusedFeedForward:
 class FusedAttention:
     """An attention sublayer: one projection for queries and, in self-attention, keys and values; output; residual."""
 
-    def __init__(self, attention: MultiHeadAttention, residual: PostNorm | PreNorm, *keys_values: nn.Linear) -> None:
+    def __init__(self, attention: MultiHeadAttention, residual: Residual, *keys_values: nn.Linear) -> None:
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
         self.projection, self.output = Linear(attention.query, *keys_values), Linear(attention.output)
         self.residual = FusedResidual(residual)

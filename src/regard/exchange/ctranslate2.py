@@ -20,8 +20,8 @@ from regard.errors import UserError
 from regard.exchange.folders import Config
 from regard.files import replacing
 from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
+from regard.layers.norms import EPSILON
 from regard.layers.positions import Learned
-from regard.layers.residual import EPSILON
 from regard.models.transformer import Transformer
 from regard.reading import check_type, read_json
 
@@ -161,7 +161,7 @@ def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
     _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
 
 
-def _set_feedforward(spec: Any, feedforward: FeedForward, norm: nn.LayerNorm) -> None:
+def _set_feedforward(spec: Any, feedforward: FeedForward, norm: nn.Module) -> None:
     _set_linear(spec.linear_0, feedforward.fc1)
     _set_linear(spec.linear_1, feedforward.fc2)
     _set_norm(spec.layer_norm, norm)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention
-from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.residual import Residual
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -52,17 +52,18 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(
-        self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], PostNorm | PreNorm]
+        self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
         self.attention, self.attention_residual = attention, residual()
         self.feedforward, self.feedforward_residual = feedforward, residual()
 
     def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
-        y = self.attention_residual.pre(x)  # (*, D)
-        x = self.attention_residual.post(x, self.attention(y, y, pattern))
-        y = self.feedforward_residual.pre(x)
-        return self.feedforward_residual.post(x, self.feedforward(y))
+        layout = pattern.queries
+        y = self.attention_residual.pre(x, layout)  # (*, D)
+        x = self.attention_residual.post(x, self.attention(y, y, pattern), layout)
+        y = self.feedforward_residual.pre(x, layout)
+        return self.feedforward_residual.post(x, self.feedforward(y), layout)
 
     def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
         """Advance by one position: x (B, W, D)."""
@@ -98,7 +99,7 @@ class DecoderLayer(nn.Module):
         attention: MultiHeadAttention,
         cross_attention: MultiHeadAttention,
         feedforward: FeedForward,
-        residual: Callable[[], PostNorm | PreNorm],
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.attention, self.attention_residual = attention, residual()
@@ -106,12 +107,13 @@ class DecoderLayer(nn.Module):
         self.feedforward, self.feedforward_residual = feedforward, residual()
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
-        y = self.attention_residual.pre(x)  # (*, D)
-        x = self.attention_residual.post(x, self.attention(y, y, pattern))
-        y = self.cross_attention_residual.pre(x)
-        x = self.cross_attention_residual.post(x, self.cross_attention(y, memory, cross_pattern))
-        y = self.feedforward_residual.pre(x)
-        return self.feedforward_residual.post(x, self.feedforward(y))
+        layout = pattern.queries
+        y = self.attention_residual.pre(x, layout)  # (*, D)
+        x = self.attention_residual.post(x, self.attention(y, y, pattern), layout)
+        y = self.cross_attention_residual.pre(x, layout)
+        x = self.cross_attention_residual.post(x, self.cross_attention(y, memory, cross_pattern), layout)
+        y = self.feedforward_residual.pre(x, layout)
+        return self.feedforward_residual.post(x, self.feedforward(y), layout)
 
     def start(self, memory: Tensor, layout: Layout, window: int = 0) -> DecoderLayerState:
         """The state before the first token: an empty cache, and the memory (B, S, D) projected once."""

@@ -1,63 +1,95 @@
-"""Residual connection, dropout and layer normalisation around every sublayer, in one of two orders.
+"""Residual connection, dropout and norm around every sublayer, in one of two orders, and the same without the residual.
 
-    post-norm   x <- LayerNorm(x + Dropout(Sublayer(x)))      Vaswani et al. 2017, section 3.1 and 5.4
-    pre-norm    x <- x + Dropout(Sublayer(LayerNorm(x)))      Xiong et al. 2020
+    post-norm      x <- Norm(x + Dropout(Sublayer(x)))      Vaswani et al. 2017, section 3.1 and 5.4
+    pre-norm       x <- x + Dropout(Sublayer(Norm(x)))      Xiong et al. 2020
 
-    LayerNorm(x) = g * (x - mean(x)) / sqrt(var(x) + eps) + b, over the D components of each token (Ba et al. 2016)
+    no residual    x <- Norm(Dropout(Sublayer(x))),   x <- Dropout(Sublayer(Norm(x)))
 
-Post-norm is the paper's order and needs a warm-up. Pre-norm has an identity path from the output to the input and
-trains without a warm-up; it needs a final norm at the top of the stack (`final`).
+Norm is a layer norm in both papers; norms.py has others. Post-norm is the paper's order and needs a warm-up. Pre-norm
+has an identity path from the output to the input and trains without a warm-up; it needs a final norm at the top of the
+stack (`final`). Without the residual connection there is no such path: every layer must pass on all that later ones
+need.
 
-A layer calls `pre` before a sublayer and `post` after it.
+A layer calls `pre` before a sublayer and `post` after it, with the layout of the batch (None in a step of a search).
 """
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from torch import Tensor, nn
 
-EPSILON = 1e-5
+from regard.attention.layouts import Layout
+from regard.layers.norms import NoNorm
 
 
-class PostNorm(nn.Module):
-    """The paper's order: add, then normalise."""
+class Residual(nn.Module, ABC):
+    """Base: the norm and the dropout around a sublayer."""
 
-    def __init__(self, d_model: int, dropout: float, eps: float = EPSILON) -> None:
+    def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=eps)
+        self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
-    def pre(self, x: Tensor) -> Tensor:
+    @abstractmethod
+    def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
         """The input of the sublayer."""
-        return x
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    @abstractmethod
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
         """The output of the layer, from its input x and the output y of the sublayer."""
-        return self.norm(x + self.dropout(y)).to(y.dtype)  # in bf16 if y is: half the memory traffic
 
     @staticmethod
-    def final(d_model: int) -> nn.Module:
-        """The norm at the top of the stack."""
-        return nn.Identity()
+    @abstractmethod
+    def final(norm: Callable[[], nn.Module]) -> nn.Module:
+        """The norm at the top of the stack; `norm` builds one."""
 
 
-class PreNorm(nn.Module):
+class PostNorm(Residual):
+    """The paper's order: add, then normalise."""
+
+    def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        return x
+
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        return self.norm(x + self.dropout(y), layout).to(y.dtype)  # in bf16 if y is: half the memory traffic
+
+    @staticmethod
+    def final(norm: Callable[[], nn.Module]) -> nn.Module:
+        return NoNorm()
+
+
+class PreNorm(Residual):
     """The later order: normalise, then add."""
 
-    def __init__(self, d_model: int, dropout: float, eps: float = EPSILON) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+    def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        return self.norm(x, layout)
 
-    def pre(self, x: Tensor) -> Tensor:
-        """The input of the sublayer."""
-        return self.norm(x)
-
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
-        """The output of the layer, from its input x and the output y of the sublayer."""
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
         return x + self.dropout(y)
 
     @staticmethod
-    def final(d_model: int) -> nn.Module:
-        """The norm at the top of the stack."""
-        return nn.LayerNorm(d_model, eps=EPSILON)
+    def final(norm: Callable[[], nn.Module]) -> nn.Module:
+        return norm()
 
 
-NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
+class PostNormOnly(PostNorm):
+    """Post-norm without the residual connection: the sublayer replaces its input."""
+
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        return self.norm(self.dropout(y), layout).to(y.dtype)
+
+
+class PreNormOnly(PreNorm):
+    """Pre-norm without the residual connection: the sublayer replaces its input."""
+
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        return self.dropout(y)
+
+
+RESIDUALS: dict[tuple[str, bool], type[Residual]] = {
+    ("post", True): PostNorm,
+    ("pre", True): PreNorm,
+    ("post", False): PostNormOnly,
+    ("pre", False): PreNormOnly,
+}
+"""By the settings `model.norm` and `model.residual`."""

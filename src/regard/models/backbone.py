@@ -24,8 +24,9 @@ from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.config import Field, SettingError, Unused, unless
 from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
+from regard.layers.norms import NORMS
 from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
-from regard.layers.residual import NORMS, PostNorm, PreNorm
+from regard.layers.residual import RESIDUALS, Residual
 from regard.models.settings import ModelSettings
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
@@ -45,8 +46,12 @@ class LayerSettings(ModelSettings):
         "relu", description="activation function of the feed-forward layers"
     )
     norm: Literal["post", "pre"] = Field(
-        "post", description="layer norm after the residual connection (post, the paper) or before the sublayer (pre)"
+        "post", description="norm after the residual connection (post, the paper) or before the sublayer (pre)"
     )
+    norm_kind: Literal["layer", "batch", "none"] = Field(
+        "layer", description="layer norm, batch norm over the tokens of a batch (one process only), or no norm"
+    )
+    residual: bool = Field(True, description="residual connections: add the input of a sublayer to its output")
     score: Literal["scaled_dot", "dot", "general", "additive", "concat", "cosine"] = Field(
         "scaled_dot", description="attention score, in every head"
     )
@@ -104,13 +109,17 @@ class LayerSettings(ModelSettings):
     @property
     def variations(self) -> list[str]:
         """The settings of the layers that differ from their defaults."""
-        names = ("head_dim", "score", "window", "positions", "combine")
+        names = ("norm_kind", "residual", "head_dim", "score", "window", "positions", "combine")
         fields = type(self).model_fields
         return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
 
     @property
     def length_limit(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def one_process_only(self) -> bool:
+        return self.norm_kind == "batch"
 
     @property
     def fits_kernel(self) -> bool:
@@ -149,7 +158,20 @@ class LayerFactory:
         self.feedforward: Callable[[], FeedForward] = partial(
             FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation]
         )
-        self.residual: Callable[[], PostNorm | PreNorm] = partial(NORMS[s.norm], s.d_model, s.dropout)
+
+    def norm(self) -> nn.Module:
+        """A norm of the kind of the model."""
+        return NORMS[self.settings.norm_kind](self.settings.d_model)
+
+    def residual(self) -> Residual:
+        """The residual connection and the norm around a sublayer."""
+        s = self.settings
+        return RESIDUALS[s.norm, s.residual](self.norm(), s.dropout)
+
+    def final_norm(self) -> nn.Module:
+        """The norm at the top of a stack."""
+        s = self.settings
+        return RESIDUALS[s.norm, s.residual].final(self.norm)
 
     def self_attention(self) -> MultiHeadAttention:
         """Self-attention with the positions of the model."""
@@ -190,7 +212,7 @@ class TransformerBackbone(nn.Module, ABC):
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Tokens, and the segment of each (*), 0 by default -> x (*, D)."""
 
-    def final_norm(self, x: Tensor) -> Tensor:
+    def final_norm(self, x: Tensor, layout: Layout) -> Tensor:
         """The norm after the last layer."""
         return x
 
@@ -201,13 +223,13 @@ class TransformerBackbone(nn.Module, ABC):
     def encode(self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None) -> Tensor:
         """-> h (*, D); `pattern` may record or restrict the attention."""
         x = self.embed(tokens, segments)  # (*, D)
-        return self.final_norm(self.layers(x, pattern or self.pattern(tokens.layout)))
+        return self.final_norm(self.layers(x, pattern or self.pattern(tokens.layout)), tokens.layout)
 
     def hidden_states(self, tokens: Tokens, segments: Tensor | None = None) -> list[Tensor]:
         """The embeddings and the output of every layer, (*, D) each."""
         x, pattern = self.embed(tokens, segments), self.pattern(tokens.layout)
         *lower, last = self.layers.hidden_states(x, pattern)
-        return [*lower, self.final_norm(last)]
+        return [*lower, self.final_norm(last, tokens.layout)]
 
     @torch.no_grad()
     def record_attention(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:

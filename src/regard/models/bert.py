@@ -19,7 +19,6 @@ predicts w_{i+1}, and C is from the last token, the only one that attends to all
 B inputs, T tokens, D model, V vocabulary, M masked tokens; `*` is (B, T) padded or (N,) packed.
 """
 
-from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -31,6 +30,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.config import Field, SettingError
 from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
 from regard.layers.embeddings import OutputProjection
+from regard.layers.norms import LayerNorm
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
 from regard.models.backbone import TransformerBackbone
@@ -116,7 +116,10 @@ class Bert(TransformerBackbone):
         self.segments = nn.Embedding(s.segments, s.d_model)
         self.norm = nn.LayerNorm(s.d_model, eps=s.epsilon)
         self.dropout = nn.Dropout(s.dropout)
-        residual = partial(PostNorm, s.d_model, s.dropout, s.epsilon)
+
+        def residual() -> PostNorm:
+            return PostNorm(LayerNorm(s.d_model, s.epsilon), s.dropout)
+
         self.layers = TransformerStack(
             EncoderLayer(
                 MultiHeadAttention(s.d_model, s.num_heads, s.attention_dropout),

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import KVCache
-from regard.attention.layouts import Attentions, Padded, Tokens
+from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.residual import NORMS
 from regard.models.backbone import (
     LayerFactory,
     LayerSettings,
@@ -41,7 +40,7 @@ class TransformerLanguageSettings(LayerSettings):
         "gelu", description="activation function of the feed-forward layers"
     )
     norm: Literal["post", "pre"] = Field(
-        "pre", description="layer norm after the residual connection (post) or before the sublayer (pre)"
+        "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
     )
     positions: PositionKind = Field("rotary", description="kind of positions")
     tie: Literal["output", "none"] = Field(
@@ -84,8 +83,9 @@ class TransformerLanguageModel(TransformerBackbone):
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-        self.layers = LayerFactory(s, self.positions).encoder_layers(s.layers)
-        self.norm = NORMS[s.norm].final(s.d_model)
+        build = LayerFactory(s, self.positions)
+        self.layers = build.encoder_layers(s.layers)
+        self.norm = build.final_norm()
         self.apply(xavier)
 
     def initial_state(self, batch_size: int) -> dict[str, Tensor]:
@@ -107,8 +107,8 @@ class TransformerLanguageModel(TransformerBackbone):
         x = self.embedding(ids)
         return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
-    def final_norm(self, x: Tensor) -> Tensor:
-        return self.norm(x)
+    def final_norm(self, x: Tensor, layout: Layout) -> Tensor:
+        return self.norm(x, layout)
 
     def start(self, source: Tokens) -> TransformerLanguageState:
         """The state of a search; a language model has no source, only its number of sentences is used."""

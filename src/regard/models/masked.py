@@ -49,6 +49,11 @@ class MaskedSettings(TransformerSettings):
         return self
 
     @property
+    def supports_packing(self) -> bool:
+        """Not with batch norm: in a stream the unused capacity has LENGTH tokens too (`packed_with_length`)."""
+        return super().supports_packing and self.norm_kind != "batch"
+
+    @property
     def length_limit(self) -> int:
         """`max_length`; learned positions also hold the LENGTH token."""
         return self.max_length if self.positions != "learned" else min(self.max_length, self.max_positions - 1)

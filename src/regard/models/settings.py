@@ -77,6 +77,11 @@ class ModelSettings(Settings):
         return False
 
     @property
+    def one_process_only(self) -> bool:
+        """True if the model cannot be trained by several processes: batch norm needs the tokens of a whole batch."""
+        return False
+
+    @property
     def num_layers(self) -> int:
         """Total number of layers; deeper models need a lower learning rate."""
         layers = [value for name, value in self.model_dump().items() if name.endswith("layers")]

@@ -26,7 +26,6 @@ from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field, SettingError, by_kind
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import Recurrent
-from regard.layers.residual import NORMS
 from regard.models.backbone import (
     LayerFactory,
     LayerSettings,
@@ -52,7 +51,7 @@ class TransformerEncoderSettings(LayerSettings):
         "gelu", description="activation function of the feed-forward layers"
     )
     norm: Literal["post", "pre"] = Field(
-        "pre", description="layer norm after the residual connection (post) or before the sublayer (pre)"
+        "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
     )
     max_positions: int = Field(512, gt=0, description="learned positions: maximum length, special tokens included")
     pooling: Pooling = Field("mean", description="how the vectors of the tokens become one vector for the input")
@@ -80,8 +79,9 @@ class TransformerEncoder(TransformerBackbone):
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-        self.layers = LayerFactory(s, self.positions).encoder_layers(s.layers)
-        self.norm = NORMS[s.norm].final(s.d_model)
+        build = LayerFactory(s, self.positions)
+        self.layers = build.encoder_layers(s.layers)
+        self.norm = build.final_norm()
         self.pooler = POOLERS[s.pooling](s.d_model)
         self.apply(xavier)
 
@@ -94,8 +94,8 @@ class TransformerEncoder(TransformerBackbone):
         x = self.words(tokens.ids) + self.segments(torch.zeros_like(tokens.ids) if segments is None else segments)
         return self.dropout(self.combine(x, self.positions(tokens.layout.positions).to(x.dtype)))
 
-    def final_norm(self, x: Tensor) -> Tensor:
-        return self.norm(x)
+    def final_norm(self, x: Tensor, layout: Layout) -> Tensor:
+        return self.norm(x, layout)
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
         """h (*, D) -> s (B, D)."""

@@ -3,7 +3,8 @@
     source tokens -> embedding + positions -> N encoder layers -> memory
     target tokens -> embedding + positions -> N decoder layers with attention to the memory -> logits of the next token
 
-Its variants are parts: other positions, other attention scores, heads of any size, and local self-attention.
+Its variants are parts: other positions, other attention scores, heads of any size, local self-attention, other norms,
+and no residual connections.
 
 `forward` is the training path: all positions at once, each with attention to earlier ones only. `start` and `step` are
 the same model one token at a time, with a KV cache; a test holds the two equal.
@@ -22,7 +23,6 @@ from regard.attention.layouts import AttentionPattern, Attentions, Padded, Recor
 from regard.config import Field
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, TransformerStack
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.residual import NORMS
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
 from regard.models.settings import TIE, Tie, counted, fill_from_size
 
@@ -62,8 +62,8 @@ class TransformerSettings(LayerSettings):
     @property
     def is_standard(self) -> bool:
         """True if the fast engines, which implement the standard Transformer only, support this model."""
-        standard = self.fits_kernel and self.combine == "add" and not self.window
-        return standard and self.head_width * self.num_heads == self.d_model
+        attention = self.fits_kernel and not self.window and self.head_width * self.num_heads == self.d_model
+        return attention and self.combine == "add" and self.norm_kind == "layer" and self.residual
 
     @property
     def summary(self) -> str:
@@ -117,7 +117,7 @@ class Transformer(nn.Module):
             DecoderLayer(build.self_attention(), build.cross_attention(), build.feedforward(), build.residual)
             for _ in range(s.decoder_layers)
         )
-        self.encoder_norm, self.decoder_norm = (NORMS[s.norm].final(s.d_model) for _ in range(2))
+        self.encoder_norm, self.decoder_norm = (build.final_norm() for _ in range(2))
         self.apply(xavier)
 
     def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
@@ -131,12 +131,12 @@ class Transformer(nn.Module):
     def encode(self, src: Tokens, pattern: AttentionPattern) -> Tensor:
         """-> memory (*, D)."""
         x = self.embed(self.src_embedding, src.ids, src.layout.positions)  # (*, D)
-        return self.encoder_norm(self.encoder(x, pattern))
+        return self.encoder_norm(self.encoder(x, pattern), src.layout)
 
     def decode(self, tgt: Tokens, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
         """-> hidden states (*, D), the input of the output projection."""
         x = self.embed(self.tgt_embedding, tgt.ids, tgt.layout.positions)  # (*, D)
-        return self.decoder_norm(self.decoder(x, memory, pattern, cross_pattern))
+        return self.decoder_norm(self.decoder(x, memory, pattern, cross_pattern), tgt.layout)
 
     def embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor) -> Tensor:
         """ids (*) at these positions -> (*, D)."""

@@ -62,6 +62,7 @@ def train(
     with ExitStack() as stack:
         stack.callback(close_world)
         stack.enter_context(peer_errors(world))
+        check_processes(recipe, world)
 
         # One process prepares the data. The others wait for it, and fail with it.
         run, stores, problem = None, None, None
@@ -105,6 +106,17 @@ def train(
         objective = Objective(task, valid)
         outcome = fit(objective, model, steps, training, world, run.checkpoints, log, schedule)
         return Trained(run, outcome, valid.examples)
+
+
+def check_processes(recipe: Recipe, world: World) -> None:
+    """Raise a UserError if several processes cannot train the model."""
+    if world.size > 1 and recipe.model.one_process_only:
+        raise UserError(
+            f"{world.size} processes cannot train {recipe.model.summary}: batch norm needs the tokens of a whole batch",
+            'train in one process, or write model.norm_kind = "layer"',
+            code="unsupported",
+            where="model.norm_kind",
+        )
 
 
 def warn_about_data(run: Run, report: Report) -> None:
