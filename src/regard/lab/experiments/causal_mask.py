@@ -140,11 +140,7 @@ class CausalMask(Experiment):
     def judge(self, results: Results) -> Verdict:
         with_mask, without = (results.values("exact", "exact match", name) for name in (MASKED, UNMASKED))
         return Verdict(
-            "confirmed"
-            if above(with_mask, without, by=0.5)
-            else "refuted"
-            if above(without, with_mask)
-            else "not decided",
+            decide(above(with_mask, without, by=0.5), above(without, with_mask)),
             Text(
                 "Without a mask the training loss is {loss_without:.4f} (with it {loss:.4f}), but the model writes "
                 "{without:.0%} of the answers (with it {exact:.0%}). Without the shift it writes {unshifted:.0%}.",
