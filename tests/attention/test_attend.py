@@ -96,6 +96,30 @@ def test_dropout_falls_on_the_weights_and_keeps_their_mean() -> None:
     torch.testing.assert_close(attend(q, k, v, dropout=0.5)[1], weights)
 
 
+def test_one_projection_for_queries_and_keys() -> None:
+    """It is a layer whose two projections are equal: its scores are symmetric, and its gradient is the sum of both."""
+    torch.manual_seed(0)
+    shared, separate = MultiHeadAttention(8, 2, share_qk=True), MultiHeadAttention(8, 2)
+    separate.load_state_dict(shared.state_dict())
+    x, layout = torch.randn(2, 5, 8), Padded(torch.tensor([5, 5]), 5)
+    recording = RecordingPattern(layout, layout, causal=False)
+    y, expected = shared(x, x, recording), separate(x, x, layout.pattern(layout))
+    torch.testing.assert_close(y, expected)
+    scores = recording.stacked().log()  # e_ij - log sum_j exp(e_ij): symmetric but for a number for each row
+    scores = scores - scores.diagonal(dim1=-2, dim2=-1)[..., None]
+    e = shared.heads(shared.query(x)).transpose(1, 2)
+    products = e @ e.transpose(-1, -2) / 2
+    torch.testing.assert_close(
+        scores[:, 0], products - products.diagonal(dim1=-2, dim2=-1)[..., None], atol=1e-5, rtol=1e-5
+    )
+    y.square().sum().backward()
+    expected.square().sum().backward()
+    assert shared.query.weight.grad is not None and separate.query.weight.grad is not None
+    assert separate.key.weight.grad is not None
+    torch.testing.assert_close(shared.query.weight.grad, separate.query.weight.grad + separate.key.weight.grad)
+    assert len(list(shared.parameters())) == 6 and len(list(separate.parameters())) == 8
+
+
 def test_a_layer_drops_attention_in_training_alone() -> None:
     torch.manual_seed(0)
     dropping, plain = MultiHeadAttention(8, 2, dropout=0.5), MultiHeadAttention(8, 2)

@@ -115,18 +115,18 @@ def names(ids: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("norm", "activation", "positions", "tie"),
+    "kind",
     [
-        ("post", "relu", "sinusoidal", "all"),
-        ("pre", "gelu", "learned", "output"),
-        ("pre", "silu", "rotary", "none"),
-        ("post", "gelu", "none", "all"),
+        dict(norm="post", activation="relu", positions="sinusoidal", tie="all"),
+        dict(norm="pre", activation="gelu", positions="learned", tie="output"),
+        dict(norm="pre", activation="silu", positions="rotary", tie="none"),
+        dict(norm="post", activation="gelu", positions="none", tie="all"),
+        dict(share_qk=True, scale_embeddings=False),
     ],
+    ids=str,
 )
-def test_every_kind_of_transformer_is_converted_exactly(
-    norm: str, activation: str, positions: str, tie: str, tmp_path: Path
-) -> None:
-    model = random_model(norm=norm, activation=activation, positions=positions, tie=tie, decoder_layers=3)
+def test_every_kind_of_transformer_is_converted_exactly(kind: dict[str, Any], tmp_path: Path) -> None:
+    model = random_model(**kind, decoder_layers=3)
     write_ctranslate2(model, SYMBOLS, tmp_path / "model", "float32")
     pool = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
     sources = [[5, 9, 11, 7, EOS], [4, EOS], [8, 8, 30, EOS]]

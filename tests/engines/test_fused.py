@@ -99,9 +99,14 @@ VARIANTS: list[dict[str, Any]] = [
         strict=True,
     )
 ]
+ABLATIONS: list[dict[str, Any]] = [
+    {"share_qk": True, "norm": "pre"},
+    {"share_qk": True, "positions": "rotary", "tie": "none"},
+    {"scale_embeddings": False, "tie": "output"},
+]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(variant.values()))
+@pytest.mark.parametrize("variant", [*VARIANTS, *ABLATIONS], ids=str)
 def test_logits_equal_the_model_for_every_variant(variant: dict[str, Any]) -> None:
     assert_same_walk(model(**variant), batch([5, 1, 7]), random_moves(2, sentences=3, steps=9))
 

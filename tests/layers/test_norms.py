@@ -1,6 +1,5 @@
 """Norms and residual connections against torch's and their formulas, in both layouts, and a model that uses them."""
 
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -8,9 +7,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.command import fails, regard
-from tests.system.helpers import assert_same_checkpoint
-from tests.tiny import write_recipe
 from torch import Tensor, nn
 
 from regard.attention.layouts import Layout, Packed, Padded
@@ -161,17 +157,3 @@ def test_several_processes_refuse_batch_norm() -> None:
     with pytest.raises(UserError) as raised:
         check_processes(recipe, world)
     assert (raised.value.code, raised.value.where) == ("unsupported", "model.norm_kind")
-
-
-def test_batch_norm_is_trained_resumed_and_used(tmp_path: Path) -> None:
-    steps = {"training.max_steps": 8, "training.validate_every": 4, "model.norm_kind": "batch", "training.ema": 0.9}
-    recipe = write_recipe(tmp_path, "translation", settings=steps)
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert regard("train", recipe, "--folder", whole).status == 0
-    assert regard("train", recipe, "training.max_steps=4", "--folder", parts).status == 0
-    assert regard("train", parts, "training.max_steps=8").status == 0
-    assert_same_checkpoint(whole, parts)
-    fast, readable = (regard("translate", whole, "--engine", engine, stdin="one\n") for engine in ("torch", "readable"))
-    assert fast.lines == readable.lines and fast.status == 0
-    pytest.importorskip("ctranslate2")
-    assert fails("translate", whole, "--engine", "ctranslate2", stdin="one\n").code == "unsupported-model"

@@ -23,6 +23,7 @@ VARIANTS: list[dict[str, Any]] = [
     dict(window=1, positions="relative", max_distance=3),
     dict(window=3, positions="alibi", score="additive", num_heads=3, head_dim=8),
     dict(score="cosine", positions="rotary"),
+    dict(share_qk=True, positions="rotary", scale_embeddings=False),
     dict(norm_kind="batch"),
     dict(norm_kind="batch", norm="pre", positions="relative"),
     dict(norm_kind="none", norm="pre"),
@@ -135,6 +136,17 @@ def test_every_weight_is_trained_and_nothing_is_undefined(
         assert parameter.grad.any() or name.endswith("key.bias"), name  # a bias of all keys moves no softmax
 
 
+def test_embeddings_without_a_scale() -> None:
+    """The first input of the layers is E[w] + p instead of sqrt(D) E[w] + p."""
+    scaled, unscaled = build(dict()), build(dict(scale_embeddings=False))
+    for name, tensor in scaled.state_dict().items():
+        assert torch.equal(tensor, unscaled.state_dict()[name])
+    ids, positions = torch.tensor([[5, 9, 7]]), torch.arange(3)
+    vectors, p = scaled.tgt_embedding.weight[ids], scaled.positions(positions)
+    torch.testing.assert_close(scaled.embed(scaled.tgt_embedding, ids, positions), vectors * 32**0.5 + p)
+    torch.testing.assert_close(unscaled.embed(unscaled.tgt_embedding, ids, positions), vectors + p)
+
+
 def test_a_window_of_r_reaches_r_words_a_layer() -> None:
     model = build(dict(window=2))  # two layers: four words
     src = torch.randint(3, V, (1, 20), generator=torch.Generator().manual_seed(0))
@@ -159,6 +171,7 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
         (dict(score="additive"), False, False),
         (dict(positions="alibi"), False, False),
         (dict(positions="relative"), False, False),
+        (dict(share_qk=True, scale_embeddings=False), True, True),
         (dict(norm_kind="batch"), True, False),
         (dict(norm_kind="none"), True, False),
         (dict(residual=False), True, False),

@@ -40,7 +40,9 @@ class MultiHeadAttention(nn.Module):
     """Multi-head attention of tokens x to a memory; in self-attention the memory is x itself.
 
     `rotate` is applied to queries and keys with their positions (rotary embeddings). `scored_attention` replaces
-    softmax(q k^T / sqrt(K)) v: other scores and relative positions.
+    softmax(q k^T / sqrt(K)) v: other scores and relative positions. With `share_qk` queries and keys have one
+    projection, W^Q = W^K: in self-attention the score of i for j is then that of j for i, unless positions are rotary
+    or relative.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class MultiHeadAttention(nn.Module):
         rotate: Rotation = unrotated,
         head_dim: int | None = None,
         scored_attention: ScoredAttention | None = None,
+        share_qk: bool = False,
     ) -> None:
         super().__init__()
         if head_dim is None and d_model % num_heads:
@@ -59,7 +62,7 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.rotate, self.scored_attention = dropout, rotate, scored_attention
         inner = self.num_heads * self.head_dim
         self.query = nn.Linear(d_model, inner)
-        self.key = nn.Linear(d_model, inner)
+        self.key = self.query if share_qk else nn.Linear(d_model, inner)
         self.value = nn.Linear(d_model, inner)
         self.output = nn.Linear(inner, d_model)
 

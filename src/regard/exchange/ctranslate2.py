@@ -115,6 +115,7 @@ def build_spec(model: Transformer) -> Any:
         specs.TransformerEncoderSpec(s.encoder_layers, **options),
         specs.TransformerDecoderSpec(s.decoder_layers, **options),
     )
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = s.scale_embeddings
     spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)
     spec.decoder.embeddings.weight = _array(model.tgt_embedding.weight)
     spec.decoder.projection.weight = _array(model.output.weight)

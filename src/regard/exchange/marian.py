@@ -78,7 +78,7 @@ SAME_IN_DECODER = {"encoder_attention_heads": "decoder_attention_heads", "encode
 FIXED_VALUES = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
 EXPORTABLE = {
     "positions": "sinusoidal", "combine": "add", "score": "scaled_dot", "window": 0, "head_dim": None,
-    "norm_kind": "layer", "residual": True,
+    "norm_kind": "layer", "residual": True, "share_qk": False, "scale_embeddings": True,
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""
 

@@ -9,6 +9,7 @@ BERT, the text encoder and the language model are backbones; the translation mod
 B sentences, T tokens, D model, H heads; `*` is (B, T) padded or (N,) packed.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,6 +39,7 @@ class LayerSettings(ModelSettings):
     d_model: int = Field(512, gt=0, description="model size: width of the hidden states")
     num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model unless head_dim is given")
     head_dim: int | None = Field(None, gt=0, description="size of a head; default: d_model / num_heads")
+    share_qk: bool = Field(False, description="one projection for queries and keys, in every attention")
     d_ff: int = Field(2048, gt=0, description="inner size of the feed-forward layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
@@ -58,6 +60,7 @@ class LayerSettings(ModelSettings):
     window: int = Field(
         0, ge=0, description="local self-attention: tokens on either side, in a decoder before; 0: all tokens"
     )
+    scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(d_model), as the paper does")
     positions: PositionKind = Field("sinusoidal", description="kind of positions")
     combine: Literal["add", "concat"] = Field(
         "add", description="how sinusoidal and learned positions are combined with the embeddings: x + p, or [x; p] W"
@@ -107,9 +110,17 @@ class LayerSettings(ModelSettings):
         return self.head_dim or self.d_model // self.num_heads
 
     @property
+    def embedding_scale(self) -> float:
+        """The factor of the embeddings."""
+        return math.sqrt(self.d_model) if self.scale_embeddings else 1.0
+
+    @property
     def variations(self) -> list[str]:
         """The settings of the layers that differ from their defaults."""
-        names = ("norm_kind", "residual", "head_dim", "score", "window", "positions", "combine")
+        names = (
+            "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
+            "positions", "combine",
+        )  # fmt: skip
         fields = type(self).model_fields
         return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
 
@@ -177,14 +188,19 @@ class LayerFactory:
         """Self-attention with the positions of the model."""
         s, scored = self.settings, self.scored_attention(self.positions.position_bias())
         return MultiHeadAttention(
-            s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored
+            s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored, s.share_qk
         )
 
     def cross_attention(self) -> MultiHeadAttention:
         """Attention to a memory; source and target positions are not compared."""
         s, scored = self.settings, self.scored_attention(None)
         return MultiHeadAttention(
-            s.d_model, s.num_heads, s.attention_dropout, head_dim=s.head_dim, scored_attention=scored
+            s.d_model,
+            s.num_heads,
+            s.attention_dropout,
+            head_dim=s.head_dim,
+            scored_attention=scored,
+            share_qk=s.share_qk,
         )
 
     def scored_attention(self, position_bias: PositionBias | None) -> ScoredAttention | None:

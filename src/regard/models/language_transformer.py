@@ -78,7 +78,7 @@ class TransformerLanguageModel(TransformerBackbone):
         super().__init__()
         s = self.settings = settings
         self.window = s.window
-        self.embedding = TokenEmbedding(vocabulary, s.d_model)
+        self.embedding = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
         self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.d_model)
         self.positions = build_positions(s)
         self.combine = build_combine(s)

@@ -91,7 +91,7 @@ class MaskedTransformer(nn.Module):
         super().__init__()
         self.settings = settings
         self.transformer = Transformer(settings, src_vocabulary, tgt_vocabulary)
-        self.lengths = TokenEmbedding(settings.max_length, settings.d_model)
+        self.lengths = TokenEmbedding(settings.max_length, settings.d_model, scale=settings.embedding_scale)
         self.transformer.src_embedding = LengthAwareEmbedding(self.transformer.src_embedding, self.lengths)  # type: ignore[assignment]
 
     def forward(self, src: Tokens, tgt: Tokens) -> tuple[OutputProjection, OutputProjection]:

@@ -74,8 +74,8 @@ class TransformerEncoder(TransformerBackbone):
         super().__init__()
         s = self.settings = settings
         self.window = s.window
-        self.words = TokenEmbedding(vocabulary, s.d_model)
-        self.segments = TokenEmbedding(s.segments, s.d_model)
+        self.words = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
+        self.segments = TokenEmbedding(s.segments, s.d_model, scale=s.embedding_scale)
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)

@@ -13,6 +13,7 @@ B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B,
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -104,10 +105,10 @@ class Transformer(nn.Module):
         s = self.settings = settings
         if s.tie == "all" and src_vocabulary != tgt_vocabulary:
             raise ValueError("tie = all needs one shared vocabulary")
-        self.tgt_embedding = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias and s.tie != "none")
-        self.src_embedding = self.tgt_embedding if s.tie == "all" else TokenEmbedding(src_vocabulary, s.d_model)
-        untied = TokenEmbedding(tgt_vocabulary, s.d_model, s.output_bias) if s.tie == "none" else None
-        self.output = untied or self.tgt_embedding
+        embedding = partial(TokenEmbedding, d_model=s.d_model, scale=s.embedding_scale)
+        self.tgt_embedding = embedding(tgt_vocabulary, bias=s.output_bias and s.tie != "none")
+        self.src_embedding = self.tgt_embedding if s.tie == "all" else embedding(src_vocabulary)
+        self.output = embedding(tgt_vocabulary, bias=s.output_bias) if s.tie == "none" else self.tgt_embedding
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
