@@ -19,7 +19,8 @@ from regard.tasks.variants import LANGUAGE_VARIANTS, TRANSLATION_VARIANTS
 from regard.text.factory import train_tokenizer
 from regard.training.loop import Outcome
 
-VARIANTS = TRANSLATION_VARIANTS.variants
+ROWS = {name for name in TRANSLATION_VARIANTS.groups["table-3"] if name not in ("transformer", "learned")}
+VARIANTS = tuple(variant for variant in TRANSLATION_VARIANTS.variants if variant.name not in ROWS)
 select = TRANSLATION_VARIANTS.select
 SMALL = [
     "data.workers=1", "text.vocab_size=300", "model.d_model=16", "model.d_ff=32", "model.num_heads=2",
@@ -58,10 +59,24 @@ def test_variants_differ_from_the_base_recipe_in_their_model_only(base: str, tmp
     assert len({model.model_dump_json() for model in models}) == len(models), "no two variants are the same"
 
 
+def test_every_row_of_table_3_changes_one_thing(tmp_path: Path) -> None:
+    opened = open_ladder("multi30k-en-de", [], tmp_path, 100, None, Measurement())
+    base = opened.base.model_dump(include={"model", "training"})
+    rows = opened.variants.select(["table-3"])
+    assert {row.name for row in rows} == {*ROWS, "transformer", "learned"}
+    for row in rows:
+        recipe = opened.recipe(row, 1).model_dump(include={"model", "training"})
+        changed = {(group, key) for group in base for key, value in base[group].items() if recipe[group][key] != value}
+        changed -= {("model", "size")}
+        assert len(changed) == (0 if row.name == "transformer" else 2 if "layers" in row.name else 1), row.name
+    assert not ROWS & set(opened.variants.defaults)
+
+
 def test_names_titles_and_teachers() -> None:
-    names, titles = {variant.name for variant in VARIANTS}, {variant.title for variant in VARIANTS}
-    assert len(names) == len(titles) == len(VARIANTS)
-    assert all(variant.title_zh and variant.paper for variant in VARIANTS)
+    everything = TRANSLATION_VARIANTS.variants
+    names, titles = {variant.name for variant in everything}, {variant.title for variant in everything}
+    assert len(names) == len(titles) == len(everything)
+    assert all(variant.title_zh and variant.paper for variant in everything)
     assert [variant.name for variant in select(["masked-distilled"])] == ["transformer", "masked-distilled"]
     defaults = TRANSLATION_VARIANTS.defaults
     assert [variant.name for variant in select()] == list(defaults) and "alibi" not in defaults

@@ -32,7 +32,11 @@ def ladder(
         Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of all runs [runs/ladder-NAME].")
     ] = None,
     variants: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The variants [from plain to masked-distilled].")
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="The variants [from plain to masked-distilled]; table-3 names the rows of table 3 of the paper.",
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="N,M,...", help="Train every variant once with each seed.")] = "1",
     steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Training steps [those of the recipe].")] = None,

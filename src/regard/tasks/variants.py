@@ -6,7 +6,7 @@ TIE in a setting are replaced by the values of the model of that recipe.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from regard.errors import UserError
 from regard.files import JsonObject
@@ -47,15 +47,18 @@ class VariantSet:
     """Words in settings, and the model setting whose value replaces them."""
     has_alignment: bool = False
     """True if cross-attention is evaluated as a word alignment and drawn."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names for several variants."""
 
     def select(self, names: Sequence[str] = ()) -> list[Variant]:
         """The variants of these names, or the default ones; a teacher comes before its students."""
         by_name = {variant.name: variant for variant in self.variants}
+        names = [member for name in names for member in self.groups.get(name, (name,))]
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise UserError(
                 f"the ladder has no variant {', '.join(unknown)}",
-                f"write some of {','.join(by_name)}",
+                f"write some of {','.join([*self.groups, *by_name])}",
                 code="unknown-variant",
                 where=", ".join(unknown),
             )
@@ -133,8 +136,30 @@ _TRANSLATION: tuple[Variant, ...] = (
          ("model.positions=relative",)),
     Variant("alibi", "Transformer, linear biases", "Transformer，线性偏置（ALiBi）", "Press et al. 2022",
          ("model.positions=alibi",)),
+    Variant("none", "Transformer, no positions", "Transformer，无位置信息", "Vaswani et al. 2017, section 3.5",
+         ("model.positions=none",)),
     Variant("additive-heads", "Transformer, additive scores", "Transformer，加性打分", "Bahdanau et al. 2014",
          ("model.score=additive",)),
+)  # fmt: skip
+
+
+def table_3(row: str, name: str, title: str, title_zh: str, *settings: str) -> Variant:
+    """A row of table 3 of Vaswani et al. 2017: the Transformer with one thing changed."""
+    return Variant(f"{row}-{name}", f"({row}) {title}", f"({row}) {title_zh}", "Vaswani et al. 2017, table 3", settings)
+
+
+# The paper's base model has 6 layers of width 512 with 8 heads, 2048 inner units, dropout and label smoothing 0.1. The
+# rows here change a recipe of any size; their values suit 4 layers of width 256 with 4 heads (multi30k-en-de).
+_TABLE_3: tuple[Variant, ...] = (
+    *(table_3("A", f"heads-{n}", f"{n} heads", f"{n} 个头", f"model.num_heads={n}") for n in (1, 2, 8, 16, 32)),
+    *(table_3("B", f"key-{n}", f"heads of size {n}", f"头的大小 {n}", f"model.head_dim={n}") for n in (16, 32)),
+    *(table_3("C", f"layers-{n}", f"{n} + {n} layers", f"{n} + {n} 层", f"model.encoder_layers={n}",
+              f"model.decoder_layers={n}") for n in (1, 2, 6)),
+    *(table_3("C", f"width-{n}", f"width {n}", f"宽度 {n}", f"model.d_model={n}") for n in (128, 512)),
+    *(table_3("C", f"inner-{n}", f"{n} inner units", f"内层宽度 {n}", f"model.d_ff={n}") for n in (256, 2048)),
+    *(table_3("D", f"dropout-{p}", f"dropout {p}", f"dropout {p}", f"model.dropout={p}") for p in (0.0, 0.1, 0.5)),
+    *(table_3("D", f"smoothing-{p}", f"label smoothing {p}", f"标签平滑 {p}", f"training.label_smoothing={p}")
+      for p in (0.0, 0.2)),
 )  # fmt: skip
 
 TEXT_TRANSFORMER = 'kind = "transformer", d_model = WIDTH, num_heads = 4, head_dim = 32, layers = LAYERS'
@@ -153,11 +178,12 @@ _LANGUAGE: tuple[Variant, ...] = (
 
 TRANSLATION_VARIANTS = VariantSet(
     "transformer",
-    _TRANSLATION,
+    _TRANSLATION + _TABLE_3,
     # The variants after masked-distilled are changes to the Transformer: they are trained only if they are named.
     tuple(variant.name for variant in _TRANSLATION[: 1 + [v.name for v in _TRANSLATION].index("masked-distilled")]),
     {"WIDTH": "d_model", "LAYERS": "encoder_layers", "DROPOUT": "dropout", "TIE": "tie"},
     has_alignment=True,
+    groups={"table-3": ("transformer", *(variant.name for variant in _TABLE_3), "learned")},
 )
 LANGUAGE_VARIANTS = VariantSet(
     "lstm",
