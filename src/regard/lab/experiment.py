@@ -84,8 +84,8 @@ class Verdict:
         return Text(*(text.format(**self.numbers) for text in self.template))
 
 
-Values = dict[str, dict[str, list[tuple[X, list[float]]]]]
-"""panel -> series -> points (x, the value of each seed)."""
+Values = dict[str, dict[str, list[tuple[X, list[float | None]]]]]
+"""panel -> series -> points (x, the value of each seed; None for a seed that did not record this x)."""
 
 
 class Results:
@@ -101,6 +101,10 @@ class Results:
             raise ValueError(f"{panel}, {series}, {x}: {y} is not a finite number")
         points = self._values.setdefault(panel, {}).setdefault(series, {})
         points.setdefault(x, {})[seed] = float(f"{y:.{DIGITS}g}")
+
+    def panels(self) -> list[str]:
+        """The panels that have numbers."""
+        return list(self._values)
 
     def series(self, panel: str) -> list[str]:
         """The series of a panel, in the order in which they were recorded."""
@@ -128,9 +132,10 @@ class Results:
         """The numbers as plain JSON values."""
         return {
             panel: {
-                name: [(x, self.values(panel, name, x)) for x in self.xs(panel, name)] for name in self.series(panel)
+                series: [(x, [by_seed.get(seed) for seed in self.seeds]) for x, by_seed in points.items()]
+                for series, points in by_series.items()
             }
-            for panel in self._values
+            for panel, by_series in self._values.items()
         }
 
     @classmethod
@@ -141,7 +146,8 @@ class Results:
             for series, points in by_series.items():
                 for x, numbers in points:
                     for seed, y in zip(seeds, numbers, strict=True):
-                        results.record(seed, panel, series, x, y)
+                        if y is not None:
+                            results.record(seed, panel, series, x, y)
         return results
 
 

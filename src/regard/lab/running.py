@@ -1,162 +1,199 @@
-"""Running experiments: one JSON file each, written after every seed, so that a stopped run continues.
+"""Running experiments: in this process, or side by side in processes of their own, one thread each.
 
-    FOLDER/NAME.json    seeds, numbers, verdict, time, versions, and a digest of the code that made them
-
-A finished experiment is not repeated while its code is the same. Several experiments run side by side, one thread each;
-those that measure time run afterwards, one by one.
+A finished experiment is not repeated while its code is the same; one that was stopped continues with its next seed.
+Experiments that measure time run after the others, one by one.
 """
 
-import inspect
-import multiprocessing
+import os
+import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from threading import Thread
+from traceback import extract_tb
 
 import torch
 
-import regard
 from regard.errors import UserError
-from regard.files import JsonObject, checksum, write_json
-from regard.lab import toys
-from regard.lab.experiment import SEEDS, Effort, Experiment, Results, Verdict
-from regard.lab.registry import find_experiment
-from regard.reading import read_json
+from regard.files import locked
+from regard.lab.experiment import Effort, Experiment, Results
+from regard.lab.records import (
+    Finished,
+    find_finished,
+    path_of,
+    read_begun,
+    read_finished,
+    seeds_of,
+    update_verdict,
+    write_results,
+)
 
-FORMAT = 1
-QUICK_SEEDS = (1,)
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A finished experiment: its results, its verdict and its file."""
+class Failure:
+    """An experiment that ended with an error."""
 
     experiment: Experiment
-    effort: Effort
-    results: Results
-    verdict: Verdict
-    seconds: float
-    path: Path
+    reason: str
 
 
-def seeds_of(effort: Effort) -> tuple[int, ...]:
-    """The seeds of an effort: three, or one if it is quick."""
-    return QUICK_SEEDS if effort.quick else SEEDS
-
-
-def path_of(folder: Path, name: str) -> Path:
-    """The file of an experiment."""
-    return folder / f"{name}.json"
-
-
-def code_of(experiment: Experiment) -> str:
-    """A digest of the code that an experiment consists of: its file and the toys."""
-    file = inspect.getmodule(type(experiment))
-    assert file is not None
-    return checksum([inspect.getsource(file), inspect.getsource(toys)])[:16]
+Outcome = Finished | Failure
 
 
 def run_experiment(
-    experiment: Experiment, effort: Effort, folder: Path, report: Callable[[str], None] = lambda line: None
+    experiment: Experiment, effort: Effort, folder: Path, report: Report = lambda line: None
 ) -> Finished:
-    """Run an experiment, or what is left of it, and write its file."""
-    path, seeds = path_of(folder, experiment.name), seeds_of(effort)
-    done, results, seconds = _begun(experiment, effort, path)
-    for seed in seeds[len(done) :]:
+    """Run an experiment, or the seeds that are left of it, and write its file after each of them."""
+    results, seconds = read_begun(folder, experiment, effort)
+    seeds = seeds_of(effort)
+    for seed in seeds[len(results.seeds) :]:
         report(f"{experiment.name}: seed {seed} of {len(seeds)}")
-        began = time.monotonic()
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            experiment.measure(seed, effort, lambda panel, series, x, y, s=seed: results.record(s, panel, series, x, y))  # type: ignore[misc]
-        finally:
-            torch.set_num_threads(threads)
-        done, seconds = (*done, seed), seconds + time.monotonic() - began
-        write_json(path, _to_json(experiment, effort, done, results, seconds))
-    return Finished(experiment, effort, results, experiment.judge(results), seconds, path)
+        seconds += measure(experiment, effort, seed, results)
+        results.seeds = (*results.seeds, seed)
+        write_results(folder, experiment, effort, results, seconds)
+    update_verdict(folder, experiment)
+    finished = read_finished(folder, experiment)
+    assert finished is not None
+    return finished
 
 
-def read_finished(folder: Path, name: str) -> Finished | None:
-    """The finished experiment in a folder, whatever its code was; None if it is not finished."""
-    path, experiment = path_of(folder, name), find_experiment(name)
-    if not path.is_file():
-        return None
-    values = read_json(path, JsonObject)
-    effort = Effort(quick=values["effort"] == "quick")
-    seeds = tuple(values["seeds"])
-    if values["format"] != FORMAT or seeds != seeds_of(effort):
-        return None
-    results = Results.from_json(seeds, values["values"])
-    verdict = Verdict(values["verdict"]["kind"], experiment.judge(results).template, values["verdict"]["numbers"])
-    return Finished(experiment, effort, results, verdict, values["seconds"], path)
+def measure(experiment: Experiment, effort: Effort, seed: int, results: Results) -> float:
+    """Record the numbers of one seed with one thread of torch; return the CPU time."""
 
+    def record(panel: str, series: str, x: float | str, y: float) -> None:
+        results.record(seed, panel, series, x, y)
 
-def is_current(finished: Finished, effort: Effort) -> bool:
-    """True if the experiment was finished with this effort and with the code of now."""
-    return finished.effort == effort and read_json(finished.path, JsonObject)["code"] == code_of(finished.experiment)
+    began, threads = time.process_time(), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        experiment.measure(seed, effort, record)
+    finally:
+        torch.set_num_threads(threads)
+    return time.process_time() - began
 
 
 def run_all(
-    names: Sequence[str], effort: Effort, folder: Path, jobs: int
-) -> Iterator[tuple[str, Finished | UserError | Exception]]:
-    """Run experiments in `jobs` processes; yield each with its result or its error as it ends."""
-    together = [name for name in names if not find_experiment(name).timed]
-    alone = [name for name in names if find_experiment(name).timed]
-    context = multiprocessing.get_context("spawn")
-    for group, workers in ((together, jobs), (alone, 1)):
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            slowest_first = sorted(group, key=lambda name: -find_experiment(name).seconds)
-            futures: dict[Future[None], str] = {
-                pool.submit(_run_in_process, name, effort, folder): name for name in slowest_first
-            }
-            for future in as_completed(futures):
-                name, error = futures[future], future.exception()
-                finished = None if error else read_finished(folder, name)
-                if error is not None and not isinstance(error, Exception):
-                    raise error
-                yield name, finished or error or RuntimeError("the file of the experiment is missing")
+    experiments: Sequence[Experiment],
+    effort: Effort,
+    folder: Path,
+    jobs: int = 1,
+    again: bool = False,
+    report: Report = lambda line: None,
+) -> Iterator[Outcome]:
+    """Run experiments in `jobs` processes, or in this one if it is 1; yield each as it ends, the finished ones first.
+
+    With `again`, finished experiments are repeated.
+    """
+    with locked(folder):
+        waiting = []
+        for experiment in experiments:
+            if again:
+                path_of(folder, experiment.name).unlink(missing_ok=True)
+            found = find_finished(folder, experiment)
+            if found and found.is_current and found.effort == effort:
+                yield run_experiment(experiment, effort, folder)
+            else:
+                waiting.append(experiment)
+        slowest_first = sorted(waiting, key=lambda experiment: (experiment.timed, -experiment.seconds))
+        if jobs == 1:
+            yield from (_run_here(experiment, effort, folder, report) for experiment in slowest_first)
+            return
+        for timed, at_once in ((False, jobs), (True, 1)):
+            group = [experiment for experiment in slowest_first if experiment.timed == timed]
+            yield from _run_in_processes(group, effort, folder, at_once, report)
 
 
-def _run_in_process(name: str, effort: Effort, folder: Path) -> None:
-    run_experiment(find_experiment(name), effort, folder)
+def _run_here(experiment: Experiment, effort: Effort, folder: Path, report: Report) -> Outcome:
+    try:
+        return run_experiment(experiment, effort, folder, report)
+    except Exception as error:
+        return Failure(experiment, explain(error))
 
 
-def _begun(experiment: Experiment, effort: Effort, path: Path) -> tuple[tuple[int, ...], Results, float]:
-    """The seeds that are done, their numbers and their time; nothing if the code or the effort has changed."""
-    seeds = seeds_of(effort)
-    if path.is_file():
-        values = read_json(path, JsonObject)
-        same = values["format"] == FORMAT and values["code"] == code_of(experiment)
-        if same and values["effort"] == _name_of(effort):
-            done = tuple(values["seeds"])
-            numbers = Results.from_json(done, values["values"])
-            numbers.seeds = seeds
-            return done, numbers, values["seconds"]
-    return (), Results(seeds), 0.0
+def _run_in_processes(
+    experiments: Sequence[Experiment], effort: Effort, folder: Path, jobs: int, report: Report
+) -> Iterator[Outcome]:
+    """One process for each experiment, `jobs` at a time: one that is killed ends no other."""
+    waiting, running = deque(experiments), dict[Connection, _Work]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                work = _Work(waiting.popleft(), effort, folder)
+                running[work.connection] = work
+            for connection in wait(list(running)):
+                assert isinstance(connection, Connection)
+                message = running[connection].receive()
+                if isinstance(message, str):
+                    report(message)
+                else:
+                    del running[connection]
+                    yield message
+    finally:
+        for work in running.values():
+            work.stop()
 
 
-def _to_json(
-    experiment: Experiment, effort: Effort, done: Sequence[int], results: Results, seconds: float
-) -> JsonObject:
-    values: JsonObject = {
-        "format": FORMAT,
-        "experiment": experiment.name,
-        "effort": _name_of(effort),
-        "seeds": list(done),
-        "seconds": round(seconds, 1),
-        "code": code_of(experiment),
-        "versions": {"regard": regard.__version__, "torch": torch.__version__},
-        "values": results.to_json(),
-    }
-    if tuple(done) == seeds_of(effort):
-        verdict = experiment.judge(results)
-        sentence = verdict.sentence
-        values["verdict"] = {
-            "kind": verdict.kind, "numbers": dict(verdict.numbers), "en": sentence.en, "zh": sentence.zh
-        }  # fmt: skip
-    return values
+class _Work:
+    """An experiment in its process, and the connection that its messages come from."""
+
+    def __init__(self, experiment: Experiment, effort: Effort, folder: Path) -> None:
+        self.experiment, self.folder = experiment, folder
+        context = get_context("spawn")
+        self.connection, end = context.Pipe(duplex=False)
+        self.process: SpawnProcess = context.Process(target=_work, args=(experiment, effort, folder, end), daemon=True)
+        self.process.start()
+        end.close()
+
+    def receive(self) -> str | Outcome:
+        """The next line of progress, or the outcome once the process has ended."""
+        try:
+            kind, text = self.connection.recv()
+            if kind == "progress":
+                return str(text)
+            self.process.join()
+        except (EOFError, ConnectionError):  # it was killed
+            self.process.join()
+            kind, text = "failed", f"its process ended with exit status {self.process.exitcode}"
+        self.connection.close()
+        finished = None if kind == "failed" else read_finished(self.folder, self.experiment)
+        return finished or Failure(self.experiment, str(text))
+
+    def stop(self) -> None:
+        """End the process; the seeds that are done stay in the file."""
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
 
 
-def _name_of(effort: Effort) -> str:
-    return "quick" if effort.quick else "full"
+def _work(experiment: Experiment, effort: Effort, folder: Path, connection: Connection) -> None:
+    """What the process of an experiment does; Ctrl-C is for its parent, and it ends with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        run_experiment(experiment, effort, folder, lambda line: connection.send(("progress", line)))
+        connection.send(("finished", ""))
+    except Exception as error:
+        connection.send(("failed", explain(error)))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def explain(error: Exception) -> str:
+    """An error in one line: its kind, its text and where it was raised."""
+    if isinstance(error, UserError):
+        return error.problem
+    frames = extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
