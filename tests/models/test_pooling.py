@@ -41,6 +41,8 @@ def by_hand(pooler: Pooler, pooling: str, h: Tensor) -> Tensor:
     """Token by token, over the real ones (L, D) -> (D,)."""
     if pooling == "first":
         return h[0]
+    if pooling == "last":
+        return h[len(h) - 1]
     if pooling == "mean":
         return torch.stack([sum((token[d] for token in h), torch.tensor(0.0)) / len(h) for d in range(D)])
     if pooling == "max":

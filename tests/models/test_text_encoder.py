@@ -26,6 +26,7 @@ VARIANTS: list[dict[str, Any]] = [
     dict(kind="transformer", norm="post", combine="concat"),
     dict(kind="transformer", window=2, head_dim=6),
     dict(kind="transformer", score="additive"),
+    *(dict(kind="transformer", causal=True, pooling=pooling) for pooling in ("last", "mean")),
     *(dict(kind="recurrent", cell=cell) for cell in ("rnn", "gru", "lstm")),
     *(dict(kind="recurrent", pooling=pooling) for pooling in ("first", "mean", "max")),
 ]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from regard.errors import UserError
-from regard.text.bert import SPECIALS, BertTokenizer, Encoding, truncate_pair
+from regard.text.bert import SPECIALS, BertTokenizer
+from regard.text.inputs import Encoding, truncate_pair
 
 WORDS = [
     "un",

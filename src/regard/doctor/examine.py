@@ -14,7 +14,7 @@ from regard.doctor.check import REMAINING, Check, Progress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
 from regard.recipe import Recipe
-from regard.run.run import Run, check_same_model, describe_best
+from regard.run.run import Run, check_start, describe_best
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import STORES, AnyTask
 from regard.tasks.defaults import choose_defaults
@@ -42,7 +42,7 @@ def examine(
         yield resources.check_device(world)
         if recipe.start_from:
             name = "start"
-            yield check_start(recipe)
+            yield check_start_run(recipe)
         name = "files"
         recipe, defaults = with_chosen_defaults(recipe)
         if defaults is not None:
@@ -67,11 +67,10 @@ def with_chosen_defaults(recipe: Recipe) -> tuple[Recipe, Check | None]:
     return chosen, Check("defaults", "pass", f"chosen from the data: {', '.join(values)}") if values else None
 
 
-def check_start(recipe: Recipe) -> Check:
+def check_start_run(recipe: Recipe) -> Check:
     """The run to start from was trained, and its model is that of the recipe."""
     start = Run.open(recipe.start_from)
-    check_same_model(start, recipe)
-    task_of(recipe).check_start(recipe, start.recipe, start.folder)
+    check_start(start, recipe)
     finding = f"{start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}, {start.recipe.model.summary}"
     return Check("start", "pass", finding)
 

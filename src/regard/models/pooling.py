@@ -1,6 +1,7 @@
 """Pooling: one vector s for an input, from the vectors h_1 .. h_L of its tokens.
 
     first       s = h_1                               [CLS], which attends to all tokens in every layer
+    last        s = h_L                               the one that attends to all tokens if attention is causal
     mean        s = 1 / L sum_i h_i
     max         s_d = max_i h_id                      for each component d the largest value
     attention   u_i = tanh(W h_i + b)                 Yang et al. 2016, equations 5 to 7
@@ -21,9 +22,9 @@ from torch import Tensor, nn
 
 from regard.attention.attend import to_float32
 from regard.attention.layouts import Layout, Packed, Padded
-from regard.models.bert import first_tokens
+from regard.models.bert import first_tokens, last_tokens
 
-Pooling = Literal["first", "mean", "max", "attention"]
+Pooling = Literal["first", "last", "mean", "max", "attention"]
 
 
 class Pooler(nn.Module, ABC):
@@ -42,6 +43,13 @@ class First(Pooler):
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
         return first_tokens(h, layout)
+
+
+class Last(Pooler):
+    """s = h_L."""
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return last_tokens(h, layout)
 
 
 class Mean(Pooler):
@@ -74,7 +82,9 @@ class AttentivePooler(Pooler):
         return segment_softmax(torch.tanh(self.key(h)) @ self.query, layout)
 
 
-POOLERS: dict[str, type[Pooler]] = {"first": First, "mean": Mean, "max": Max, "attention": AttentivePooler}
+POOLERS: dict[str, type[Pooler]] = {
+    "first": First, "last": Last, "mean": Mean, "max": Max, "attention": AttentivePooler,
+}  # fmt: skip
 
 
 def segment_softmax(scores: Tensor, layout: Layout) -> Tensor:

@@ -13,6 +13,9 @@ The Transformer here differs from BERT in what suits training from scratch on li
 no long warm-up, all tokens are pooled and not the first alone, and positions, scores and windows are parts, as in
 translation. Pooling is in pooling.py.
 
+With a causal mask (`causal`) and the last token pooled, the Transformer is the encoder of GPT (Radford et al. 2018):
+token i attends to tokens 1 .. i, as in a causal language model, and fine-tuning can start from the weights of one.
+
 B inputs, T tokens, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
@@ -56,6 +59,15 @@ class TransformerEncoderSettings(LayerSettings):
     max_positions: int = Field(512, gt=0, description="learned positions: maximum length, special tokens included")
     pooling: Pooling = Field("mean", description="how the vectors of the tokens become one vector for the input")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+    causal: bool = Field(
+        False, description='a token attends to earlier tokens only, as in GPT; with pooling = "last" for classes'
+    )
+
+    @model_validator(mode="after")
+    def check_pooling(self) -> Self:
+        if self.causal and self.pooling == "first":
+            raise SettingError("pooling", 'the first token of a causal encoder sees no other token; write "last"')
+        return self
 
     @property
     def supports_packing(self) -> bool:
@@ -64,7 +76,8 @@ class TransformerEncoderSettings(LayerSettings):
     @property
     def summary(self) -> str:
         layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
-        return ", ".join([f"Transformer encoder, {layers}, {self.pooling} pooling", *self.variations])
+        name = "causal Transformer encoder" if self.causal else "Transformer encoder"
+        return ", ".join([f"{name}, {layers}, {self.pooling} pooling", *self.variations])
 
 
 class TransformerEncoder(TransformerBackbone):
@@ -73,7 +86,7 @@ class TransformerEncoder(TransformerBackbone):
     def __init__(self, settings: TransformerEncoderSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
-        self.window = s.window
+        self.window, self.causal = s.window, s.causal
         self.words = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
         self.segments = TokenEmbedding(s.segments, s.d_model, scale=s.embedding_scale)
         self.positions = build_positions(s)

@@ -116,8 +116,7 @@ class Run:
         if not self.checkpoints.has_weights() and not self._is_prepared(text):
             self._remove_preparation()
         if start is not None:
-            check_same_model(start, self.recipe)
-            task_class.check_start(self.recipe, start.recipe, start.folder)
+            check_start(start, self.recipe)
             report(f"starting from {start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}")
         task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
         self.write_manifest(text)
@@ -304,12 +303,10 @@ def fixed_settings(recipe: Recipe) -> JsonObject:
     return plain.model_dump(exclude=FREE_SETTINGS)
 
 
-def check_same_model(start: Run, recipe: Recipe) -> None:
-    """Raise UserError if the weights of `start` do not fit the model of `recipe`; every differing setting is named.
-
-    Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense.
-    """
-    allowed = start_tasks(task_of(recipe))
+def check_start(start: Run, recipe: Recipe) -> None:
+    """Raise UserError if a run of `recipe` cannot start from `start`."""
+    task = task_of(recipe)
+    allowed = start_tasks(task)
     if start.recipe.task not in allowed:
         raise UserError(
             f"{start.folder}, the run to start from, has another task: {start.recipe.task}",
@@ -317,7 +314,17 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
             code="incompatible-start",
             where="start_from",
         )
+    task.check_start(recipe, start.recipe, start.folder)
+    check_same_model(start, recipe)
+
+
+def check_same_model(start: Run, recipe: Recipe) -> None:
+    """Raise UserError if the weights of `start` do not fit the model of `recipe`; every differing setting is named.
+
+    Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense.
+    """
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
+    theirs = task_of(recipe).start_settings(start.recipe.task, "model", theirs)
     fixed = [name for name in theirs if not name.endswith("dropout")]
     differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
     if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind

@@ -42,7 +42,7 @@ from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
-from regard.text.bert import Encoding
+from regard.text.inputs import Encoding
 from regard.training.task import Sample
 from regard.viz.content import Marked, Matrix, Table
 from regard.viz.panel import Screen, printable

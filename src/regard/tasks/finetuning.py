@@ -10,7 +10,7 @@ from regard.data.settings import LabelledDataSettings
 from regard.models.text_encoder import EncoderSettings, TransformerEncoderSettings
 from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
-from regard.text.settings import BertTextSettings
+from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
 
 # The common defaults of Devlin et al. 2018, sections A.2 and A.3, and of their program.
 BERT_TRAINING: dict[str, object] = {
@@ -39,12 +39,14 @@ class LabelledRecipe(Recipe):
     rules: ClassVar[Rules] = sizing.labelled
 
     data: LabelledDataSettings
-    text: BertTextSettings = BertTextSettings()
+    text: EncoderTextSettings = BertTextSettings()
     model: EncoderSettings = TransformerEncoderSettings()
 
     @model_validator(mode="after")
     def check_lengths(self) -> Self:
         """Check settings of different groups against each other."""
+        if self.model.kind == "bert" and self.text.kind != "bert":
+            raise SettingError("text.kind", f'a BERT reads text of kind "bert", not "{self.text.kind}"; write "bert"')
         if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             raise SettingError(
                 "data.max_length",
@@ -60,3 +62,5 @@ class LabelledRecipe(Recipe):
 
     def no_effect(self) -> Iterator[Unused]:
         yield "training.r_drop", "translation"
+        if isinstance(self.text, TextSettings):
+            yield from ((key, "translation") for key in ("text.joint", "text.dropout"))

@@ -3,8 +3,8 @@
     example -> inputs -> batch -> encoder -> head -> logits -> prediction
 
 The encoder is a BERT, a Transformer or a recurrent network. It starts with random weights, or with those of a run that
-was pretrained, imported, or trained on another labelled task (`start_from`). The head is copied only if it has the same
-labels.
+was pretrained, imported, or trained on another labelled task or as a language model (`start_from`). The head is copied
+only if it has the same labels.
 
 B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (N,) packed.
 """
@@ -12,7 +12,6 @@ B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (
 import json
 import math
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +20,7 @@ from typing import ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
+from regard.config import Table
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
 from regard.data.fields import texts_of
@@ -45,20 +45,22 @@ from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
+from regard.tasks.language_encoders import LANGUAGE, check_language_start, encoder_settings, start_weights
 from regard.tasks.text_inputs import (
     digest_of,
     encoder_attention,
-    encoder_weights,
     has_pairs,
     parse_text,
     read_names,
+    some_of_each,
     split_pair,
     text_input,
     write_inputs,
     write_labels,
 )
 from regard.text.bert import BertTokenizer
-from regard.text.factory import train_tokenizer
+from regard.text.factory import load_input_tokenizer, train_tokenizer
+from regard.text.inputs import InputTokenizer
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import load_weights
@@ -73,14 +75,14 @@ L = TypeVar("L", bound=LabelledRecipe)
 class LabelledTask(Task[L, Inputs]):
     """Base of the tasks on labelled text."""
 
-    tokenizer: BertTokenizer = field(repr=False)
+    tokenizer: InputTokenizer = field(repr=False)
     labels: tuple[str, ...] = ()
     """Label names in the order of the head's outputs; empty if the task has no named labels."""
     trained_inputs: tuple[str, ...] = ()
     """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
-    compatible_starts = ("pretraining", "classification", "regression", "tagging", "answering", "choice")
+    compatible_starts = ("pretraining", "classification", "regression", "tagging", "answering", "choice", LANGUAGE)
     pooled: ClassVar[bool] = True
     """True if the head reads one vector per input, False if it reads the vector of every token."""
     per_token: ClassVar[bool] = False
@@ -118,7 +120,7 @@ class LabelledTask(Task[L, Inputs]):
     @classmethod
     def load(cls, recipe: L, folder: Path) -> Self:
         names = [tuple(read_names(folder / name)) for name in (LABELS, INPUTS)]
-        return cls(recipe, BertTokenizer.load(folder / TOKENIZER), *names)
+        return cls(recipe, load_input_tokenizer(folder / TOKENIZER), *names)
 
     @classmethod
     def prepare(cls, recipe: L, folder: Path, start: Path | None, report: Report) -> Self:
@@ -130,7 +132,7 @@ class LabelledTask(Task[L, Inputs]):
         if start is not None:
             copy_tokenizer(start, folder, TOKENIZER)
         elif not path.exists():
-            report(f"learning the vocabulary (WordPiece, at most {text.vocab_size:,} tokens)")
+            report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
             lines = (text for example in splits.train for text in texts_of(example))
             train_tokenizer(lines, text).save(path)
         labels = cls.collect_labels(splits.train)
@@ -140,6 +142,15 @@ class LabelledTask(Task[L, Inputs]):
         task = cls.load(recipe, folder)
         task.__dict__["splits"] = splits  # the data files are read once
         return task
+
+    @classmethod
+    def start_settings(cls, task: str, group: str, values: Table) -> Table:
+        return encoder_settings(values) if task == LANGUAGE and group == "model" else values
+
+    @classmethod
+    def check_start(cls, recipe: L, start: Recipe, folder: Path) -> None:
+        if start.task == LANGUAGE:
+            check_language_start(start, folder)
 
     @classmethod
     def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
@@ -262,7 +273,7 @@ class LabelledTask(Task[L, Inputs]):
     def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
         """Copy the encoder, and the head if it has the same labels."""
         assert isinstance(model, EncoderWithHead)
-        load_weights(model.encoder, encoder_weights(weights), where)
+        load_weights(model.encoder, start_weights(start.name, model.encoder, weights), where)
         if self.same_head(start) and weights["head.weight"].shape == model.head.weight.shape:
             load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, where)
 
@@ -299,12 +310,7 @@ class LabelledTask(Task[L, Inputs]):
         """
         labels = [{label for label in self.label_values(item) if isinstance(label, str)} for item in examples]
         kinds = [min(found - {OUTSIDE}, default="") for found in labels]
-        seen: Counter[str] = Counter()
-        ranks = []
-        for number, kind in enumerate(kinds):
-            ranks.append((not kind, seen[kind], number))
-            seen[kind] += 1
-        return sorted(number for _, _, number in sorted(ranks)[: self.recipe.training.samples])
+        return some_of_each(kinds, self.recipe.training.samples)
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -385,6 +391,7 @@ class LabelledTask(Task[L, Inputs]):
         settings = self.recipe.model
         if not isinstance(settings, BertSettings) or settings.causal or self.bert_head is None:
             return None
+        assert isinstance(self.tokenizer, BertTokenizer)
         return export_bert_head(folder, model, self.bert_head, settings, self.labels, self.tokenizer)
 
     def next_commands(self, folder: str, example: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from torch import Tensor, nn
 
+from regard.config import Table
 from regard.data.batch import Batch
 from regard.data.digests import Digests
 from regard.data.examples import Example
@@ -101,6 +102,11 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     @classmethod
     def check_start(cls, recipe: R, start: Recipe, folder: Path) -> None:
         """Raise UserError if a run of recipe `start` in `folder` cannot be started from."""
+
+    @classmethod
+    def start_settings(cls, task: str, group: str, values: Table) -> Table:
+        """[text] or [model] of a run of another task to start from, as settings of this task."""
+        return values
 
     # ---- data -------------------------------------------------------------------------------------------------------
 

@@ -52,8 +52,9 @@ from regard.tasks.pretraining_recipe import PretrainingRecipe
 from regard.tasks.pretraining_samples import REPORT_SENTENCES, masked_samples
 from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
-from regard.text.bert import BertInput, BertTokenizer
+from regard.text.bert import BertTokenizer
 from regard.text.factory import train_tokenizer
+from regard.text.inputs import TextInput
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.panel import Screen
@@ -266,7 +267,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
                 dropped = missing | ({"next"} if example.get("pair") is None else set())
                 yield {key: value for key, value in prediction.items() if key not in dropped}
 
-    def encode(self, example: Example) -> BertInput:
+    def encode(self, example: Example) -> TextInput:
         """[CLS] text [SEP] pair [SEP]; a UserError if a [MASK] is beyond the positions of the model."""
         tokenize, pair, positions = self.tokenizer.tokenize, example.get("pair"), self.recipe.model.max_positions
         first, second = tokenize(example["text"]), None if pair is None else tokenize(pair)
@@ -281,7 +282,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             )
         return encoded
 
-    def _fill(self, model: nn.Module, inputs: list[BertInput]) -> Iterator[Prediction]:
+    def _fill(self, model: nn.Module, inputs: list[TextInput]) -> Iterator[Prediction]:
         device, rows = next(model.parameters()).device, [[Input(item.ids, item.segments, [IGNORE])] for item in inputs]
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
         owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)

@@ -136,8 +136,10 @@ def merge_start_settings(task: type[AnyTask], values: Table) -> Table:
         return values
     for group in ("text", "model"):
         theirs, ours = start.get(group, {}), values.get(group, {})
-        groups = isinstance(ours, dict) and isinstance(theirs, dict)
-        if groups and ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
+        if not isinstance(ours, dict) or not isinstance(theirs, dict):
+            continue
+        theirs = task.start_settings(start.get("task", DEFAULT_TASK), group, theirs)
+        if ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
             merged[group] = theirs | ours
     return merged
 

@@ -37,7 +37,7 @@ from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.tasks.text_inputs import classification_loss, label_ids, words_of
-from regard.text.bert import Encoding
+from regard.text.inputs import Encoding
 from regard.training.task import Sample
 from regard.viz.content import Marked, Matrix, Table
 from regard.viz.panel import Screen

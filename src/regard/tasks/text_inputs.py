@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -24,7 +25,7 @@ from regard.files import write_json
 from regard.losses.crossentropy import Loss
 from regard.reading import read_json
 from regard.tasks.inputs import check_text, split_columns
-from regard.text.bert import BertTokenizer
+from regard.text.inputs import InputTokenizer
 from regard.viz.report import AttentionMap
 
 MAX_SHOWN_LABELS = 8
@@ -40,7 +41,7 @@ class TextTask(Protocol):
     """A task whose model makes vectors of texts."""
 
     @property
-    def tokenizer(self) -> BertTokenizer: ...
+    def tokenizer(self) -> InputTokenizer: ...
 
     def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
@@ -86,7 +87,7 @@ def write_inputs(path: Path, fields: Fields, examples: Iterable[Example]) -> Non
         write_json(path, [key for key in fields.inputs if key in used])
 
 
-def encoder_attention(encoder: Any, tokenizer: BertTokenizer, read: Input, per_token: bool) -> list[AttentionMap]:
+def encoder_attention(encoder: Any, tokenizer: InputTokenizer, read: Input, per_token: bool) -> list[AttentionMap]:
     """Attention maps of a text encoder over the tokens of one input."""
     if len(read.ids) > MAX_TOKENS_DRAWN:
         raise UserError(
@@ -116,7 +117,7 @@ def encoder_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def text_input(tokenizer: BertTokenizer, example: Example, max_length: int, label: float) -> Input:
+def text_input(tokenizer: InputTokenizer, example: Example, max_length: int, label: float) -> Input:
     """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; the longer one of two texts is shortened first."""
     pair = example.get("pair")
     second = None if pair is None else tokenizer.tokenize(pair)
@@ -124,12 +125,13 @@ def text_input(tokenizer: BertTokenizer, example: Example, max_length: int, labe
     return Input(encoded.ids, encoded.segments, [label], encoded.truncated_tokens)
 
 
-def words_of(text: str, tokenizer: BertTokenizer) -> list[str]:
-    """The words of a text as BERT splits it: at blanks, and each punctuation sign for itself."""
+def words_of(text: str, tokenizer: InputTokenizer) -> list[str]:
+    """The words of a text as the tokenizer splits it: at blanks, and punctuation for itself."""
     tokens = tokenizer.tokenize(text)
     words = groupby(zip(tokens.words, tokens.spans, strict=True), key=lambda pair: pair[0])
     spans = ([span for _, span in word] for _, word in words)
-    return [text[word[0][0] : word[-1][1]] for word in spans]
+    found = (text[word[0][0] : word[-1][1]] for word in spans)
+    return [word for word in found if word]
 
 
 def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
@@ -175,6 +177,16 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
         report(f"note: valid has labels that train does not have; they count as wrong: {names}")
+
+
+def some_of_each(kinds: Sequence[str], count: int) -> list[int]:
+    """Numbers of `count` examples: one of each kind first, then a second of each; those of kind "" last."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for number, kind in enumerate(kinds):
+        ranks.append((not kind, seen[kind], number))
+        seen[kind] += 1
+    return sorted(number for _, _, number in sorted(ranks)[:count])
 
 
 def digest_of(examples: Sequence[Example]) -> str:

@@ -13,18 +13,16 @@ text are the special tokens: "Paris is the [MASK] of France." has a masked word.
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Encoding as HuggingFaceEncoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import parse_json, read_text
-from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.inputs import Encoding, InputTokenizer, encoding_of
+from regard.text.tokenizer import require_unicode
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -32,39 +30,7 @@ MAX_WORD_LENGTH = 100
 """Words with more characters become [UNK]."""
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """A tokenized text.
-
-    ids     token ids
-    spans   of every token, the first character in the text and the one after its last
-    words   of every token, the number of its word, from 0; words of control characters have no tokens
-    """
-
-    ids: list[int]
-    spans: list[tuple[int, int]]
-    words: list[int]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, tokens: slice) -> "Encoding":
-        return Encoding(self.ids[tokens], self.spans[tokens], self.words[tokens])
-
-
-@dataclass(frozen=True)
-class BertInput:
-    """The input of BERT: token ids, segments (0 or 1), and the spans and words, None for special tokens."""
-
-    ids: list[int]
-    segments: list[int]
-    spans: list[tuple[int, int] | None]
-    words: list[int | None]
-    truncated_tokens: int = 0
-    """Number of tokens that were cut off."""
-
-
-class BertTokenizer(Tokenizer):
+class BertTokenizer(InputTokenizer):
     """The tokenizer of a BERT model."""
 
     def __init__(
@@ -99,19 +65,24 @@ class BertTokenizer(Tokenizer):
         """Unlimited: [UNK] stands for any number of bytes."""
         return sys.maxsize
 
+    @property
+    def frame(self) -> tuple[int, int, int]:
+        """[CLS] first [SEP] second [SEP]."""
+        return self.cls, self.sep, self.sep
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, without [CLS] and [SEP]."""
         return self.tokenize(text).ids
 
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text` with their spans and words."""
-        return _encoding(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
+        return encoding_of(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
 
     def tokenize_words(self, words: Sequence[str]) -> Encoding:
         """Tokenize a text that is split into words already; spans count inside each word."""
         for word in words:
             require_unicode(word)
-        return _encoding(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
+        return encoding_of(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the tokens as written in the vocabulary."""
@@ -128,30 +99,6 @@ class BertTokenizer(Tokenizer):
         encoding = self.tokenize(text)
         unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
         return len(unknown), len(set(encoding.words))
-
-    def build_input(
-        self,
-        first: Encoding,
-        second: Encoding | None = None,
-        max_length: int | None = None,
-        truncate: Literal["longer", "first", "second"] = "longer",
-    ) -> BertInput:
-        """Make [CLS] first [SEP] second [SEP] of at most `max_length` tokens; `truncate` says which text loses its end.
-
-        If the text that may not be truncated is too long, a ValueError is raised.
-        """
-        length = len(first) + len(second or ())
-        if max_length is not None:
-            first, second = truncate_pair(first, second, max_length - (2 if second is None else 3), truncate)
-        parts = [([self.cls], None, 0), (first.ids, first, 0), ([self.sep], None, 0)]
-        parts += [(second.ids, second, 1), ([self.sep], None, 1)] if second is not None else []
-        result = BertInput([], [], [], [], length - len(first) - len(second or ()))
-        for ids, encoding, segment in parts:
-            result.ids.extend(ids)
-            result.segments.extend([segment] * len(ids))
-            result.spans.extend(encoding.spans if encoding else [None] * len(ids))
-            result.words.extend(encoding.words if encoding else [None] * len(ids))
-        return result
 
     def save_vocab_txt(self, path: Path) -> None:
         """Write `vocab.txt`, one token per line; it does not contain the normalisation."""
@@ -200,34 +147,6 @@ def assemble(
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIALS])
     return tokenizer
-
-
-def _encoding(encoding: HuggingFaceEncoding) -> Encoding:
-    words = [
-        word for word in encoding.word_ids if word is not None
-    ]  # None only for special tokens, which are not added
-    return Encoding(encoding.ids, encoding.offsets, words)
-
-
-def truncate_pair(
-    first: Encoding, second: Encoding | None, max_length: int, which: str
-) -> tuple[Encoding, Encoding | None]:
-    """Truncate two texts to `max_length` tokens together.
-
-    "longer" is the authors' method: the longer text loses its last token, the second one if both are equal.
-    """
-    if second is None:
-        keep, keep_second = min(len(first), max_length), 0
-    elif which == "first":
-        keep, keep_second = min(len(first), max_length - len(second)), len(second)
-    elif which == "second":
-        keep, keep_second = len(first), min(len(second), max_length - len(first))
-    else:
-        keep_second = min(len(second), max(max_length // 2, max_length - len(first)))
-        keep = min(len(first), max_length - keep_second)
-    if min(keep, keep_second) < 0:
-        raise ValueError(f"the text that may not be truncated has more than {max_length} tokens")
-    return first[:keep], None if second is None else second[:keep_second]
 
 
 def _lines(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from regard.errors import UserError
 from regard.reading import parse_json, read_text
 from regard.text.bert import BertTokenizer
 from regard.text.bert_training import train_bert_tokenizer
+from regard.text.inputs import InputTokenizer, SubwordInputTokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
@@ -59,6 +60,21 @@ def load_tokenizer(path: Path) -> Tokenizer:
             code="damaged-file",
             where=path,
         ) from error
+
+
+def load_input_tokenizer(path: Path) -> InputTokenizer:
+    """Read the `tokenizer.json` of a text encoder."""
+    tokenizer = load_tokenizer(path)
+    if isinstance(tokenizer, BertTokenizer):
+        return tokenizer
+    if isinstance(tokenizer, SubwordTokenizer):
+        return SubwordInputTokenizer.from_json(tokenizer.to_json())
+    raise UserError(
+        f"{path}: a text encoder cannot read with a SentencePiece tokenizer",
+        "start from another run",
+        code="unsupported",
+        where=path,
+    )
 
 
 def tokenizer_from_json(text: str) -> Tokenizer:

@@ -1,10 +1,10 @@
 """Settings of tokenizers."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Tag, model_validator
 
-from regard.config import Field, SettingError, Settings
+from regard.config import Field, SettingError, Settings, by_kind
 from regard.text.bert import SPECIALS as BERT_SPECIALS
 from regard.text.symbols import SPECIALS
 
@@ -74,3 +74,15 @@ class BertTextSettings(Settings):
     lowercase: bool = Field(default=True, description="lowercase the text, like the uncased models")
     strip_accents: bool | None = Field(default=None, description="strip accents; default: same as lowercase")
     split_chinese: bool = Field(default=True, description="treat every Chinese character as a word")
+
+
+EncoderTextSettings = Annotated[
+    Annotated[BertTextSettings, Tag("bert")]
+    | Annotated[TextSettings, Tag("bpe")]
+    | Annotated[TextSettings, Tag("wordpiece")]
+    | Annotated[TextSettings, Tag("word")]
+    | Annotated[TextSettings, Tag("token")]
+    | Annotated[TextSettings, Tag("char")],
+    by_kind("bert"),
+]
+"""The tokenizer of a text encoder: that of BERT, or one of a language model."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import groupby
+from typing import Self
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -36,7 +37,7 @@ class SubwordTokenizer(Tokenizer):
             raise ValueError(f"a token contains {error}, which is not a byte symbol") from error
 
     @classmethod
-    def from_json(cls, text: str) -> "SubwordTokenizer":
+    def from_json(cls, text: str) -> Self:
         """Read the content of `tokenizer.json`; a ValueError says what is wrong with it."""
         return cls(build_tokenizer(text))
 

@@ -1,0 +1,61 @@
+"""Language models as text encoders: fine-tuning of a labelled task starts from one (Radford et al. 2018, section 3.2).
+
+    task = "language"                 task = "classification", "tagging", ...
+
+    kind = "transformer"         ->   kind = "transformer", causal = true, pooling = "last"
+
+The layers, positions and token embeddings are copied. A language model has no segment embeddings: they start as zeros,
+so that the encoder computes the hidden states of the language model.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.config import Table
+from regard.errors import UserError
+from regard.models.language_transformer import TransformerLanguageSettings
+from regard.models.text_encoder import TextEncoder, TransformerEncoderSettings
+from regard.recipe import Recipe
+from regard.tasks.text_inputs import encoder_weights
+
+LANGUAGE = "language"
+"""The task of language models."""
+
+
+def encoder_settings(model: Table) -> Table:
+    """[model] of a language model as [model] of a text encoder; empty if it cannot be one."""
+    if model.get("kind") != "transformer":
+        return {}
+    unused = {name for name, _ in TransformerLanguageSettings.model_construct(**model).no_effect()}
+    names = TransformerEncoderSettings.model_fields.keys() - unused
+    shared = {name: value for name, value in model.items() if name in names}
+    return shared | {"causal": True, "pooling": "last"}
+
+
+def check_language_start(start: Recipe, folder: Path) -> None:
+    """Raise UserError if a text encoder cannot start from the language model of `folder`."""
+    if start.model.kind != "transformer":
+        raise UserError(
+            f"{folder}, the run to start from, is a language model of kind {start.model.kind}",
+            'start from one with model.kind = "transformer"',
+            code="incompatible-start",
+            where="start_from",
+        )
+    if getattr(start.data, "unknown_below", 0):
+        raise UserError(
+            f"{folder}, the run to start from, replaces rare words, and a text encoder does not",
+            "start from a language model without data.unknown_below",
+            code="incompatible-start",
+            where="start_from",
+        )
+
+
+def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a run of `task` by their names in the encoder; those of an output layer are left out."""
+    if task != LANGUAGE:
+        return encoder_weights(weights)
+    renamed = {name.replace("embedding.", "words.", 1) if name.startswith("embedding.") else name: tensor
+               for name, tensor in weights.items() if not name.startswith("output.")}  # fmt: skip
+    return renamed | {"segments.weight": torch.zeros_like(encoder.segments.weight, device="cpu")}

@@ -1,0 +1,145 @@
+"""Inputs of text encoders: tokenized texts with their spans, and special tokens around them.
+
+    BERT                [CLS] A [SEP]       [CLS] A [SEP] B [SEP]       Devlin et al. 2018, section 3
+    language models     ⟨/s⟩ A ⟨/s⟩         ⟨/s⟩ A ⟨s⟩ B ⟨/s⟩           Radford et al. 2018, section 3.3
+
+A language model of regard reads every line after the end of the line before, so its texts begin with the end symbol
+too. It never saw the symbol between two texts; fine-tuning learns it, as that of Radford et al. 2018.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tokenizers import Encoding as HuggingFaceEncoding
+
+from regard.text.subword import SubwordTokenizer
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Tokenizer, require_unicode
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A tokenized text.
+
+    ids     token ids
+    spans   of every token, the first character in the text and the one after its last
+    words   of every token, the number of its word, from 0; words of control characters have no tokens
+    """
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+    words: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, tokens: slice) -> "Encoding":
+        return Encoding(self.ids[tokens], self.spans[tokens], self.words[tokens])
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """The input of a text encoder: token ids, segments (0 or 1), and the spans and words, None for special tokens."""
+
+    ids: list[int]
+    segments: list[int]
+    spans: list[tuple[int, int] | None]
+    words: list[int | None]
+    truncated_tokens: int = 0
+    """Number of tokens that were cut off."""
+
+
+class InputTokenizer(Tokenizer):
+    """The tokenizer of a text encoder."""
+
+    pad: int
+
+    @property
+    @abstractmethod
+    def frame(self) -> tuple[int, int, int]:
+        """The special tokens of an input: before the first text, between two texts, and after the last text."""
+
+    @abstractmethod
+    def tokenize(self, text: str) -> Encoding:
+        """Return the tokens of `text` with their spans and words."""
+
+    @abstractmethod
+    def tokenize_words(self, words: Sequence[str]) -> Encoding:
+        """Tokenize a text that is split into words already; spans count inside each word."""
+
+    def build_input(
+        self,
+        first: Encoding,
+        second: Encoding | None = None,
+        max_length: int | None = None,
+        truncate: Literal["longer", "first", "second"] = "longer",
+    ) -> TextInput:
+        """Make the input of one text or two, of at most `max_length` tokens; `truncate` says which text loses its end.
+
+        If the text that may not be truncated is too long, a ValueError is raised.
+        """
+        length = len(first) + len(second or ())
+        if max_length is not None:
+            first, second = truncate_pair(first, second, max_length - (2 if second is None else 3), truncate)
+        start, between, end = self.frame
+        parts = [([start], None, 0), (first.ids, first, 0), ([end if second is None else between], None, 0)]
+        parts += [(second.ids, second, 1), ([end], None, 1)] if second is not None else []
+        result = TextInput([], [], [], [], length - len(first) - len(second or ()))
+        for ids, encoding, segment in parts:
+            result.ids.extend(ids)
+            result.segments.extend([segment] * len(ids))
+            result.spans.extend(encoding.spans if encoding else [None] * len(ids))
+            result.words.extend(encoding.words if encoding else [None] * len(ids))
+        return result
+
+
+class SubwordInputTokenizer(SubwordTokenizer, InputTokenizer):
+    """The byte-level tokenizer of a language model."""
+
+    pad, frame = PAD, (EOS, BOS, EOS)
+
+    def tokenize(self, text: str) -> Encoding:
+        """Return the tokens of `text`; a span does not include the blanks at the beginning of a token."""
+        encoding = encoding_of(self._encoding(text))
+        spans = [(end - len(text[start:end].lstrip()), end) for start, end in encoding.spans]
+        return Encoding(encoding.ids, spans, encoding.words)
+
+    def tokenize_words(self, words: Sequence[str]) -> Encoding:
+        """Tokenize words as they are in a text: each but the first has a blank before it."""
+        spaced = [f" {require_unicode(word)}" if number else require_unicode(word) for number, word in enumerate(words)]
+        encoding = encoding_of(self._tokenizer.encode(spaced, is_pretokenized=True, add_special_tokens=False))
+        blanks = [int(word > 0) for word in encoding.words]
+        spans = [
+            (max(start - blank, 0), max(end - blank, 0))
+            for (start, end), blank in zip(encoding.spans, blanks, strict=True)
+        ]
+        return Encoding(encoding.ids, spans, encoding.words)
+
+
+def encoding_of(encoding: HuggingFaceEncoding) -> Encoding:
+    """The encoding of the library, without special tokens, as ours."""
+    words = [word for word in encoding.word_ids if word is not None]  # None only for special tokens
+    return Encoding(encoding.ids, encoding.offsets, words)
+
+
+def truncate_pair(
+    first: Encoding, second: Encoding | None, max_length: int, which: str
+) -> tuple[Encoding, Encoding | None]:
+    """Truncate two texts to `max_length` tokens together.
+
+    "longer" is the authors' method: the longer text loses its last token, the second one if both are equal.
+    """
+    if second is None:
+        keep, keep_second = min(len(first), max_length), 0
+    elif which == "first":
+        keep, keep_second = min(len(first), max_length - len(second)), len(second)
+    elif which == "second":
+        keep, keep_second = len(first), min(len(second), max_length - len(first))
+    else:
+        keep_second = min(len(second), max(max_length // 2, max_length - len(first)))
+        keep = min(len(first), max_length - keep_second)
+    if min(keep, keep_second) < 0:
+        raise ValueError(f"the text that may not be truncated has more than {max_length} tokens")
+    return first[:keep], None if second is None else second[:keep_second]
