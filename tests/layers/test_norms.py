@@ -133,12 +133,18 @@ def test_a_compiled_layer_updates_the_statistics() -> None:
 
 
 SHAPE: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, d_ff=24)
-ABLATIONS: list[dict[str, Any]] = [dict(norm_kind="batch"), dict(norm_kind="none"), dict(residual=False)]
+ABLATIONS: list[dict[str, Any]] = [
+    dict(norm_kind="batch"),
+    dict(norm_kind="none"),
+    dict(residual=False),
+    dict(d_ff=0),
+    dict(self_attention=False),
+]
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
 def test_engines_that_have_no_such_part_are_not_used(ablation: dict[str, Any]) -> None:
-    model = Transformer(TransformerSettings(**SHAPE, **ablation), 20, 20).eval()
+    model = Transformer(TransformerSettings(**(SHAPE | ablation)), 20, 20).eval()
     engine = fastest_engine([model], Symbols(bos=1, eos=2, pad=0), torch.device("cpu"))
     assert not isinstance(getattr(engine, "stepper", None), FusedTransformer)
     with pytest.raises(UserError) as raised:

@@ -73,7 +73,7 @@ def with_room(tokens: Tokens, sentences: int, size: int) -> Tokens:
 def test_a_stream_gives_the_same_as_rows_with_padding(variant: dict[str, Any]) -> None:
     model, (src, tgt) = build(**variant).double(), batch()
     words, lengths = with_logits(model(src, tgt))
-    real = tgt.layout.not_padding  # type: ignore[attr-defined]
+    real = tgt.layout.not_padding
     (words[real].square().sum() + lengths.square().sum()).backward()
     expected = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}  # type: ignore[union-attr]
     model.zero_grad()

@@ -28,6 +28,9 @@ VARIANTS: list[dict[str, Any]] = [
     dict(norm_kind="batch", norm="pre", positions="relative"),
     dict(norm_kind="none", norm="pre"),
     dict(residual=False),
+    dict(d_ff=0),
+    dict(self_attention=False, positions="learned", norm="pre"),
+    dict(self_attention=False, d_ff=0),
     dict(residual=False, norm="pre", norm_kind="batch"),
 ]
 EVERY = pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -102,6 +105,9 @@ def test_watched_it_says_what_it_says_and_shows_distributions(variant: dict[str,
     source, target = Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)
     weights = model.attentions(source, target)
     window, heads = model.settings.window, model.settings.num_heads
+    if not model.settings.self_attention:
+        assert weights.encoder is None and weights.decoder is None and weights.cross is not None
+        return
     assert weights.encoder is not None and weights.decoder is not None and weights.cross is not None
     assert weights.encoder.shape == (4, 2, heads, 20, 20) and weights.cross.shape == (4, 2, heads, 9, 20)
     for each, lengths, keys in (
@@ -147,6 +153,23 @@ def test_embeddings_without_a_scale() -> None:
     torch.testing.assert_close(unscaled.embed(unscaled.tgt_embedding, ids, positions), vectors + p)
 
 
+def test_a_layer_without_a_sublayer_is_the_other_one() -> None:
+    """Without self-attention no token depends on another; without both sublayers a layer is the identity."""
+    src = torch.randint(3, V, (1, 6), generator=torch.Generator().manual_seed(0))
+    source = Padded.of(src, torch.tensor([6]))
+    pattern = source.layout.pattern(source.layout)
+    model = build(dict(self_attention=False, encoder_layers=1, norm="pre"))
+    x = model.embed(model.src_embedding, src, source.layout.positions)
+    layer = model.encoder[0]
+    expected = x + layer.feedforward(layer.feedforward_residual.norm(x))
+    torch.testing.assert_close(layer(x, pattern), expected)
+    layer = build(dict(d_ff=0, encoder_layers=1)).encoder[0]
+    y = layer.attention(x, x, pattern)
+    torch.testing.assert_close(layer(x, pattern), F.layer_norm(x + y, (32,)))
+    layer = build(dict(d_ff=0, self_attention=False)).encoder[0]
+    assert torch.equal(layer(x, pattern), x) and not list(layer.parameters())
+
+
 def test_a_window_of_r_reaches_r_words_a_layer() -> None:
     model = build(dict(window=2))  # two layers: four words
     src = torch.randint(3, V, (1, 20), generator=torch.Generator().manual_seed(0))
@@ -175,6 +198,8 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
         (dict(norm_kind="batch"), True, False),
         (dict(norm_kind="none"), True, False),
         (dict(residual=False), True, False),
+        (dict(d_ff=0), True, False),
+        (dict(self_attention=False), True, False),
     ],
 )
 def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, plain: bool) -> None:

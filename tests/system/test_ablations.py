@@ -11,6 +11,8 @@ RUNS: list[tuple[str, str, Settings]] = [
     ("translation", "transformer", {"model.norm_kind": "batch", "training.ema": 0.9}),
     ("translation", "transformer", {"model.share_qk": True, "model.scale_embeddings": False}),
     ("classification", "transformer", {"model.norm_kind": "batch", "model.share_qk": True}),
+    ("translation", "transformer", {"model.d_ff": 0}),
+    ("translation", "transformer", {"model.self_attention": False}),
     ("language", "transformer", {"model.norm_kind": "none", "model.residual": False}),
 ]
 

@@ -240,6 +240,10 @@ class RecordingPattern(PaddedPattern):
         """The weights of all layers, (B, layers, H, T, S)."""
         return torch.stack(self.weights, dim=1)
 
+    def stacked_or_none(self) -> Tensor | None:
+        """`stacked`, or None if no layer attended."""
+        return self.stacked() if self.weights else None
+
 
 @dataclass(frozen=True)
 class Attentions:

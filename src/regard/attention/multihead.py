@@ -107,3 +107,18 @@ class MultiHeadAttention(nn.Module):
     def heads(self, x: Tensor) -> Tensor:
         """(*, D) -> (*, H, K)."""
         return x.unflatten(-1, (self.num_heads, self.head_dim))
+
+
+class NoAttention(nn.Module):
+    """The place of a self-attention that is left out: no token depends on another one."""
+
+    def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
+        return x
+
+    def start(self, sentences: int, like: Tensor, window: int = 0) -> KVCache:
+        """A cache that counts positions only."""
+        return KVCache.empty(sentences, 1, 1, like)
+
+    def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
+        nothing = past.keys.new_zeros(*x.shape[:2], 1, 1)
+        return x, past.append(nothing, nothing)

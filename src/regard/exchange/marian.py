@@ -78,7 +78,7 @@ SAME_IN_DECODER = {"encoder_attention_heads": "decoder_attention_heads", "encode
 FIXED_VALUES = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
 EXPORTABLE = {
     "positions": "sinusoidal", "combine": "add", "score": "scaled_dot", "window": 0, "head_dim": None,
-    "norm_kind": "layer", "residual": True, "share_qk": False, "scale_embeddings": True,
+    "norm_kind": "layer", "residual": True, "self_attention": True, "share_qk": False, "scale_embeddings": True,
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""
 
@@ -191,6 +191,13 @@ def check_exportable(settings: TransformerSettings) -> None:
                 code="unsupported",
                 where=f"model.{name}",
             )
+    if not settings.d_ff:
+        raise UserError(
+            "transformers has no translation model without feed-forward layers (model.d_ff = 0)",
+            "train with a larger model.d_ff",
+            code="unsupported",
+            where="model.d_ff",
+        )
     if settings.norm == "pre" and settings.tie != "all":
         raise UserError(
             f'a model with model.norm = "pre" is written as Pegasus, which has no model.tie = "{settings.tie}"',

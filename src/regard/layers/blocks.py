@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
-from regard.attention.multihead import MultiHeadAttention
-from regard.layers.residual import Residual
+from regard.attention.multihead import MultiHeadAttention, NoAttention
+from regard.layers.residual import NoSublayer, Residual
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -45,18 +45,38 @@ class FeedForward(nn.Module):
         return self.fc2(self.dropout(self.activation(self.fc1(x))))
 
 
+class NoFeedForward(nn.Module):
+    """The place of a feed-forward network that is left out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+def residual_around(sublayer: nn.Module, residual: Callable[[], Residual]) -> Residual:
+    """The residual connection of a sublayer; a sublayer that is left out has none."""
+    return NoSublayer() if isinstance(sublayer, NoAttention | NoFeedForward) else residual()
+
+
 class EncoderLayer(nn.Module):
-    """Transformer encoder layer: self-attention, then a position-wise feed-forward network.
+    """Transformer encoder layer: self-attention, then a position-wise feed-forward network; one may be left out.
 
     With a causal attention pattern it is the layer of a decoder without a source: a language model.
     """
 
+    attention: MultiHeadAttention
+    feedforward: FeedForward
+
     def __init__(
-        self, attention: MultiHeadAttention, feedforward: FeedForward, residual: Callable[[], Residual]
+        self,
+        attention: MultiHeadAttention | NoAttention,
+        feedforward: FeedForward | NoFeedForward,
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
-        self.attention, self.attention_residual = attention, residual()
-        self.feedforward, self.feedforward_residual = feedforward, residual()
+        self.attention = attention  # type: ignore[assignment]
+        self.attention_residual = residual_around(attention, residual)
+        self.feedforward = feedforward  # type: ignore[assignment]
+        self.feedforward_residual = residual_around(feedforward, residual)
 
     def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
         layout = pattern.queries
@@ -92,19 +112,27 @@ class DecoderLayerState:
 
 
 class DecoderLayer(nn.Module):
-    """Transformer decoder layer: causal self-attention, attention to the memory, then a feed-forward network."""
+    """Transformer decoder layer: causal self-attention, attention to the memory, then a feed-forward network.
+
+    Self-attention and the feed-forward network may be left out.
+    """
+
+    attention: MultiHeadAttention
+    feedforward: FeedForward
 
     def __init__(
         self,
-        attention: MultiHeadAttention,
+        attention: MultiHeadAttention | NoAttention,
         cross_attention: MultiHeadAttention,
-        feedforward: FeedForward,
+        feedforward: FeedForward | NoFeedForward,
         residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
-        self.attention, self.attention_residual = attention, residual()
+        self.attention = attention  # type: ignore[assignment]
+        self.attention_residual = residual_around(attention, residual)
         self.cross_attention, self.cross_attention_residual = cross_attention, residual()
-        self.feedforward, self.feedforward_residual = feedforward, residual()
+        self.feedforward = feedforward  # type: ignore[assignment]
+        self.feedforward_residual = residual_around(feedforward, residual)
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern, cross_pattern: AttentionPattern) -> Tensor:
         layout = pattern.queries

@@ -86,6 +86,23 @@ class PreNormOnly(PreNorm):
         return self.dropout(y)
 
 
+class NoSublayer(Residual):
+    """No sublayer: the output of the layer is its input."""
+
+    def __init__(self) -> None:
+        super().__init__(NoNorm(), 0.0)
+
+    def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        return x
+
+    def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        return x
+
+    @staticmethod
+    def final(norm: Callable[[], nn.Module]) -> nn.Module:
+        return NoNorm()
+
+
 RESIDUALS: dict[tuple[str, bool], type[Residual]] = {
     ("post", True): PostNorm,
     ("pre", True): PreNorm,

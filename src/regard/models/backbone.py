@@ -12,7 +12,6 @@ B sentences, T tokens, D model, H heads; `*` is (B, T) padded or (N,) packed.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -20,11 +19,11 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.attention.layouts import AttentionPattern, Layout, Padded, RecordingPattern, Tokens
-from regard.attention.multihead import MultiHeadAttention
+from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.config import Field, SettingError, Unused, unless
-from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
+from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, NoFeedForward, TransformerStack
 from regard.layers.norms import NORMS
 from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
 from regard.layers.residual import RESIDUALS, Residual
@@ -40,7 +39,8 @@ class LayerSettings(ModelSettings):
     num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model unless head_dim is given")
     head_dim: int | None = Field(None, gt=0, description="size of a head; default: d_model / num_heads")
     share_qk: bool = Field(False, description="one projection for queries and keys, in every attention")
-    d_ff: int = Field(2048, gt=0, description="inner size of the feed-forward layers")
+    d_ff: int = Field(2048, ge=0, description="inner size of the feed-forward layers; 0: no feed-forward layers")
+    self_attention: bool = Field(True, description="self-attention in every layer; false: no self-attention layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
@@ -69,6 +69,8 @@ class LayerSettings(ModelSettings):
     max_distance: int = Field(16, gt=0, description="relative positions: distances beyond it share one vector")
 
     def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout")
+        yield from unless(self.self_attention, "self_attention = true", "window")
         yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")
         yield from unless(self.positions == "relative", 'positions = "relative"', "max_distance")
 
@@ -118,7 +120,7 @@ class LayerSettings(ModelSettings):
     def variations(self) -> list[str]:
         """The settings of the layers that differ from their defaults."""
         names = (
-            "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
+            "self_attention", "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
             "positions", "combine",
         )  # fmt: skip
         fields = type(self).model_fields
@@ -164,11 +166,7 @@ class LayerFactory:
     """Builds the parts of Transformer layers by their settings."""
 
     def __init__(self, settings: LayerSettings, positions: Positions) -> None:
-        s = self.settings = settings
-        self.positions = positions
-        self.feedforward: Callable[[], FeedForward] = partial(
-            FeedForward, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation]
-        )
+        self.settings, self.positions = settings, positions
 
     def norm(self) -> nn.Module:
         """A norm of the kind of the model."""
@@ -184,8 +182,17 @@ class LayerFactory:
         s = self.settings
         return RESIDUALS[s.norm, s.residual].final(self.norm)
 
-    def self_attention(self) -> MultiHeadAttention:
+    def feedforward(self) -> FeedForward | NoFeedForward:
+        """The feed-forward network of a layer."""
+        s = self.settings
+        if not s.d_ff:
+            return NoFeedForward()
+        return FeedForward(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
+
+    def self_attention(self) -> MultiHeadAttention | NoAttention:
         """Self-attention with the positions of the model."""
+        if not self.settings.self_attention:
+            return NoAttention()
         s, scored = self.settings, self.scored_attention(self.positions.position_bias())
         return MultiHeadAttention(
             s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored, s.share_qk
@@ -248,12 +255,12 @@ class TransformerBackbone(nn.Module, ABC):
         return [*lower, self.final_norm(last, tokens.layout)]
 
     @torch.no_grad()
-    def record_attention(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
-        """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
+    def record_attention(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor | None:
+        """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T); None without any."""
         assert isinstance(tokens.layout, Padded)
         pattern = RecordingPattern(tokens.layout, tokens.layout, self.causal, self.window)
         self.encode(tokens, segments, pattern)
-        return pattern.stacked()
+        return pattern.stacked_or_none()
 
 
 def xavier(module: nn.Module) -> None:

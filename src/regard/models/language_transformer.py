@@ -48,6 +48,10 @@ class TransformerLanguageSettings(LayerSettings):
     )
 
     @property
+    def has_attention(self) -> bool:
+        return self.self_attention
+
+    @property
     def summary(self) -> str:
         layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}"
         return f"Transformer language model, {layers}, width {self.d_model}"

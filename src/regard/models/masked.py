@@ -132,7 +132,7 @@ class MaskedTransformer(nn.Module):
         cross = RecordingPattern(tgt.layout, src.layout, causal=False)
         memory = self.transformer.encode(headed, encoder)[words]
         self.transformer.decode(tgt, memory, decoder, cross)
-        return Attentions(encoder.stacked(), decoder.stacked(), F.pad(cross.stacked(), (1, 0)))
+        return Attentions(encoder.stacked_or_none(), decoder.stacked_or_none(), F.pad(cross.stacked(), (1, 0)))
 
 
 class SourceWithLengthToken(NamedTuple):

@@ -49,7 +49,7 @@ class TransformerEncoderSettings(LayerSettings):
     layers: int = Field(4, gt=0, description="number of layers")
     d_model: int = Field(256, gt=0, description="model size: width of the hidden states")
     num_heads: int = Field(4, gt=0, description="attention heads; must divide d_model unless head_dim is given")
-    d_ff: int = Field(1024, gt=0, description="inner size of the feed-forward layers")
+    d_ff: int = Field(1024, ge=0, description="inner size of the feed-forward layers; 0: no feed-forward layers")
     activation: Literal["relu", "gelu", "silu"] = Field(
         "gelu", description="activation function of the feed-forward layers"
     )
@@ -72,6 +72,10 @@ class TransformerEncoderSettings(LayerSettings):
     @property
     def supports_packing(self) -> bool:
         return self.fits_kernel
+
+    @property
+    def has_attention(self) -> bool:
+        return self.self_attention
 
     @property
     def summary(self) -> str:

@@ -4,7 +4,7 @@
     target tokens -> embedding + positions -> N decoder layers with attention to the memory -> logits of the next token
 
 Its variants are parts: other positions, other attention scores, heads of any size, local self-attention, other norms,
-and no residual connections.
+no residual connections, and layers without one of their sublayers.
 
 `forward` is the training path: all positions at once, each with attention to earlier ones only. `start` and `step` are
 the same model one token at a time, with a KV cache; a test holds the two equal.
@@ -64,7 +64,8 @@ class TransformerSettings(LayerSettings):
     def is_standard(self) -> bool:
         """True if the fast engines, which implement the standard Transformer only, support this model."""
         attention = self.fits_kernel and not self.window and self.head_width * self.num_heads == self.d_model
-        return attention and self.combine == "add" and self.norm_kind == "layer" and self.residual
+        layers = self.norm_kind == "layer" and self.residual and self.self_attention and self.d_ff > 0
+        return attention and layers and self.combine == "add"
 
     @property
     def summary(self) -> str:
@@ -172,4 +173,4 @@ class Transformer(nn.Module):
         decoder = RecordingPattern(tgt.layout, tgt.layout, causal=True, window=window)
         cross = RecordingPattern(tgt.layout, src.layout, causal=False)
         self.decode(tgt, self.encode(src, encoder), decoder, cross)
-        return Attentions(encoder.stacked(), decoder.stacked(), cross.stacked())
+        return Attentions(encoder.stacked_or_none(), decoder.stacked_or_none(), cross.stacked())
