@@ -30,7 +30,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0, ignore
     This is the reference; training computes the same without all logits in memory (projected.py).
     """
     log_p, mask = F.log_softmax(to_float32(logits), dim=-1), labels != ignore
-    nll = -(log_p.gather(-1, labels[..., None])[..., 0] * mask).sum()
+    nll = -(log_p.gather(-1, labels.masked_fill(~mask, 0)[..., None])[..., 0] * mask).sum()
     uniform = -(log_p.mean(dim=-1) * mask).sum()
     return Loss((1 - smoothing) * nll + smoothing * uniform, mask.sum(), nll.detach())
 
