@@ -45,6 +45,11 @@ def seeded(seed: int, *purpose: int | str) -> None:
     seed_everything(seed, *purpose)
 
 
+def shuffled_indices(size: int, seed: int, *purpose: int | str) -> list[int]:
+    """0 .. size - 1 in a random order."""
+    return torch.randperm(size, generator=generator_of(seed, *purpose)).tolist()
+
+
 def fit_toy(
     model: nn.Module,
     batch: MakeBatch,
