@@ -4,7 +4,6 @@ T queries, S keys, D model, H heads, K head size.
 """
 
 import torch
-from benchmarks.chart import chart_svg
 from torch import Tensor
 
 from regard.attention.attend import causal_mask, window_mask
@@ -16,6 +15,7 @@ from regard.data.dialogues import pairs
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import CELLS, RecurrentLayer
 from regard.trees import linearize, parsed
+from regard.viz.plots import chart_svg
 from regard.viz.svg import Panel, panels_svg
 from regard.viz.tree import tree_svg
 

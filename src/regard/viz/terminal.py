@@ -69,7 +69,7 @@ def curve(values: Sequence[float], width: int = 60, height: int = 8, title: str 
         before = y
     names = [f"{high:.4g}", *[""] * (height - 2), f"{low:.4g}"] if height > 1 else [f"{high:.4g}"]
     side = max(len(name) for name in names)
-    frame = [f"{name:>{side}} ┤{line}".rstrip() for name, line in zip(names, _braille(dots), strict=True)]
+    frame = [f"{name:>{side}} ┤{line}".rstrip() for name, line in zip(names, braille(dots), strict=True)]
     return "\n".join([*([title] if title else []), *frame])
 
 
@@ -147,7 +147,7 @@ def _resample(values: Sequence[float], count: int) -> list[float]:
     return [float(group.mean()) if group.size else math.nan for group in groups]
 
 
-def _braille(dots: NDArray[np.bool_]) -> list[str]:
+def braille(dots: NDArray[np.bool_]) -> list[str]:
     """Draw a matrix of dots as lines of braille characters, each four dots high and two wide."""
     bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
     lines = []

@@ -4,9 +4,14 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from benchmarks.chart import Axis, bars_svg, chart_svg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.viz.test_viz_report import HOSTILE
+
+from regard.viz.axes import Axis, Plot, Point
+from regard.viz.cells import width
+from regard.viz.plots import bars_svg, chart_svg, inline_svg, plots_svg, wrapped
+from regard.viz.plots_text import plot_text
 
 MODEST = settings(max_examples=60)
 NAME = "{http://www.w3.org/2000/svg}"
@@ -66,3 +71,58 @@ def test_bars_are_below_each_other_and_as_long_as_their_values() -> None:
     assert colours[0] == colours[2] != colours[1]
     names = dict(re.findall(r'<text x="[\d.]+" y="([\d.]+)" text-anchor="end">([^<]*)<', picture))
     assert names == {"20": "a", "52": "bb"}, "a name is beside the middle of its bars"
+
+
+LINES = Plot(
+    {"a": [Point(1, 1.0, 0.25), Point(2, 2.0), Point(4, 0.0)], HOSTILE: [Point(1, 3.0), Point(4, 5.0, 1.0)]},
+    HOSTILE, HOSTILE, HOSTILE, log="xy",
+)  # fmt: skip
+BARS = Plot(
+    {"a": [Point(HOSTILE, 1.0, 0.5), Point("二", -2.0)], "b": [Point("二", 4.0)]}, "t", kind="bars"
+)  # fmt: skip
+NAMED = Plot({"a": [Point("RNN", 1.0), Point("GRU", 2.0)]}, "t", "kind", "y")
+NOTHING_POSITIVE = Plot({"a": [Point(0, 0.0), Point(1, 0.0)]}, log="xy")
+
+
+def test_a_band_and_a_whisker_show_the_spread() -> None:
+    picture = plots_svg([Plot({"a": [Point(1, 1.0, 0.5), Point(2, 1.0, 0.5)]})])
+    (area,) = re.findall(r'fill-opacity="0.16" d="M([^"]*)z"', picture)
+    heights = [float(part) for part in area.split()][1::2]
+    (line,) = re.findall(r'class="line"[^>]* d="M([^"]*)"><title>', picture)
+    middle = float(line.split()[1])
+    assert heights[0] == heights[1] < middle < heights[2] == heights[3]
+    assert middle - heights[0] == pytest.approx(heights[2] - middle, abs=0.01)
+    bar = plots_svg([Plot({"a": [Point("x", 2.0, 1.0)]}, kind="bars")])
+    ((low, high),) = re.findall(r'whisker"[^>]* d="M([\d.]+) 7H([\d.]+)M', bar)
+    ((left, wide),) = re.findall(r'<rect fill="#0072b2" x="([\d.]+)" y="0" width="([\d.]+)"', bar)
+    assert (float(high) + float(low)) / 2 == pytest.approx(float(left) + float(wide), abs=0.01)
+
+
+def test_bars_of_negative_values_end_at_zero() -> None:
+    picture = plots_svg([Plot({"a": [Point("x", 2.0), Point("y", -1.0)]}, kind="bars")])
+    boxes = re.findall(r'<rect fill="#0072b2" x="([\d.]+)" y="\d+" width="([\d.]+)"', picture)
+    (left, wide), (other, less) = [(float(x), float(w)) for x, w in boxes]
+    assert other + less == pytest.approx(left, abs=0.01) and wide == pytest.approx(2 * less, abs=0.01)
+
+
+@pytest.mark.parametrize("plot", [LINES, BARS, NAMED, NOTHING_POSITIVE])
+def test_every_plot_is_drawn_as_svg_and_as_text(plot: Plot) -> None:
+    for picture in (plots_svg([plot, plot, plot]), inline_svg(plot)):
+        tags = {element.tag.removeprefix(NAME) for element in ET.fromstring(picture).iter()}
+        assert tags <= {"svg", "style", "g", "path", "rect", "circle", "text", "title"}
+    assert "<style" not in inline_svg(plot)
+    for columns in (40, 80, 120):
+        lines = plot_text(plot, columns).splitlines()
+        assert max(map(width, lines)) <= max(columns, 60) and not any("\x1b" in line for line in lines)
+    assert re.sub(r"\x1b\[\d+m", "", plot_text(plot, 80, colour=True)) == plot_text(plot, 80)
+
+
+def test_a_plot_as_a_table() -> None:
+    columns, rows = BARS.table()
+    assert columns == ["", "a", "b"] and rows == [[HOSTILE, "1 ± 0.5", "–"], ["二", "-2", "4"]]
+
+
+def test_text_is_wrapped_at_blanks_and_between_chinese_characters() -> None:
+    assert wrapped("one two three", 8 * 7.8) == ["one two", "three"]
+    assert wrapped("注意力机制", 4 * 7.8) == ["注意", "力机", "制"]
+    assert wrapped("", 50) == [""]
