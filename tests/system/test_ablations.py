@@ -13,6 +13,7 @@ RUNS: list[tuple[str, str, Settings]] = [
     ("classification", "transformer", {"model.norm_kind": "batch", "model.share_qk": True}),
     ("translation", "transformer", {"model.d_ff": 0}),
     ("translation", "transformer", {"model.self_attention": False}),
+    ("translation", "transformer", {"training.optimizer": "sgd", "training.weight_decay": 0.01}),
     ("language", "transformer", {"model.norm_kind": "none", "model.residual": False}),
 ]
 

@@ -45,6 +45,51 @@ def test_only_matrices_decay() -> None:
     assert decays == {2: 0.1, 1: 0.0}
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_gradient_descent_with_momentum_is_its_equation(momentum: float, weight_decay: float) -> None:
+    """v <- m v + g + d w, w <- w - r v, written out; also torch's."""
+    model, other, by_hand = seeded_model(), seeded_model(), seeded_model()
+    optimizer = build_optimizer(model, toy_settings(optimizer="sgd", momentum=momentum, weight_decay=weight_decay))
+    groups = [{"params": [p], "weight_decay": weight_decay if p.dim() == 2 else 0.0} for p in other.parameters()]
+    theirs = torch.optim.SGD(groups, lr=0.5, momentum=momentum, foreach=False)
+    velocity = {name: torch.zeros_like(p) for name, p in by_hand.named_parameters()}
+    set_rate(optimizer, 0.5)
+    for _ in range(4):
+        for each in (model, other, by_hand):
+            each.zero_grad()
+            each(torch.arange(V)).square().mean().backward()
+        optimizer.step()
+        theirs.step()
+        with torch.no_grad():
+            for name, p in by_hand.named_parameters():
+                assert p.grad is not None
+                velocity[name] = momentum * velocity[name] + p.grad + (weight_decay * p if p.dim() == 2 else 0.0)
+                p.sub_(0.5 * velocity[name])
+    torch.testing.assert_close(model.state_dict(), other.state_dict())
+    torch.testing.assert_close(model.state_dict(), by_hand.state_dict())
+
+
+def test_settings_of_the_other_optimizer_are_refused() -> None:
+    wrong: list[dict[str, object]] = [dict(optimizer="sgd", adam_beta2=0.9), dict(momentum=0.5)]
+    for values in wrong:
+        with pytest.raises(UserError) as error:
+            toy_settings(**values)
+        assert (error.value.code, error.value.where) == ("unused-setting", list(values)[-1])
+
+
+@pytest.mark.parametrize(("first", "second"), [("adam", "sgd"), ("sgd", "adam")])
+def test_a_run_can_continue_with_another_optimizer(first: str, second: str) -> None:
+    model, other = seeded_model(), seeded_model()
+    optimizer = build_optimizer(model, toy_settings(optimizer=first))
+    stepped(model, optimizer)
+    continued = build_optimizer(other, toy_settings(optimizer=second))
+    load_moments(other, continued, moments_of(model, optimizer))
+    stepped(other, continued)
+    names = {name.partition(":")[0] for name in moments_of(other, continued)}
+    assert names == {"adam": {"exp_avg", "exp_avg_sq", "step"}, "sgd": {"momentum_buffer"}}[second]
+
+
 def test_frozen_parameters_are_left_out() -> None:
     model = seeded_model()
     model.norm.requires_grad_(False)

@@ -200,12 +200,13 @@ def _first_names(names: list[str]) -> str:
 def check_overfit(dry: DryRun, progress: Progress | None = None) -> Check:
     """A model that can learn at all overfits one small batch, without dropout and label smoothing.
 
-    The learning rate is lower for wide and deep models, which diverge first.
+    The optimizer is Adam, whatever the recipe has. The learning rate is lower for wide and deep models, which diverge
+    first.
     """
     name, batch, task = "overfit", dry.small_batch, dry.plain_task
     model, settings = dry.new_model(plain=True).train(), dry.recipe.model
     peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
-    optimizer = build_optimizer(model, task.recipe.training)
+    optimizer = build_optimizer(model, task.recipe.training.model_copy(update={"optimizer": "adam"}))
     bound, first, began = task.overfit_bound(batch), math.inf, time.monotonic()
     for step in range(1, OVERFIT_STEPS + 1):
         result = compute_loss(dry, task, model, batch)

@@ -31,7 +31,7 @@ def advise(settings: TrainingSettings, d_model: int, epoch: float | None, fine_t
     """
     warnings = [
         _warmup(settings),
-        _rate(settings, d_model, fine_tuning),
+        _rate(settings, d_model, fine_tuning) if settings.optimizer == "adam" else None,
         None if epoch is None else _epochs(settings, epoch),
     ]
     return [advice for advice in warnings if advice is not None]

@@ -1,16 +1,22 @@
 """Optimizers and learning-rate schedules.
 
-Adam as in Vaswani et al. 2017, section 5.3, and AdamW (Loshchilov & Hutter 2019) with weight decay. A schedule is a
-function from the step, counted from 1, to the learning rate.
+Adam as in Vaswani et al. 2017, section 5.3, AdamW (Loshchilov & Hutter 2019) with weight decay, and stochastic gradient
+descent with momentum (Polyak 1964; Sutskever et al. 2013):
+
+    v <- m v + g + d w        m momentum, g gradient, d weight decay
+    w <- w - r v              r learning rate
+
+A schedule is a function from the step, counted from 1, to the learning rate.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, AdamW, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from regard.training.settings import TrainingSettings
 
@@ -18,25 +24,34 @@ Schedule = Callable[[int], float]
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Make Adam, or AdamW if `weight_decay` is above zero; one fused kernel updates all parameters.
+    """Make the optimizer of the settings; one fused kernel updates all parameters.
+
+    adam    Adam, or AdamW if `weight_decay` is above zero: the decay is decoupled from the gradient
+    sgd     gradient descent with momentum; the decay is an L2 term, added to the gradient
 
     Only matrices decay: a smaller bias or norm gain would change what the layer can express, not only the size of its
     weights. `set_rate` sets the learning rate at every step.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    betas = (settings.adam_beta1, settings.adam_beta2)
     on_gpu = bool(trainable) and trainable[0].is_cuda
     # On a GPU the learning rate is a tensor, so that a CUDA graph reads it at every replay.
     rate = torch.zeros((), device=trainable[0].device) if on_gpu else 0.0
-    epsilon = settings.adam_epsilon
+    if settings.optimizer == "sgd":
+        return SGD(decay_groups(trainable, settings.weight_decay), lr=rate, momentum=settings.momentum, fused=True)
+    betas, epsilon = (settings.adam_beta1, settings.adam_beta2), settings.adam_epsilon
     if not settings.weight_decay:
         return Adam(trainable, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
-    groups = [
-        {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
+    groups = decay_groups(trainable, settings.weight_decay)
     return AdamW(groups, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
+
+
+def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices, which decay, and other parameters, which do not."""
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:

@@ -34,11 +34,18 @@ class TrainingSettings(Settings):
     )
     warmup: int = Field(4000, ge=0, description="warmup steps, in which the learning rate rises from zero")
     warmup_share: float = Field(0.0, ge=0, lt=1, description="warmup steps as a share of all steps, if warmup = 0")
+    optimizer: Literal["adam", "sgd"] = Field(
+        "adam", description="adam: Adam, or AdamW with weight decay; sgd: stochastic gradient descent with momentum"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of optimizer = sgd; 0: plain gradient descent")
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam beta1: decay of the first moment")
     adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam beta2: decay of the second moment")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam epsilon")
     weight_decay: float = Field(
-        0.0, ge=0, description="weight decay of AdamW, for matrices only (not norms and biases); 0 = Adam"
+        0.0,
+        ge=0,
+        description="weight decay for matrices only (not norms and biases); adam: that of AdamW, decoupled from the "
+        "gradient; sgd: an L2 term, added to the gradient; 0 = off",
     )
     clip: float = Field(0.0, ge=0, description="gradient clipping: maximum global norm; 0 = off")
 
@@ -80,6 +87,9 @@ class TrainingSettings(Settings):
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.warmup == 0, "warmup = 0", "warmup_share")
+        yield from unless(self.optimizer == "sgd", 'optimizer = "sgd"', "momentum")
+        adam = ("adam_beta1", "adam_beta2", "adam_epsilon")
+        yield from unless(self.optimizer == "adam", 'optimizer = "adam"', *adam)
 
 
 def improves(monitor: str, score: float, best: float | None) -> bool:

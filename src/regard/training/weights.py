@@ -4,7 +4,7 @@ import re
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from regard.errors import UserError
 
@@ -114,14 +114,18 @@ def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
 
 
 def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> None:
-    """Load the moments that `moments_of` returned; the order of parameters may differ."""
+    """Load the moments that `moments_of` returned; the order of parameters may differ.
+
+    Moments of another optimizer are left out: a run can continue with another one.
+    """
+    known = {"momentum_buffer"} if isinstance(optimizer, SGD) else {"exp_avg", "exp_avg_sq", "step"}
     parameters = dict(model.named_parameters())
     names = {parameter: name for name, parameter in parameters.items()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, Tensors] = {}
     for key, value in moments.items():
         moment, _, name = key.partition(":")
-        if name in order:
+        if name in order and moment in known:
             check_moment(key, value, parameters[name].shape)
             state.setdefault(order.index(name), {})[moment] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
