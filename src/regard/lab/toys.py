@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
 from regard.files import JsonObject
+from regard.lab.experiment import Text
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
 from regard.random import derive_seed
@@ -33,6 +34,15 @@ MakeBatch = Callable[[torch.Generator], ToyTensors]
 ToyLoss = Callable[[nn.Module, ToyTensors], Loss]
 IGNORE = -100
 """A label without a loss."""
+POSITION_NAMES = {
+    "sinusoidal": Text("sinusoidal", "正弦"),
+    "learned": Text("learned", "可学习"),
+    "rotary": Text("rotary", "旋转（RoPE）"),
+    "relative": Text("relative", "相对"),
+    "alibi": Text("ALiBi", "ALiBi"),
+    "none": Text("none", "无位置"),
+}
+"""The kinds of positions in both languages."""
 
 
 def generator_of(seed: int, *purpose: int | str) -> torch.Generator:
