@@ -79,6 +79,22 @@ def test_labelled_tasks_start_from_a_language_model(tmp_path: Path) -> None:
     assert len(prediction["tags"]) == 2
 
 
+def test_features_of_a_bidirectional_language_model(tmp_path: Path) -> None:
+    """The language model is copied, stays as it is in training, and is part of the saved model."""
+    start, files = language_model(tmp_path, kind="bilstm", layers=2, d_model=8), write_examples(tmp_path)
+    data = dict(train=files["tagging"], valid=files["tagging"], max_length=16, drop_duplicates=False)
+    begun = recipe(tmp_path, "tagging", data=data, start_from=str(start), model={"d_model": 6})
+    assert (begun.model.kind, begun.model.language_layers, begun.model.language_width) == ("elmo", 2, 8)
+    run = train(begun, tmp_path / "tagging", report=quiet).run
+    language, trained = Run.open(start).model("best").state_dict(), run.model("last").state_dict()
+    assert all(torch.equal(trained[f"encoder.language.{name}"], tensor) for name, tensor in language.items())
+    assert float(trained["encoder.mix.gamma"]) != 1 and bool(trained["encoder.mix.weights"].any())
+    (prediction,) = Model.load(run.folder).predict([{"words": ["the", "cat"]}])
+    assert len(prediction["tags"]) == 2
+    again = recipe(tmp_path, "classification", data={"train": files["classification"]}, start_from=str(run.folder))
+    assert again.model == begun.model
+
+
 @pytest.mark.parametrize(("model", "where"), [(dict(kind="lstm", d_model=16, layers=1), "start_from"), ({}, "model")])
 def test_what_does_not_fit_is_refused(tmp_path: Path, model: dict[str, Any], where: str) -> None:
     start, files = language_model(tmp_path, **model), write_examples(tmp_path)

@@ -7,6 +7,7 @@ The kinds differ in the context they use:
     ngram            the last n - 1 tokens, by counts                              ngram.py
     markov           the last tau tokens, as vectors (Bengio et al. 2003)          language_markov.py
     rnn, gru, lstm   all tokens, through a state of fixed size                     language_recurrent.py
+    bilstm           the same, and another model from right to left (ELMo)         language_bidirectional.py
     transformer      all tokens of the segment, by attention                       language_transformer.py
 """
 
@@ -15,6 +16,7 @@ from typing import Annotated
 from pydantic import Tag
 
 from regard.config import by_kind
+from regard.models.language_bidirectional import BidirectionalLanguageModel, BidirectionalLanguageSettings
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
@@ -24,13 +26,16 @@ LanguageModelSettings = Annotated[
     Annotated[RecurrentLanguageSettings, Tag("rnn")]
     | Annotated[RecurrentLanguageSettings, Tag("gru")]
     | Annotated[RecurrentLanguageSettings, Tag("lstm")]
+    | Annotated[BidirectionalLanguageSettings, Tag("bilstm")]
     | Annotated[MarkovLanguageSettings, Tag("markov")]
     | Annotated[TransformerLanguageSettings, Tag("transformer")]
     | Annotated[NGramSettings, Tag("ngram")],
     by_kind("lstm"),
 ]
 
-LanguageModel = RecurrentLanguageModel | MarkovLanguageModel | TransformerLanguageModel | NGram
+LanguageModel = (
+    RecurrentLanguageModel | BidirectionalLanguageModel | MarkovLanguageModel | TransformerLanguageModel | NGram
+)
 
 
 def build_language_model(settings: LanguageModelSettings, vocabulary: int) -> LanguageModel:
@@ -38,6 +43,8 @@ def build_language_model(settings: LanguageModelSettings, vocabulary: int) -> La
     match settings:
         case RecurrentLanguageSettings():
             return RecurrentLanguageModel(settings, vocabulary)
+        case BidirectionalLanguageSettings():
+            return BidirectionalLanguageModel(settings, vocabulary)
         case MarkovLanguageSettings():
             return MarkovLanguageModel(settings, vocabulary)
         case TransformerLanguageSettings():

@@ -8,6 +8,7 @@ The encoders:
     bert           pretrained; x_i = token + position + segment embedding                     bert.py
     transformer    x_i = sqrt(D) (E[w_i] + S[s_i]) + positions; h = L encoder layers of x     Vaswani et al. 2017, 3.1
     recurrent      h_i = [forward h_i; backward h_i] of L layers of x                         Yang et al. 2016, 2.2
+    elmo           the same, x_i = features of a frozen language model                        Peters et al. 2018
 
 The Transformer here differs from BERT in what suits training from scratch on little labelled text: pre-norm layers need
 no long warm-up, all tokens are pooled and not the first alone, and positions, scores and windows are parts, as in
@@ -19,6 +20,7 @@ token i attends to tokens 1 .. i, as in a causal language model, and fine-tuning
 B inputs, T tokens, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Literal, Self
 
 import torch
@@ -38,7 +40,12 @@ from regard.models.backbone import (
     xavier,
 )
 from regard.models.bert import Bert, BertSettings, truncated_normal
-from regard.models.pooling import POOLERS, AttentivePooler, Pooling
+from regard.models.language_bidirectional import (
+    BidirectionalLanguageModel,
+    BidirectionalLanguageSettings,
+    WeightedLayers,
+)
+from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
 from regard.models.settings import ModelSettings, counted
 
 
@@ -150,31 +157,24 @@ class RecurrentEncoderSettings(ModelSettings):
         return f"recurrent encoder, {layers}, {self.pooling} pooling"
 
 
-class RecurrentEncoder(nn.Module):
-    """Token and segment embeddings, bidirectional recurrent layers, pooling (Yang et al. 2016, section 2.2).
+class RecurrentBackbone(nn.Module, ABC):
+    """Base of recurrent encoders: inputs, bidirectional recurrent layers, pooling (Yang et al. 2016, section 2.2).
 
     Information passes between tokens through a state of fixed size, so it fades with their distance. Attentive pooling
     still sees every token, and its weights show which ones count.
     """
 
-    def __init__(self, settings: RecurrentEncoderSettings, vocabulary: int) -> None:
-        super().__init__()
-        s = self.settings = settings
-        self.words = TokenEmbedding(vocabulary, s.d_model)
-        self.segments = TokenEmbedding(s.segments, s.d_model)
-        self.dropout = nn.Dropout(s.dropout)
-        self.rnn = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)
-        self.pooler = POOLERS[s.pooling](s.d_model)
+    rnn: Recurrent
+    pooler: Pooler
+
+    @abstractmethod
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Padded tokens, and the segment of each (B, T), 0 by default -> x (B, T, I)."""
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Padded tokens, and the segment of each (B, T), 0 by default -> h (B, T, D)."""
         assert isinstance(tokens.layout, Padded)
         return self.rnn(self.embed(tokens, segments), tokens.layout.lengths)[0]
-
-    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
-        """-> x (B, T, D)."""
-        segments = torch.zeros_like(tokens.ids) if segments is None else segments
-        return self.dropout(self.words(tokens.ids) + self.segments(segments))
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
         """h (B, T, D) -> s (B, D)."""
@@ -198,14 +198,80 @@ class RecurrentEncoder(nn.Module):
         return Attentions(encoder=weights[:, None, None, None])
 
 
+class RecurrentEncoder(RecurrentBackbone):
+    """A recurrent encoder of token and segment embeddings."""
+
+    def __init__(self, settings: RecurrentEncoderSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        self.words = TokenEmbedding(vocabulary, s.d_model)
+        self.segments = TokenEmbedding(s.segments, s.d_model)
+        self.dropout = nn.Dropout(s.dropout)
+        self.rnn = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)
+        self.pooler = POOLERS[s.pooling](s.d_model)
+
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> x (B, T, D)."""
+        segments = torch.zeros_like(tokens.ids) if segments is None else segments
+        return self.dropout(self.words(tokens.ids) + self.segments(segments))
+
+
+class ElmoEncoderSettings(ModelSettings):
+    """Settings of a recurrent encoder on features of a bidirectional language model, which `start_from` names."""
+
+    kind: Literal["elmo"] = "elmo"
+    cell: Literal["rnn", "gru", "lstm"] = Field("lstm", description="kind of recurrent layer")
+    layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
+    d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the features and between layers")
+    pooling: Pooling = Field("attention", description="how the vectors of the tokens become one vector for the input")
+    language_layers: int = Field(2, gt=0, description="layers of the language model")
+    language_width: int = Field(512, gt=0, description="d_model of the language model")
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.d_model % 2:
+            raise SettingError("d_model", f"d_model = {self.d_model} is odd, but each direction takes half of it")
+        return self
+
+    @property
+    def has_attention(self) -> bool:
+        return self.pooling == "attention"
+
+    @property
+    def summary(self) -> str:
+        layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
+        return f"recurrent encoder on features of a language model, {layers}, {self.pooling} pooling"
+
+
+class ElmoEncoder(RecurrentBackbone):
+    """A recurrent encoder of the weighted layers of a frozen language model; it has no segment embeddings."""
+
+    def __init__(self, settings: ElmoEncoderSettings, vocabulary: int) -> None:
+        super().__init__()
+        s = self.settings = settings
+        language = BidirectionalLanguageSettings(d_model=s.language_width, layers=s.language_layers)
+        self.language = BidirectionalLanguageModel(language, vocabulary).requires_grad_(False)
+        self.mix = WeightedLayers(s.language_layers + 1)
+        self.dropout = nn.Dropout(s.dropout)
+        self.rnn = Recurrent(s.cell, 2 * s.language_width, s.d_model // 2, s.layers, "both", s.dropout)
+        self.pooler = POOLERS[s.pooling](s.d_model)
+
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> ELMo_i (B, T, 2 D of the language model)."""
+        assert isinstance(tokens.layout, Padded)
+        return self.dropout(self.mix(self.language.features(tokens.ids, tokens.layout.lengths)))
+
+
 EncoderSettings = Annotated[
     Annotated[BertSettings, Tag("bert")]
     | Annotated[TransformerEncoderSettings, Tag("transformer")]
-    | Annotated[RecurrentEncoderSettings, Tag("recurrent")],
+    | Annotated[RecurrentEncoderSettings, Tag("recurrent")]
+    | Annotated[ElmoEncoderSettings, Tag("elmo")],
     by_kind("transformer"),
 ]
 
-TextEncoder = Bert | TransformerEncoder | RecurrentEncoder
+TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder
 """A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
 
 
@@ -218,6 +284,8 @@ def build_encoder(settings: ModelSettings, vocabulary: int) -> TextEncoder:
             return TransformerEncoder(settings, vocabulary)
         case RecurrentEncoderSettings():
             return RecurrentEncoder(settings, vocabulary)
+        case ElmoEncoderSettings():
+            return ElmoEncoder(settings, vocabulary)
     raise TypeError(f"no text encoder has settings of {type(settings).__name__}")
 
 

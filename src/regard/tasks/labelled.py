@@ -36,7 +36,7 @@ from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
-from regard.models.text_encoder import EncoderWithHead, RecurrentEncoderSettings, build_encoder
+from regard.models.text_encoder import ElmoEncoderSettings, EncoderWithHead, RecurrentEncoderSettings, build_encoder
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
@@ -352,7 +352,7 @@ class LabelledTask(Task[L, Inputs]):
     @property
     def has_attention(self) -> bool:
         """False for a recurrent encoder whose tokens are not pooled: its only attention is that of pooling."""
-        unpooled = isinstance(self.recipe.model, RecurrentEncoderSettings) and not self.pooled
+        unpooled = isinstance(self.recipe.model, RecurrentEncoderSettings | ElmoEncoderSettings) and not self.pooled
         return self.recipe.model.has_attention and not unpooled
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:

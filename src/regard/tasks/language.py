@@ -39,7 +39,6 @@ from regard.engines.choose import as_engine
 from regard.errors import UserError
 from regard.files import JsonObject, checksum, write_text
 from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
@@ -52,7 +51,7 @@ from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import entropy
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
 from regard.tasks.language_display import line_attention, sample_continuations, sampled_lines, shaded_line
-from regard.tasks.likelihood import text_likelihood
+from regard.tasks.likelihood import segment_loss, text_likelihood
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
@@ -266,9 +265,8 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of a segment, summed, given the state after the segments before."""
-        smoothing = self.recipe.training.label_smoothing
-        projection, after = model(batch["source"], self._state_before(unwrap(model), batch))
-        loss = projected_cross_entropy(projection, batch.labels, smoothing)
+        before = self._state_before(unwrap(model), batch)
+        loss, after = segment_loss(model, batch, before, self.recipe.training.label_smoothing)
         for name, state in after.items():
             self.recurrent_state[f"{batch.shard}.{name}"].copy_(state)
         return loss

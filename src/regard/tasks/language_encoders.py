@@ -1,11 +1,13 @@
-"""Language models as text encoders: fine-tuning of a labelled task starts from one (Radford et al. 2018, section 3.2).
+"""Language models as text encoders: a labelled task starts from one.
 
-    task = "language"                 task = "classification", "tagging", ...
+    task = "language"            task = "classification", "tagging", ...
 
-    kind = "transformer"         ->   kind = "transformer", causal = true, pooling = "last"
+    kind = "transformer"    ->   kind = "transformer", causal = true, pooling = "last"     GPT, Radford et al. 2018, 3.2
+    kind = "bilstm"         ->   kind = "elmo"                                             ELMo, Peters et al. 2018, 3.3
 
-The layers, positions and token embeddings are copied. A language model has no segment embeddings: they start as zeros,
-so that the encoder computes the hidden states of the language model.
+GPT: the layers, positions and token embeddings are copied, and fine-tuning trains them. A language model has no segment
+embeddings: they start as zeros, so that the encoder computes the hidden states of the language model.
+ELMo: the language model is a part of the encoder and is not trained; all else starts with random weights.
 """
 
 from pathlib import Path
@@ -16,9 +18,10 @@ from torch import Tensor
 from regard.config import Table
 from regard.errors import UserError
 from regard.models.language_transformer import TransformerLanguageSettings
-from regard.models.text_encoder import TextEncoder, TransformerEncoderSettings
+from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
 from regard.recipe import Recipe
 from regard.tasks.text_inputs import encoder_weights
+from regard.training.weights import weights_of
 
 LANGUAGE = "language"
 """The task of language models."""
@@ -26,6 +29,9 @@ LANGUAGE = "language"
 
 def encoder_settings(model: Table) -> Table:
     """[model] of a language model as [model] of a text encoder; empty if it cannot be one."""
+    if model.get("kind") == "bilstm":
+        sizes = {"language_layers": "layers", "language_width": "d_model"}
+        return {"kind": "elmo"} | {name: model[other] for name, other in sizes.items() if other in model}
     if model.get("kind") != "transformer":
         return {}
     unused = {name for name, _ in TransformerLanguageSettings.model_construct(**model).no_effect()}
@@ -36,10 +42,10 @@ def encoder_settings(model: Table) -> Table:
 
 def check_language_start(start: Recipe, folder: Path) -> None:
     """Raise UserError if a text encoder cannot start from the language model of `folder`."""
-    if start.model.kind != "transformer":
+    if start.model.kind not in ("transformer", "bilstm"):
         raise UserError(
             f"{folder}, the run to start from, is a language model of kind {start.model.kind}",
-            'start from one with model.kind = "transformer"',
+            'start from one with model.kind = "transformer" or "bilstm"',
             code="incompatible-start",
             where="start_from",
         )
@@ -56,6 +62,9 @@ def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -
     """Weights of a run of `task` by their names in the encoder; those of an output layer are left out."""
     if task != LANGUAGE:
         return encoder_weights(weights)
+    if isinstance(encoder, ElmoEncoder):
+        return weights_of(encoder) | {f"language.{name}": tensor for name, tensor in weights.items()}
+    assert isinstance(encoder, TransformerEncoder)
     renamed = {name.replace("embedding.", "words.", 1) if name.startswith("embedding.") else name: tensor
                for name, tensor in weights.items() if not name.startswith("output.")}  # fmt: skip
     return renamed | {"segments.weight": torch.zeros_like(encoder.segments.weight, device="cpu")}

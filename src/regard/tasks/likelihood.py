@@ -1,27 +1,49 @@
-"""The probability that a language model gives to a text.
+"""The probability that a language model gives to a text, and its loss in training.
 
 N tokens of a text, T tokens of a line, V vocabulary.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from regard.data.arrays import Array
+from regard.data.batch import Batch
 from regard.data.bptt import contiguous_segments, sliding_windows
+from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
+from regard.models.language_bidirectional import BidirectionalLanguageModel, both_directions
 from regard.models.ngram import NGram
 from regard.tasks.base import device_of
 from regard.text.symbols import EOS
+from regard.training.distributed import unwrap
 
 # Scoring a text: maximum number of streams, and minimum tokens of each. A stream begins without context, so that
 # a few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
 MAX_STREAMS, STREAM_TOKENS = 16, 8192
 BATCH_TOKENS = 4096
 """Tokens scored together."""
+
+
+def segment_loss(
+    model: nn.Module, batch: Batch, state: dict[str, Tensor], smoothing: float
+) -> tuple[Loss, dict[str, Tensor]]:
+    """Cross-entropy of a segment, summed, given the state before it, and the state after it.
+
+    A bidirectional model adds the losses of both directions; the count and the likelihood are of the forward one.
+    """
+    if not isinstance(unwrap(model), BidirectionalLanguageModel):
+        projection, after = model(batch["source"], state)
+        return projected_cross_entropy(projection, batch.labels, smoothing), after
+    projection, after = model(batch["source"], state, batch.labels)
+    forward, backward = both_directions(projection)
+    loss = projected_cross_entropy(forward, batch.labels, smoothing)
+    return replace(loss, sum=loss.sum + projected_cross_entropy(backward, batch["source"], smoothing).sum), after
 
 
 @torch.no_grad()

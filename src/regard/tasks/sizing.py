@@ -156,7 +156,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         }  # fmt: skip
         yield from model_size(recipe, values, words)
         yield Choice("data.bptt", 128, "tokens that a Transformer attends to")
-    elif kind in ("rnn", "gru", "lstm"):
+    elif kind in ("rnn", "gru", "lstm", "bilstm"):
         yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, words)
     if kind == "ngram":
         return
@@ -193,13 +193,13 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
             "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
         yield from model_size(recipe, values, words)
-    elif kind == "recurrent":
+    elif kind in ("recurrent", "elmo"):
         yield from model_size(recipe, {"d_model": width, "layers": 1}, words)
     elif kind == "bert":
         size = ("tiny", "mini", "mini", "small")[index]
         yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        peak = 1e-3 if kind == "recurrent" else (1e-3, 7e-4, 5e-4, 3e-4)[index]
+        peak = 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
         yield Choice("training.learning_rate", peak, "from scratch, for a model of this size")
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
     yield Choice("training.batch_examples", batch, f"for {corpus.examples:,} examples")
