@@ -139,6 +139,7 @@ ABLATIONS: list[dict[str, Any]] = [
     dict(residual=False),
     dict(d_ff=0),
     dict(self_attention=False),
+    dict(relative_positions="rotary"),
 ]
 
 

@@ -24,6 +24,9 @@ VARIANTS: list[dict[str, Any]] = [
     dict(window=3, positions="alibi", score="additive", num_heads=3, head_dim=8),
     dict(score="cosine", positions="rotary"),
     dict(share_qk=True, positions="rotary", scale_embeddings=False),
+    dict(relative_positions="relative", max_distance=2),
+    dict(positions="learned", relative_positions="rotary", combine="concat"),
+    dict(positions="learned", relative_positions="alibi", window=2),
     dict(norm_kind="batch"),
     dict(norm_kind="batch", norm="pre", positions="relative"),
     dict(norm_kind="none", norm="pre"),
@@ -170,6 +173,21 @@ def test_a_layer_without_a_sublayer_is_the_other_one() -> None:
     assert torch.equal(layer(x, pattern), x) and not list(layer.parameters())
 
 
+def test_absolute_and_relative_positions_together_are_both() -> None:
+    """The sum of embeddings and sinusoids, in the layers of the model with relative positions alone."""
+    both, relative, absolute = (
+        build(kind)
+        for kind in (dict(relative_positions="relative"), dict(positions="relative"), dict(positions="sinusoidal"))
+    )
+    relative.load_state_dict(both.state_dict())
+    ids, layout = torch.arange(5, 12)[None], Padded(torch.tensor([7]), 7)
+    x = both.embed(both.src_embedding, ids, layout.positions)
+    p = absolute.positions(layout.positions)
+    torch.testing.assert_close(x, relative.embed(relative.src_embedding, ids, layout.positions) + p)
+    pattern = layout.pattern(layout)
+    torch.testing.assert_close(both.encode(Tokens(ids, layout), pattern), relative.encoder(x, pattern))
+
+
 def test_a_window_of_r_reaches_r_words_a_layer() -> None:
     model = build(dict(window=2))  # two layers: four words
     src = torch.randint(3, V, (1, 20), generator=torch.Generator().manual_seed(0))
@@ -195,6 +213,8 @@ def test_a_window_of_r_reaches_r_words_a_layer() -> None:
         (dict(positions="alibi"), False, False),
         (dict(positions="relative"), False, False),
         (dict(share_qk=True, scale_embeddings=False), True, True),
+        (dict(relative_positions="rotary"), True, False),
+        (dict(relative_positions="relative"), False, False),
         (dict(norm_kind="batch"), True, False),
         (dict(norm_kind="none"), True, False),
         (dict(residual=False), True, False),
@@ -217,6 +237,8 @@ def test_which_ways_of_computing_apply(variant: dict[str, Any], packs: bool, pla
         (dict(positions="alibi", combine="concat"), "use combine = add"),
         (dict(positions="relative", score="additive"), "for example to positions = alibi"),
         (dict(positions="rotary", score="general"), "for example to positions = alibi"),
+        (dict(positions="rotary", relative_positions="alibi"), "for one kind alone write positions = alibi"),
+        (dict(relative_positions="rotary", score="general"), "for example to positions = alibi"),
         (dict(window=-1), "greater than or equal to 0"),
         (dict(score="euclidean"), "scaled_dot"),
     ],

@@ -14,6 +14,7 @@ RUNS: list[tuple[str, str, Settings]] = [
     ("translation", "transformer", {"model.d_ff": 0}),
     ("translation", "transformer", {"model.self_attention": False}),
     ("translation", "transformer", {"training.optimizer": "sgd", "training.weight_decay": 0.01}),
+    ("language", "transformer", {"model.positions": "learned", "model.relative_positions": "relative"}),
     ("language", "transformer", {"model.norm_kind": "none", "model.residual": False}),
 ]
 

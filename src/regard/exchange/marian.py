@@ -77,7 +77,8 @@ SHAPE = {
 SAME_IN_DECODER = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
 FIXED_VALUES = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
 EXPORTABLE = {
-    "positions": "sinusoidal", "combine": "add", "score": "scaled_dot", "window": 0, "head_dim": None,
+    "positions": "sinusoidal", "relative_positions": "none", "combine": "add", "score": "scaled_dot", "window": 0,
+    "head_dim": None,
     "norm_kind": "layer", "residual": True, "self_attention": True, "share_qk": False, "scale_embeddings": True,
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""

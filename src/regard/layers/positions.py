@@ -1,6 +1,6 @@
 """Positions: attention alone does not depend on the order of the tokens, so the model must be given it.
 
-A kind of positions is a module with three hooks, and uses one of them:
+A kind of positions is a module with three hooks, and uses one of them; `Both` uses two:
 
     forward(positions)     vectors combined with the embeddings    sinusoidal, learned
     rotate(x, positions)   rotation of queries and keys            rotary
@@ -186,6 +186,26 @@ def slopes(num_heads: int) -> list[float]:
     first = [2 ** (-8 * h / below) for h in range(1, below + 1)]
     interleaved = [2 ** (-8 * h / (2 * below)) for h in range(1, 2 * below + 1, 2)]
     return first + interleaved[: num_heads - below]
+
+
+class Both(Positions):
+    """Absolute and relative positions in one model: vectors with the embeddings, and distances in self-attention.
+
+    Shaw et al. 2018, abstract: sinusoids beside their relative positions do not improve translations further.
+    """
+
+    def __init__(self, absolute: Positions, relative: Positions) -> None:
+        super().__init__()
+        self.absolute, self.relative = absolute, relative
+
+    def forward(self, positions: Tensor) -> Tensor:
+        return self.absolute(positions)
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.relative.rotate(x, positions)
+
+    def position_bias(self) -> PositionBias | None:
+        return self.relative.position_bias()
 
 
 class Concatenated(nn.Module):

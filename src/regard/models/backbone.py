@@ -25,7 +25,17 @@ from regard.attention.scoring import SCORINGS
 from regard.config import Field, SettingError, Unused, unless
 from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, NoFeedForward, TransformerStack
 from regard.layers.norms import NORMS
-from regard.layers.positions import ALiBi, Concatenated, Learned, NoPositions, Positions, Relative, Rotary, Sinusoidal
+from regard.layers.positions import (
+    ALiBi,
+    Both,
+    Concatenated,
+    Learned,
+    NoPositions,
+    Positions,
+    Relative,
+    Rotary,
+    Sinusoidal,
+)
 from regard.layers.residual import RESIDUALS, Residual
 from regard.models.settings import ModelSettings
 
@@ -62,6 +72,9 @@ class LayerSettings(ModelSettings):
     )
     scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(d_model), as the paper does")
     positions: PositionKind = Field("sinusoidal", description="kind of positions")
+    relative_positions: Literal["none", "rotary", "relative", "alibi"] = Field(
+        "none", description="second kind of positions, in self-attention, beside positions = sinusoidal or learned"
+    )
     combine: Literal["add", "concat"] = Field(
         "add", description="how sinusoidal and learned positions are combined with the embeddings: x + p, or [x; p] W"
     )
@@ -72,7 +85,8 @@ class LayerSettings(ModelSettings):
         yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout")
         yield from unless(self.self_attention, "self_attention = true", "window")
         yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")
-        yield from unless(self.positions == "relative", 'positions = "relative"', "max_distance")
+        relative = 'positions or relative_positions = "relative"'
+        yield from unless(self.attention_positions == "relative", relative, "max_distance")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -84,15 +98,21 @@ class LayerSettings(ModelSettings):
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise SettingError("d_model", f"positions = sinusoidal needs an even d_model, not {self.d_model}")
-        if self.positions == "rotary" and self.head_width % 2:
+        if self.relative_positions != "none" and self.positions not in ("sinusoidal", "learned"):
+            raise SettingError(
+                "relative_positions",
+                f"relative_positions = {self.relative_positions} needs positions = sinusoidal or learned, not "
+                f"{self.positions}; for one kind alone write positions = {self.relative_positions}",
+            )
+        if self.attention_positions == "rotary" and self.head_width % 2:
             raise SettingError("num_heads", f"positions = rotary needs an even head size, not {self.head_width}")
-        if self.positions == "rotary" and self.score not in ("scaled_dot", "dot", "cosine"):
+        if self.attention_positions == "rotary" and self.score not in ("scaled_dot", "dot", "cosine"):
             raise SettingError(
                 "score",
                 f"positions = rotary needs a dot product, not score = {self.score}; "
                 "change one of the two, for example to positions = alibi",
             )
-        if self.positions == "relative" and self.score != "scaled_dot":
+        if self.attention_positions == "relative" and self.score != "scaled_dot":
             raise SettingError(
                 "score",
                 f"positions = relative needs score = scaled_dot, not {self.score}; "
@@ -112,6 +132,13 @@ class LayerSettings(ModelSettings):
         return self.head_dim or self.d_model // self.num_heads
 
     @property
+    def attention_positions(self) -> PositionKind:
+        """The kind of positions in self-attention: rotary, relative, alibi or none."""
+        if self.positions in ("sinusoidal", "learned"):
+            return self.relative_positions
+        return self.positions
+
+    @property
     def embedding_scale(self) -> float:
         """The factor of the embeddings."""
         return math.sqrt(self.d_model) if self.scale_embeddings else 1.0
@@ -121,7 +148,7 @@ class LayerSettings(ModelSettings):
         """The settings of the layers that differ from their defaults."""
         names = (
             "self_attention", "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
-            "positions", "combine",
+            "positions", "relative_positions", "combine",
         )  # fmt: skip
         fields = type(self).model_fields
         return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
@@ -137,12 +164,20 @@ class LayerSettings(ModelSettings):
     @property
     def fits_kernel(self) -> bool:
         """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
-        return self.score == "scaled_dot" and self.positions not in ("relative", "alibi")
+        return self.score == "scaled_dot" and self.attention_positions not in ("relative", "alibi")
 
 
 def build_positions(settings: LayerSettings) -> Positions:
     """Build the positions that the settings name."""
-    match settings.positions:
+    absolute = build_kind(settings.positions, settings)
+    if settings.relative_positions == "none":
+        return absolute
+    return Both(absolute, build_kind(settings.relative_positions, settings))
+
+
+def build_kind(kind: PositionKind, settings: LayerSettings) -> Positions:
+    """Build positions of one kind."""
+    match kind:
         case "sinusoidal":
             return Sinusoidal(settings.d_model)
         case "learned":
