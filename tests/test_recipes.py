@@ -30,6 +30,7 @@ WORDS = ["a", "bc", "def", "ghij", "ä"]
 LABELS: dict[str, Table] = {
     "regression": {"label": 0.5},
     "tagging": {"tags": ["B-x", "O"]},
+    "dependencies": {"heads": [2, 0], "relations": ["det", "root"]},
     "answering": {"answers": "bc"},
     "choice": {"choices": ["a", "def"], "label": 1},
 }
@@ -84,7 +85,8 @@ def write_labelled(values: Table, folder: Path) -> None:
     ]
     write_jsonl(folder / "small.jsonl", examples)
     values.pop("start_from", None)
-    values["model"] = {"kind": "bert"} | values["model"] | {"layers": 1, "d_model": 16, "num_heads": 2, "d_ff": 16}
+    values["model"] = {"kind": "bert"} | values["model"] | {"layers": 1, "d_model": 16}
+    values["model"] |= {} if values["model"]["kind"] == "recurrent" else {"num_heads": 2, "d_ff": 16}
     values["training"] |= {"max_steps": 2, "max_epochs": 9.0}
     values["data"] |= {split: {"file": "small.jsonl"} for split in SPLITS}
     values["data"] |= {"keep_apart": False, "hold_out": 0.0, "hold_out_test": 0.0}

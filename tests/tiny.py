@@ -126,6 +126,7 @@ TASKS: dict[str, tuple[Table, dict[str, Table]]] = {
     "classification": (LABELLED, ENCODERS),
     "regression": (LABELLED, ENCODERS),
     "tagging": (LABELLED, ENCODERS),
+    "dependencies": (LABELLED, ENCODERS),
     "answering": (LABELLED, ENCODERS),
     "choice": (LABELLED, ENCODERS),
 }
@@ -242,6 +243,15 @@ def tagging_example(rng: random.Random) -> Table:
     return {"words": words, "tags": ["B-PER", "O", "O", "O", "O", "B-LOC", "O"]}
 
 
+def dependencies_example(rng: random.Random) -> Table:
+    words = [rng.choice(NAMES), "reads", "the", rng.choice(THINGS), "in", rng.choice(CITIES), "."]
+    return {
+        "words": words,
+        "heads": [2, 0, 4, 2, 6, 2, 2],
+        "relations": ["nsubj", "root", "det", "obj", "case", "obl:loc", "punct"],
+    }
+
+
 def answering_example(rng: random.Random) -> Table:
     name, city = rng.choice(NAMES), rng.choice(CITIES)
     context = f"{name} lives in {city} ."
@@ -262,6 +272,7 @@ EXAMPLES: dict[str, Callable[[random.Random], Table]] = {
     "classification": classification_example,
     "regression": regression_example,
     "tagging": tagging_example,
+    "dependencies": dependencies_example,
     "answering": answering_example,
     "choice": choice_example,
 }

@@ -35,6 +35,7 @@ TITLES = {
     "classification": ["classes", "confusion matrix"],
     "regression": ["errors by label", "largest errors"],
     "tagging": ["entity types"],
+    "dependencies": ["relations", "scores by length"],
     "answering": ["questions by first word"],
     "choice": ["accuracy by number of choices", "positions of the choices"],
 }

@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,10 +32,18 @@ from regard.cli.streams import (
 )
 from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
+from regard.files import require_writable, write_text
 
 if TYPE_CHECKING:
+    from regard.data.sources import Source
     from regard.run.model import Input, Model
     from regard.tasks.base import AnyTask, Example, Prediction
+
+    Result = tuple[Example, Prediction]
+
+Picture = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Dependencies: also draw the last tree as an SVG picture.")
+]
 
 
 def predict(
@@ -52,6 +61,7 @@ def predict(
     top: Annotated[
         int | None, typer.Option(metavar="N", help="Classification: print the N most probable classes only [all].")
     ] = None,
+    svg: Picture = None,
     interactive: Interactive = False,
     as_json: AsJson = False,
     weights: WeightOptions,
@@ -60,14 +70,15 @@ def predict(
 
     TEXT, and every line of stdin or of a .txt file, is one example: JSON with the keys of the task, or plain text.
     Plain text is a text for classification and regression, or "text TAB second text" if the run was trained with pairs,
-    a sentence for tagging, "question TAB context" for answering, "text TAB choice TAB choice ..." for choice, a text
-    with [MASK] for pretraining, a text for translation, language models and parsing. A blank line has an empty
-    prediction.
+    a sentence for tagging and dependencies, "question TAB context" for answering, "text TAB choice TAB choice ..." for
+    choice, a text with [MASK] for pretraining, a text for translation, language models and parsing. A blank line has an
+    empty prediction.
 
     A .csv, .tsv, .json or .jsonl file is read by the columns of the recipe, or of --columns; a column of labels is not
     part of the text. Each example gives one JSON object, the example and its prediction, in order. --output FILE.csv,
-    .tsv or .json writes that format instead: the columns of the input and those of the prediction. On a terminal, TEXT
-    gives a drawing, and without any input it asks for examples.
+    .tsv or .json writes that format instead: the columns of the input and those of the prediction. Trees of
+    dependencies are printed as CoNLL-U, and as JSON with --json or for --output FILE.jsonl. On a terminal, TEXT gives a
+    drawing, and without any input it asks for examples.
 
     \b
     Examples:
@@ -84,16 +95,51 @@ def predict(
     model = weights.load(run)
     options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
     task = model.task.configure(**options)
+    check_picture(task, svg)
     source = table_source(task, input_, table.settings(task))
     if interactive or is_interactive(text is not None, input_ != STDIO):
         ask_and_predict(model, options, as_json)
-    elif text is not None and output == STDIO and sys.stdout.isatty() and not as_json:
-        draw(task, *predict_one(model, text, options))
-    elif source is not None:
-        predict_all(model, read_rows(task, source), f"{input_}, record", output, options)
     else:
-        where = line_name(input_) if text is None else "example"
-        predict_all(model, plain_rows(read_lines(input_) if text is None else [text], where), where, output, options)
+        last = predict_inputs(model, text, input_, source, output, options, as_json)
+        draw_picture(task, svg, last)
+
+
+def check_picture(task: "AnyTask", svg: Path | None) -> None:
+    """Raise UserError if predictions of the task cannot be drawn, or not to this file."""
+    if svg is not None and not task.has_picture:
+        raise UserError(
+            f"--svg has no effect: the task is {task.name}", "leave it out", code="unsupported-option", where="svg"
+        )
+    if svg is not None:
+        require_writable(svg)
+
+
+def draw_picture(task: "AnyTask", svg: Path | None, last: "Result | None") -> None:
+    """Draw the last prediction, if there is one."""
+    if svg is not None and last is not None:
+        write_text(svg, task.svg(*last))
+
+
+def predict_inputs(
+    model: "Model",
+    text: str | None,
+    input_: str,
+    source: "Source | None",
+    output: str,
+    options: Options,
+    as_json: bool,
+) -> "Result | None":
+    """Predict TEXT, or the examples of a table or of the lines of a file; return the last example and prediction."""
+    if text is not None and output == STDIO and sys.stdout.isatty() and not as_json:
+        last = predict_one(model, text, options)
+        draw(model.task.configure(**options), *last)
+        return last
+    if source is not None:
+        task = model.task.configure(**options)
+        return predict_all(model, read_rows(task, source), f"{input_}, record", output, options, as_json)
+    where = line_name(input_) if text is None else "example"
+    rows = plain_rows(read_lines(input_) if text is None else [text], where)
+    return predict_all(model, rows, where, output, options, as_json)
 
 
 def plain_rows(lines: Iterable[str], where: str) -> "Iterator[tuple[Row | None, Input]]":
@@ -104,20 +150,28 @@ def plain_rows(lines: Iterable[str], where: str) -> "Iterator[tuple[Row | None, 
 
 
 def predict_all(
-    model: "Model", rows: "Iterable[tuple[Row | None, Input]]", where: str, output: str, options: Options
-) -> None:
-    """Write a prediction for each example."""
+    model: "Model",
+    rows: "Iterable[tuple[Row | None, Input]]",
+    where: str,
+    output: str,
+    options: Options,
+    as_json: bool = False,
+) -> "Result | None":
+    """Write a prediction for each example; return the last one."""
     waiting: deque[Row | None] = deque()
     number = truncated = 0
+    last = None
 
     def inputs() -> "Iterator[Input]":
         for row, value in rows:
             waiting.append(row)
             yield value
 
-    with open_results(output, model.task.configure(**options)) as write, ProgressLine("predicted:") as progress:
+    task = model.task.configure(**options)
+    with open_results(output, task, as_json) as write, ProgressLine("predicted:") as progress:
         for example, prediction in model.stream_pairs(inputs(), where=where, **options):
             write(waiting.popleft(), example, prediction)
+            last = (example, prediction)
             number, truncated = number + 1, truncated + ("truncated" in prediction)
             progress(number)
     if truncated:
@@ -125,9 +179,10 @@ def predict_all(
             f"note: {truncated:,} of {number:,} texts were longer than the model reads and were truncated; "
             '"truncated" counts the tokens that were left out'
         )
+    return last
 
 
-def predict_one(model: "Model", value: "Input", options: Options) -> "tuple[Example, Prediction]":
+def predict_one(model: "Model", value: "Input", options: Options) -> "Result":
     """The example that an input means, and its prediction."""
     inputs = [item for _, item in plain_rows([value], "example")] if isinstance(value, str) else [value]
     return next(model.stream_pairs(inputs, **options))

@@ -144,8 +144,11 @@ def is_table_name(name: str) -> bool:
 
 
 @contextmanager
-def open_results(name: str, task: "AnyTask") -> "Iterator[Write]":
-    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines."""
+def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator[Write]":
+    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines.
+
+    A task may have a format of its own, for example CoNLL-U: for files of its ending, and for stdout unless `as_json`.
+    """
     from regard.data.lines import file_ending
 
     with open_output(name) as stream:
@@ -161,6 +164,8 @@ def open_results(name: str, task: "AnyTask") -> "Iterator[Write]":
 
             yield write_item
             stream.write("[]\n" if separator == "[\n" else "\n]\n")
+        elif task.text_ending and not as_json and (name == STDIO or file_ending(name) == task.text_ending):
+            yield lambda _, *result: print(task.to_text(*result), end="", file=stream, flush=True)
         else:
             yield lambda *result: print(result_line(task, *result), file=stream, flush=True)
 
@@ -202,9 +207,9 @@ class TableWriter:
 
 
 def cell_text(name: str, value: object) -> str:
-    """A value as a cell: words and their tags with spaces between them, other lists and objects as JSON."""
+    """A value as a cell: words, tags, heads and relations with spaces between them, other lists and objects as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
-    if isinstance(value, list) and name.removeprefix("predicted_") in ("words", "tags"):
+    if isinstance(value, list) and name.removeprefix("predicted_") in ("words", "tags", "heads", "relations"):
         return " ".join(map(str, value))
     return to_json(value).replace("null", "") if isinstance(value, float) else to_json(value)

@@ -1,8 +1,9 @@
-"""Three small corpora that are generated, for a first run without any download.
+"""Four small corpora that are generated, for a first run without any download.
 
 dates: a day written out in fifteen languages -> ISO 8601, "Donnerstag, 5. November 2026" -> "2026-11-05".
 numbers: English number words -> German, "forty-two" -> "zweiundvierzig".
 trees: sentences of a small grammar -> their trees, "Ada slept ." -> "(S (NP XX )NP (VP XX )VP XX )S".
+dependencies: the same sentences -> the head of each word and its relation, "Ada slept ." -> nsubj(2) root(0) punct(2).
 
 A day, number or sentence is in one split only, by a hash of it, so the test set has none of the training set. The
 seeds are fixed.
@@ -22,7 +23,7 @@ from regard.trees import ROOT, Tree, sentence_text, tree_example, words
 VERSION = 1
 """Increase it whenever the examples of a corpus change: stores made from it are built again."""
 
-Name = Literal["dates", "numbers", "trees"]
+Name = Literal["dates", "numbers", "trees", "dependencies"]
 Pairs = Iterator[tuple[str, str]]
 
 # Only forms that write the month as a word or name its unit: digits alone do not tell which one is the month.
@@ -150,6 +151,50 @@ def trees(split: Split) -> Iterator[Tree]:
             return
 
 
+# ---- dependencies
+
+HEADS = {
+    "S": ("VP",), "NP": ("NP", "NN", "NNP"), "VP": ("VBD",), "PP": ("NP",), "SBAR": ("S",), "WHNP": ("WP",),
+    "ADVP": ("RB",), ROOT: ("S",),
+}  # fmt: skip
+"""The label of the child that has the head of a phrase: the first one that occurs; of names the first, or the last."""
+RELATIONS = {
+    "S": {"NP": "nsubj", "PP": "obl", ",": "punct", ".": "punct"},
+    "NP": {"DT": "det", "JJ": "amod", "NNP": "conj", "CC": "cc", "PP": "nmod", "SBAR": "acl:relcl"},
+    "VP": {"NP": "obj", "PP": "obl", "SBAR": "ccomp", "ADVP": "advmod"},
+    "PP": {"IN": "case"},
+    "SBAR": {"IN": "mark", "WHNP": "nsubj"},
+    "ADVP": {"RB": "advmod"},
+}
+"""The relation of the other children to that head, by the labels of the phrase and of the child."""
+
+
+def dependency_example(tree: Tree) -> Example:
+    """A tree of the grammar as dependencies: the head of a phrase is the head of one of its children."""
+    sentence = words(tree)
+    heads, relations = [0] * len(sentence), ["root"] * len(sentence)
+    first = 0
+
+    def attach(phrase: Tree) -> int:
+        """The index of the head word of a phrase; the other words of the phrase get their heads."""
+        nonlocal first
+        if not phrase.children:
+            first += 1
+            return first - 1
+        found = [attach(child) for child in phrase.children]
+        labels = [child.label for child in phrase.children]
+        label = next(label for label in HEADS[phrase.label] if label in labels)
+        chosen = labels.index(label) if label == "NNP" else len(labels) - 1 - labels[::-1].index(label)
+        for place, (word, child) in enumerate(zip(found, labels, strict=True)):
+            if place != chosen:
+                heads[word] = 1 + (found[place + 1] if child == "CC" else found[chosen])
+                relations[word] = RELATIONS[phrase.label][child]
+        return found[chosen]
+
+    attach(tree)
+    return {"words": sentence, "heads": heads, "relations": relations}
+
+
 # ---- the corpora as examples
 
 
@@ -161,7 +206,9 @@ def pairs(name: Name, split: Split) -> Pairs:
 
 
 def examples(name: Name, split: Split) -> Iterator[Example]:
-    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree"}."""
+    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree"}; {"words", "heads", "relations"}."""
+    if name == "dependencies":
+        return map(dependency_example, trees(split))
     if name == "trees":
         return map(tree_example, trees(split))
     return ({"src": src, "tgt": tgt} for src, tgt in pairs(name, split))

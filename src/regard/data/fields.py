@@ -197,6 +197,7 @@ DEPENDENCIES = Fields(
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
     endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json"},
+    builtins=("dependencies",),
     columns=("words", "heads", "relations"),
     options=("names",),
 )

@@ -48,7 +48,7 @@ class Source(Settings):
     file: str | None = Field(default=None, description="one file, UTF-8; it may be plain, .gz or .xz")
     src: str | None = Field(default=None, description="a file with one source sentence per line")
     tgt: str | None = Field(default=None, description="a file with the translation of each line of src")
-    builtin: Literal["dates", "numbers", "trees"] | None = Field(
+    builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
         default=None, description="a corpus that the toolkit generates"
     )
     format: Format | None = Field(default=None, description="format of file; default: by the end of its name")

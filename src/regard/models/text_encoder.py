@@ -289,10 +289,15 @@ def build_encoder(settings: ModelSettings, vocabulary: int) -> TextEncoder:
     raise TypeError(f"no text encoder has settings of {type(settings).__name__}")
 
 
-class EncoderWithHead(nn.Module):
-    """A text encoder and a linear layer: one output for the input if `pooled`, otherwise one for each token."""
+class EncoderModel(nn.Module):
+    """Base of the models with a text encoder and a head."""
 
     encoder: TextEncoder
+    head: nn.Module
+
+
+class EncoderWithHead(EncoderModel):
+    """A text encoder and a linear layer: one output for the input if `pooled`, otherwise one for each token."""
 
     def __init__(self, encoder: TextEncoder, outputs: int, pooled: bool, dropout: float) -> None:
         super().__init__()

@@ -74,6 +74,10 @@ class Task(LearningTask[R, D]):
     """The prediction for an example without text; {} if the model reads it like any other."""
     optional_outputs: ClassVar[tuple[str, ...]] = ()
     """Keys that only some predictions have."""
+    text_ending: ClassVar[str] = ""
+    """The ending of files in the format of `to_text`; empty if predictions have no format but JSON and tables."""
+    has_picture: ClassVar[bool] = False
+    """True if a prediction can be drawn (`svg`)."""
     bert_head: ClassVar[BertHead | None] = None
     """The class of Hugging Face transformers for a BERT with the output layer of this task."""
 
@@ -253,6 +257,14 @@ class Task(LearningTask[R, D]):
         """The same part as columns of a table, which are the same for all predictions of a run."""
         output = self.output(prediction)
         return {f"predicted_{name}": output.get(name) for name in [*output, *self.optional_outputs]}
+
+    def to_text(self, example: Example, prediction: Prediction) -> str:
+        """A prediction in the format of the field, if it has one (`text_ending`)."""
+        raise NotImplementedError(f"{type(self).__name__}.to_text")
+
+    def svg(self, example: Example, prediction: Prediction) -> str:
+        """A prediction as an SVG picture, if it can be drawn (`has_picture`)."""
+        raise NotImplementedError(f"{type(self).__name__}.svg")
 
     def text_encoder(self, model: nn.Module) -> nn.Module | None:
         """The part of a model that makes vectors of texts; None if it has none."""

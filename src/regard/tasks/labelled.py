@@ -36,7 +36,7 @@ from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
-from regard.models.text_encoder import ElmoEncoderSettings, EncoderWithHead, RecurrentEncoderSettings, build_encoder
+from regard.models.text_encoder import EncoderModel, EncoderWithHead, build_encoder
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
@@ -45,11 +45,12 @@ from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
-from regard.tasks.language_encoders import LANGUAGE, check_language_start, encoder_settings, start_weights
+from regard.tasks.language_encoders import LANGUAGE, STARTS, check_language_start, encoder_settings, start_weights
 from regard.tasks.text_inputs import (
     digest_of,
     encoder_attention,
     has_pairs,
+    head_weights,
     parse_text,
     read_names,
     some_of_each,
@@ -82,7 +83,7 @@ class LabelledTask(Task[L, Inputs]):
     """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
-    compatible_starts = ("pretraining", "classification", "regression", "tagging", "answering", "choice", LANGUAGE)
+    compatible_starts = STARTS
     pooled: ClassVar[bool] = True
     """True if the head reads one vector per input, False if it reads the vector of every token."""
     per_token: ClassVar[bool] = False
@@ -103,9 +104,9 @@ class LabelledTask(Task[L, Inputs]):
     def encode(self, example: Example) -> list[Input]:
         """The inputs of an example with their labels; IGNORE if it has none."""
 
-    @abstractmethod
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        """The loss of logits (B, O) or (*, O), summed over the labels."""
+        """The loss of logits (B, O) or (*, O), summed over the labels; a task with another head has its own `loss`."""
+        raise NotImplementedError(f"{type(self).__name__}.criterion")
 
     @abstractmethod
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
@@ -264,18 +265,17 @@ class LabelledTask(Task[L, Inputs]):
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
-    def new_model(self) -> EncoderWithHead:
-        settings = self.recipe.model
-        encoder = build_encoder(settings, len(self.tokenizer))
-        dropout = getattr(settings, "dropout", 0.0) if self.head_dropout else 0.0
+    def new_model(self) -> EncoderModel:
+        encoder = build_encoder(self.recipe.model, len(self.tokenizer))
+        dropout = getattr(self.recipe.model, "dropout", 0.0) if self.head_dropout else 0.0
         return EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
 
     def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
         """Copy the encoder, and the head if it has the same labels."""
-        assert isinstance(model, EncoderWithHead)
+        assert isinstance(model, EncoderModel)
         load_weights(model.encoder, start_weights(start.name, model.encoder, weights), where)
-        if self.same_head(start) and weights["head.weight"].shape == model.head.weight.shape:
-            load_weights(model.head, {name: weights[f"head.{name}"] for name in ("weight", "bias")}, where)
+        if self.same_head(start) and (head := head_weights(model.head, weights)):
+            load_weights(model.head, head, where)
 
     def same_head(self, start: AnyTask) -> bool:
         """True if the head of another task means the same as the head of this one."""
@@ -352,12 +352,12 @@ class LabelledTask(Task[L, Inputs]):
     @property
     def has_attention(self) -> bool:
         """False for a recurrent encoder whose tokens are not pooled: its only attention is that of pooling."""
-        unpooled = isinstance(self.recipe.model, RecurrentEncoderSettings | ElmoEncoderSettings) and not self.pooled
+        unpooled = self.recipe.model.kind in ("recurrent", "elmo") and not self.pooled
         return self.recipe.model.has_attention and not unpooled
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of an input, or the weights of attention pooling."""
-        assert isinstance(model, EncoderWithHead)
+        assert isinstance(model, EncoderModel)
         if not self.has_attention:
             return []
         inputs = self.encode(example)
@@ -369,7 +369,7 @@ class LabelledTask(Task[L, Inputs]):
         return encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
 
     def text_encoder(self, model: nn.Module) -> nn.Module:
-        assert isinstance(model, EncoderWithHead)
+        assert isinstance(model, EncoderModel)
         return model.encoder
 
     def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:

@@ -25,6 +25,10 @@ from regard.training.weights import weights_of
 
 LANGUAGE = "language"
 """The task of language models."""
+STARTS = (
+    "pretraining", "classification", "regression", "tagging", "dependencies", "answering", "choice", LANGUAGE,
+)  # fmt: skip
+"""The tasks with an encoder from which a labelled task can start."""
 
 
 def encoder_settings(model: Table) -> Table:

@@ -20,6 +20,7 @@ from regard.tasks.answering import Answering
 from regard.tasks.base import RECIPE, AnyTask
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
+from regard.tasks.dependencies import Dependencies
 from regard.tasks.language import Language
 from regard.tasks.parsing import Parsing
 from regard.tasks.pretraining import Pretraining
@@ -33,7 +34,8 @@ T = TypeVar("T", bound=type[AnyTask])
 TASKS: dict[str, type[AnyTask]] = {
     task.name: task
     for task in (
-        Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Answering, Choice,
+        Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Dependencies, Answering,
+        Choice,
     )
 }  # fmt: skip
 """Every task by its name: the only table of tasks."""

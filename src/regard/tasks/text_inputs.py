@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import IGNORE
 from regard.data.examples import Example
@@ -33,6 +33,8 @@ MAX_TOKENS_DRAWN = 160
 """A picture of more tokens is not readable."""
 ENCODER_PREFIXES = ("encoder.", "bert.")
 """Prefixes of the encoder's weights in the runs one can start from."""
+HEAD = "head."
+"""Prefix of the weights of the head."""
 TEXT_FORM = '{"text": "..."}, or with a second text {"text": "...", "pair": "..."}'
 
 
@@ -115,6 +117,13 @@ def encoder_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in weights.items()
         if name.startswith(prefix)
     }
+
+
+def head_weights(head: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the head among those of a run, by their names in `head`; none if their shapes are others."""
+    found = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    return found if {name: tensor.shape for name, tensor in found.items()} == shapes else {}
 
 
 def text_input(tokenizer: InputTokenizer, example: Example, max_length: int, label: float) -> Input:

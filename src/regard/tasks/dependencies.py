@@ -1,0 +1,336 @@
+"""Dependency parsing: the head of each word, and its relation to it.
+
+                  root
+     ┌det─┐┌nsubj┐│┌punct┐            words        The   dogs    slept   .
+     ▼    │▼     │▼│     ▼            heads        2     3       0       3
+    The  dogs   slept    .            relations    det   nsubj   root    punct
+
+    loss = - sum_i [ log p(head_i) + log p(relation_i | head_i) ]
+
+The scores are those of biaffine attention over any text encoder (`models/biaffine.py`). The predicted heads are the
+maximum spanning tree of log p (`spanning_tree.py`), so they are always a tree with one root; or, if `parser.search` is
+"greedy", the most probable head of each word by itself. The relation is the most probable one for the head.
+
+The first token of a word stands for the word, as in tagging. Words that the model does not read, because they are
+beyond data.max_length or have no tokens, depend on the root word with the relation "dep", which means unspecified.
+
+The label of a word is one number, p L + l: p is the position of the first token of its head, 0 ([CLS]) for the root,
+and l the number of its relation. UNKNOWN is a word without a known label, IGNORE a token that is not the first of a
+word.
+
+B sentences, T tokens, W words of a sentence, L relations.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import Field, Settings
+from regard.data.batch import IGNORE, Batch
+from regard.data.conllu import to_conllu
+from regard.data.fields import DEPENDENCIES, Fields
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import groups_by_length
+from regard.errors import UserError
+from regard.losses.crossentropy import Loss
+from regard.metrics.attachment import Parse, attachment_scores, counts_by_relation
+from regard.metrics.score import Score
+from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
+from regard.models.text_encoder import EncoderModel, build_encoder
+from regard.runtime import World
+from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.encoder_outputs import Outputs
+from regard.tasks.examination import ExpectedLoss
+from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledTask
+from regard.tasks.spanning_tree import best_tree, greedy_heads
+from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs
+from regard.tasks.tagging import TagWindow, tag_window
+from regard.tasks.text_inputs import classification_loss, label_ids, words_of
+from regard.training.task import Sample
+from regard.viz.arcs import arcs_svg, arcs_text
+from regard.viz.content import Matrix, Preformatted, Table
+from regard.viz.panel import Screen
+from regard.viz.report import AttentionMap
+from regard.viz.report import Example as ShownExample
+
+UNKNOWN = -1
+"""Label of a word whose head or relation is not known: it is a possible head of others, and has no loss."""
+UNSPECIFIED = "dep"
+"""The relation of words that the model does not read, the "unspecified dependency" of Universal Dependencies."""
+BATCH_TOKENS = 4096
+"""Tokens of one batch of predictions, padding included. The scores of all relations of all pairs are in memory."""
+LENGTHS = (5, 10, 20, 40)
+PAGE_COLUMNS = 100
+"""Bins of sentences by their number of words, and the width of a drawing in a report."""
+
+Search = Literal["tree", "greedy"]
+
+
+class ParserSettings(Settings):
+    """Settings of the biaffine head; the sizes are those of Dozat and Manning 2017, section 3.1."""
+
+    arc_size: int = Field(500, gt=0, le=1 << 14, description="size of the vectors from which heads are scored")
+    relation_size: int = Field(100, gt=0, le=1 << 12, description="size of the vectors from which relations are scored")
+    dropout: float = Field(0.33, ge=0, lt=1, description="dropout on the hidden states and on these vectors")
+    search: Search = Field(
+        "tree",
+        description="tree: the best tree with one root (maximum spanning tree); greedy: the best head of each word, "
+        "which need not be a tree",
+    )
+
+
+class DependenciesRecipe(LabelledRecipe):
+    """The recipe of a dependency parser."""
+
+    fields: ClassVar[Fields] = DEPENDENCIES
+    defaults: ClassVar[Mapping[str, object]] = {
+        **LabelledRecipe.defaults, "task": "dependencies", "training.monitor": "las", "data.max_length": 256,
+        "model.kind": "recurrent",  # learns more than a Transformer from a few thousand sentences
+    }  # fmt: skip
+    monitors = ("loss", "uas", "las")
+
+    parser: ParserSettings = ParserSettings()
+
+
+@dataclass(frozen=True)
+class Dependencies(LabelledTask[DependenciesRecipe]):
+    """{"words"} -> {"words", "heads", "relations"}; heads count from 1, and the head of the root is 0."""
+
+    greedy: bool | None = None
+    """True if each word gets its best head; None: as the recipe says."""
+
+    name = "dependencies"
+    title = "the head of each word and its relation to it"
+    recipe_type = DependenciesRecipe
+    pooled = False
+    per_token = True
+    text_ending = ".conllu"
+    has_picture = True
+    label_checks = ("one-class", "unseen", "rare")
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels)
+
+    @classmethod
+    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
+        return sorted({name for example in examples for name in example.get("relations", ())})
+
+    @classmethod
+    def label_values(cls, example: Example) -> Sequence[str | float]:
+        return list(example["relations"])
+
+    def configure(self, **options: object) -> Self:
+        """`search` is "tree" or "greedy"."""
+        search = options.pop("search", None)
+        task = super().configure(**options)
+        if search not in (None, "tree", "greedy"):
+            raise UserError(
+                f"--search {search} is for other tasks", "write tree or greedy", code="invalid-option", where="search"
+            )
+        return task if search is None else replace(task, greedy=search == "greedy")
+
+    # ---- inputs and loss --------------------------------------------------------------------------------------------
+
+    def encode(self, example: Example) -> list[Input]:
+        window, left_out = self.read_words(example)
+        encoded = self.tokenizer.build_input(window.tokens)
+        labels = [float(IGNORE)] * len(encoded.ids)
+        for position in window.positions:
+            labels[position] = float(UNKNOWN)
+        if "heads" in example:
+            position_of = {0: 0} | {word + 1: at for word, at in zip(window.words, window.positions, strict=True)}
+            for word, position in zip(window.words, window.positions, strict=True):
+                head = position_of.get(example["heads"][word])
+                relation = label_ids(self.labels).get(example["relations"][word])
+                if head is not None and relation is not None:
+                    labels[position] = float(head * len(self.labels) + relation)
+        return [Input(encoded.ids, encoded.segments, labels, left_out)]
+
+    def read_words(self, example: Example) -> tuple[TagWindow, int]:
+        """The words that the model reads with the position of each in [CLS] tokens [SEP]; how many tokens are left."""
+        tokens, room = self.tokenizer.tokenize_words(example["words"]), self.recipe.data.max_length - 2
+        return tag_window(tokens[:room], 0, min(room, len(tokens)), 0), max(0, len(tokens) - room)
+
+    def supports_packing(self, world: World) -> bool:
+        """False: scores are of all pairs of words of a sentence."""
+        return False
+
+    def new_model(self) -> EncoderModel:
+        encoder, parser = build_encoder(self.recipe.model, len(self.tokenizer)), self.recipe.parser
+        width = encoder.settings.d_model
+        head = BiaffineHead(width, parser.arc_size, parser.relation_size, self.outputs, parser.dropout)
+        return BiaffineParser(encoder, head, parser.dropout)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        heads, _ = self.targets(batch.labels)
+        scores = model(batch.source, batch["segments"], batch.labels != IGNORE, heads.clamp(min=0))
+        return self.arc_loss(scores, batch.labels)
+
+    def arc_loss(self, scores: ArcScores, labels: Tensor) -> Loss:
+        """Cross-entropy of the heads, and of the relations to the right heads; label smoothing is for relations."""
+        heads, relations = self.targets(labels)
+        smoothing = self.recipe.training.label_smoothing
+        arc = classification_loss(scores.arcs.flatten(0, 1), heads.flatten())
+        relation = classification_loss(scores.relations.flatten(0, 1), relations.flatten(), smoothing)
+        return Loss(arc.sum + relation.sum, arc.count, arc.nll + relation.nll)
+
+    def targets(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Labels (B, T) -> the position of the head and the relation of each word, (B, T) each; IGNORE for none."""
+        numbers, known = labels.long(), labels >= 0
+        heads, relations = numbers // len(self.labels), numbers % len(self.labels)
+        return heads.where(known, IGNORE), relations.where(known, IGNORE)
+
+    def expected_loss(self, batch: Batch) -> ExpectedLoss:
+        """n words of a sentence have n possible heads each: the root, and all other words."""
+        words = (batch.labels != IGNORE).sum(dim=1)
+        heads = float((words * words.clamp(min=1).log()).sum() / words.sum().clamp(min=1))
+        return ExpectedLoss(heads + math.log(self.outputs), f"mean ln(words) + ln {self.outputs}")
+
+    def overfit_bound(self, batch: Batch) -> float:
+        return 0.25 * self.expected_loss(batch).value
+
+    # ---- prediction -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Outputs:
+        """For each example the scores of heads (T, T) and the best relation to each head (T, T)."""
+        device = next(model.parameters()).device
+        outputs: list[list[Tensor]] = [[] for _ in encoded]
+        nll, count = 0.0, 0
+        for group in groups_by_length([len(item.ids) for (item,) in encoded], BATCH_TOKENS):
+            batch = Inputs.of([encoded[index] for index in group], per_token=True).pad(np.arange(len(group))).to(device)
+            arcs, relations = model(batch.source, batch["segments"], batch.labels != IGNORE)
+            heads = self.targets(batch.labels)[0].clamp(min=0)
+            of_heads = relations.gather(2, heads[:, :, None, None].expand(-1, -1, 1, self.outputs))[:, :, 0]
+            loss = self.arc_loss(ArcScores(arcs, of_heads), batch.labels)
+            nll, count = nll + float(loss.nll), count + int(loss.count)
+            for index, *tensors in zip(group, arcs.float().cpu(), relations.argmax(dim=-1).cpu(), strict=True):
+                size = len(encoded[index][0].ids)
+                outputs[index] = [tensor[:size, :size] for tensor in tensors]
+        return Outputs(outputs, nll, count)
+
+    def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
+        words, (window, _) = list(example["words"]), self.read_words(example)
+        log_p, relations = head_log_probabilities(logits[0], window), logits[1]
+        greedy = self.recipe.parser.search == "greedy" if self.greedy is None else self.greedy
+        found = (greedy_heads if greedy else best_tree)(log_p.numpy())
+        numbers = [0, *(word + 1 for word in window.words)]  # of the root and of each word that was read
+        positions = [0, *window.positions]
+        root = next((numbers[word] for word, head in enumerate(found, 1) if head == 0), 0)
+        heads, names = [root] * len(words), [UNSPECIFIED] * len(words)
+        for word, head in enumerate(found, 1):
+            heads[numbers[word] - 1] = numbers[head]
+            names[numbers[word] - 1] = self.labels[int(relations[positions[word], positions[head]])]
+        if not found:  # nothing was read: each word depends on the one before it
+            heads = list(range(len(words)))
+        return {"words": words, "heads": heads, "relations": names}
+
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        example = super().parse(value, where)
+        example.pop("relations", None)
+        return example
+
+    def parse_line(self, line: str, where: str) -> Example:
+        """A sentence; words and punctuation are separated as BERT does."""
+        return {"words": words_of(line, self.tokenizer)}
+
+    def to_line(self, example: Example) -> str:
+        return super().to_line({"words": example["words"]})
+
+    def row(self, prediction: Prediction) -> Prediction:
+        """The words are those of the example."""
+        return {name: value for name, value in super().row(prediction).items() if name != "predicted_words"}
+
+    def to_text(self, example: Example, prediction: Prediction) -> str:
+        """CoNLL-U; other columns of the example, for example parts of speech, are kept."""
+        return to_conllu(example | prediction)
+
+    def svg(self, example: Example, prediction: Prediction) -> str:
+        return arcs_svg(prediction["words"], prediction["heads"], prediction["relations"])
+
+    # ---- scores and display -----------------------------------------------------------------------------------------
+
+    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
+        """`uas` and `las`, in percent."""
+        return attachment_scores(parses(predictions), parses(examples))
+
+    def sample(self, example: Example, prediction: Prediction) -> Sample:
+        lines = [dependency_line(example["words"], item) for item in (example, prediction)]
+        return Sample(truncate(" ".join(example["words"])), *lines)
+
+    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
+        return arcs_text(prediction["words"], prediction["heads"], prediction["relations"], screen.columns)
+
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Precision, recall and F1 of each relation, its head included."""
+        return [
+            counts_table("relations", "relation", counts_by_relation(parses(predictions), parses(examples)), "words")
+        ]
+
+    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Scores by the length of the sentence, and relations that are taken for others."""
+        bins: dict[tuple[int, str], list[int]] = {}
+        for number, example in enumerate(examples):
+            bins.setdefault(bin_name(max(1, len(example["words"])), LENGTHS), []).append(number)
+        rows: list[list[str | float]] = []
+        for (_, name), numbers in sorted(bins.items()):
+            scores = self.score([examples[n] for n in numbers], [predictions[n] for n in numbers])
+            rows.append([name, len(numbers), scores["uas"].value, scores["las"].value])
+        columns = {"words": "text", "sentences": "count", "UAS": "percent", "LAS": "percent"}
+        wrong = (
+            pair
+            for example, prediction in zip(examples, predictions, strict=True)
+            for pair in zip(example["relations"], prediction["relations"], strict=True)
+            if pair[0] != pair[1]
+        )
+        errors = frequent_pairs("frequent errors", ("relation", "prediction"), wrong, MAX_ERRORS)
+        return [Table("scores by length", columns, rows), *errors]
+
+    def show(self, example: Example, prediction: Prediction) -> ShownExample:
+        """The arcs twice: as they are, and as predicted."""
+        reference, output = (
+            Preformatted(arcs_text(example["words"], item["heads"], item["relations"], PAGE_COLUMNS))
+            for item in (example, prediction)
+        )
+        right = all(example[key] == prediction[key] for key in ("heads", "relations"))
+        return ShownExample(" ".join(example["words"]), reference, output, right)
+
+    @property
+    def has_attention(self) -> bool:
+        """True: the probabilities of the heads are attention weights."""
+        return True
+
+    def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
+        """The attention of the encoder if it has any, and the probability of every word as the head of every other."""
+        window, _ = self.read_words(example)
+        if not window.words:
+            return []
+        encoder = super().attention(model, example, prediction) if super().has_attention else []
+        ((arcs, _),) = self.run(model, [self.encode(example)]).logits
+        words = [example["words"][word] for word in window.words]
+        weights = head_log_probabilities(arcs, window).exp().float().numpy()[None, None]
+        return [*encoder, AttentionMap("heads", words, ["ROOT", *words], weights)]
+
+
+def head_log_probabilities(arcs: Tensor, window: TagWindow) -> Tensor:
+    """Scores of heads between tokens (T, T) -> log p (W, W + 1) between words; the first column is the root."""
+    return arcs[window.positions][:, [0, *window.positions]].double().log_softmax(dim=-1)
+
+
+def parses(items: Sequence[Example]) -> list[Parse]:
+    """The trees of examples or predictions."""
+    return [Parse(item["heads"], item["relations"]) for item in items]
+
+
+def dependency_line(words: Sequence[str], item: Example) -> str:
+    """A tree on one line: "det(dogs, The) nsubj(slept, dogs)"; "" if there is none."""
+    nodes = ["ROOT", *words]
+    arcs = zip(item.get("relations", ()), item.get("heads", ()), words, strict=False)
+    return truncate(" ".join(f"{relation}({nodes[head]}, {word})" for relation, head, word in arcs))
