@@ -42,6 +42,36 @@ def test_the_loop_equals_the_fused_kernel(cell: str, backward: bool, lengths: Te
     torch.testing.assert_close(results(*layer(x, lengths, hidden)), results(*layer.read(x, lengths, hidden)))
 
 
+def test_the_gru_of_the_paper_resets_the_state_before_the_product() -> None:
+    """Cho et al. 2014, equations 5 to 8, written with a matrix for each gate; torch's GRU gives something else."""
+    torch.manual_seed(0)
+    layer, other = (RecurrentLayer(cell, D_IN, K).double() for cell in ("gru-cho", "gru"))
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.8)
+    other.load_state_dict(layer.state_dict())
+    W, U, b, d = layer.matrices()
+    (W_r, W_z, W_n), (U_r, U_z, U_n) = W.chunk(3), U.chunk(3)
+    b_r, b_z, b_n = (b + d).chunk(3)
+    x, h = words(), torch.zeros(B, K, dtype=torch.float64)
+    for t in range(T):
+        r = torch.sigmoid(x[:, t] @ W_r.T + h @ U_r.T + b_r)
+        z = torch.sigmoid(x[:, t] @ W_z.T + h @ U_z.T + b_z)
+        n = torch.tanh(x[:, t] @ W_n.T + (r * h) @ U_n.T + b_n)
+        h = z * h + (1 - z) * n
+    torch.testing.assert_close(layer(x)[1], (h,))
+    assert not torch.allclose(other(x)[1][0], h)
+
+
+def test_the_sigmoid_rnn_is_its_equation() -> None:
+    torch.manual_seed(0)
+    layer = RecurrentLayer("rnn-sigmoid", D_IN, K).double()
+    W, U, b, d = layer.matrices()
+    x, h = words(), torch.zeros(B, K, dtype=torch.float64)
+    for t in range(T):
+        h = 1 / (1 + torch.exp(-(x[:, t] @ W.T + b + h @ U.T + d)))
+    torch.testing.assert_close(layer(x)[1], (h,))
+
+
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_sentence_in_a_batch_is_the_sentence_alone(cell: str, direction: str) -> None:

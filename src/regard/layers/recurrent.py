@@ -1,6 +1,7 @@
 """Recurrent layers: read a sentence token by token into a state of fixed size.
 
     RNN     h' = tanh(W x + b + U h + d)                                 Elman 1990
+            h' = sigmoid(W x + b + U h + d)            rnn-sigmoid, the function of the paper
 
     GRU     r  = sigmoid(W_r x + b_r + U_r h + d_r)    reset             Cho et al. 2014, equations 5 to 8
             z  = sigmoid(W_z x + b_z + U_z h + d_z)    update
@@ -12,13 +13,17 @@
             c' = f * c + i * g                         of Gers et al. 2000
             h' = o * tanh(c')
 
-The GRU is torch's: its reset gate comes after the matrix product. Cho et al. reset the state before it,
-tanh(W_n x + U_n (r * h)); then U_n must wait for r, while here all three products with h are one. Their z is the same
-here; Bahdanau et al. 2014 and many others write 1 - z for it. The matrices of the gates are concatenated in torch's
-order: r, z, n and i, f, g, o.
+This GRU is torch's: its reset gate comes after the matrix product. Cho et al. reset the state before it:
+
+            n  = tanh(W_n x + b_n + U_n (r * h) + d_n)     gru-cho
+
+There U_n must wait for r, while in torch's all three products with h are one. Cho's z is the same here; Bahdanau et al.
+2014 and many others write 1 - z for it. The matrices of the gates are concatenated in torch's order: r, z, n and
+i, f, g, o.
 
 W x + b does not depend on the state: the step functions below take it as `x`, so that it is one product for all tokens.
-`RecurrentLayer.read` is the readable loop over the tokens; `forward` is the same with torch's fused kernel.
+`RecurrentLayer.read` is the readable loop over the tokens; `forward` is the same with torch's fused kernel, which
+rnn-sigmoid and gru-cho do not have.
 
 B sentences, T tokens, I input, K hidden, G gates; `*` is (B,) or (B, W) with W hypotheses.
 """
@@ -40,6 +45,12 @@ def rnn_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
     return ((x + F.linear(h, U, d)).tanh(),)
 
 
+def sigmoid_rnn_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
+    """x = W x_t + b (*, K), U (K, K)."""
+    (h,) = hidden
+    return ((x + F.linear(h, U, d)).sigmoid(),)
+
+
 def gru_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
     """x = W x_t + b (*, 3 K), U (3 K, K)."""
     (h,) = hidden
@@ -47,6 +58,16 @@ def gru_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
     (x_rz, x_n), (u_rz, u_n) = x.split(sizes, dim=-1), F.linear(h, U, d).split(sizes, dim=-1)
     r, z = (x_rz + u_rz).sigmoid().chunk(2, dim=-1)
     n = (x_n + r * u_n).tanh()
+    return (n + z * (h - n),)  # (1 - z) * n + z * h
+
+
+def cho_gru_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
+    """x = W x_t + b (*, 3 K), U (3 K, K)."""
+    (h,) = hidden
+    sizes = 2 * h.size(-1), h.size(-1)
+    (x_rz, x_n), (U_rz, U_n), (d_rz, d_n) = x.split(sizes, dim=-1), U.split(sizes), d.split(sizes)
+    r, z = (x_rz + F.linear(h, U_rz, d_rz)).sigmoid().chunk(2, dim=-1)
+    n = (x_n + F.linear(r * h, U_n, d_n)).tanh()
     return (n + z * (h - n),)  # (1 - z) * n + z * h
 
 
@@ -60,17 +81,26 @@ def lstm_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of recurrent cell: its step, number of gates, number of state vectors, and torch's fused kernel."""
+    """A kind of recurrent cell: its step, number of gates, number of state vectors, and torch's module for its weights.
+
+    `has_kernel` is False if torch's module computes another cell: then the loop over the tokens is used.
+    """
 
     step: Callable[[Tensor, Hidden, Tensor, Tensor], Hidden]
     gates: int
     num_states: int
     fused: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
+    has_kernel: bool = True
 
+
+CellKind = Literal["rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm"]
+CELL = "kind of recurrent layer; rnn-sigmoid: sigmoid instead of tanh; gru-cho: reset gate before the matrix product"
 
 CELLS = {
     "rnn": Cell(rnn_step, 1, 1, nn.RNN),
+    "rnn-sigmoid": Cell(sigmoid_rnn_step, 1, 1, nn.RNN, has_kernel=False),
     "gru": Cell(gru_step, 3, 1, nn.GRU),
+    "gru-cho": Cell(cho_gru_step, 3, 1, nn.GRU, has_kernel=False),
     "lstm": Cell(lstm_step, 4, 2, nn.LSTM),
 }
 
@@ -135,7 +165,10 @@ class RecurrentLayer(nn.Module):
         """
         hidden = hidden or self.initial_state(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
-            x = self._along(x.to(self.matrices()[0].dtype), lengths)
+            x = x.to(self.matrices()[0].dtype)
+            if not self.cell.has_kernel:
+                return self.read(x, lengths, hidden)
+            x = self._along(x, lengths)
             y, after = self._fused(x, hidden)
             if lengths is not None:
                 after = self._last(x, y, lengths, hidden)

@@ -7,6 +7,7 @@ The kinds differ in the context they use:
     ngram            the last n - 1 tokens, by counts                              ngram.py
     markov           the last tau tokens, as vectors (Bengio et al. 2003)          language_markov.py
     rnn, gru, lstm   all tokens, through a state of fixed size                     language_recurrent.py
+                     (also rnn-sigmoid and gru-cho, cells of layers/recurrent.py)
     bilstm           the same, and another model from right to left (ELMo)         language_bidirectional.py
     transformer      all tokens of the segment, by attention                       language_transformer.py
 """
@@ -26,6 +27,8 @@ LanguageModelSettings = Annotated[
     Annotated[RecurrentLanguageSettings, Tag("rnn")]
     | Annotated[RecurrentLanguageSettings, Tag("gru")]
     | Annotated[RecurrentLanguageSettings, Tag("lstm")]
+    | Annotated[RecurrentLanguageSettings, Tag("rnn-sigmoid")]
+    | Annotated[RecurrentLanguageSettings, Tag("gru-cho")]
     | Annotated[BidirectionalLanguageSettings, Tag("bilstm")]
     | Annotated[MarkovLanguageSettings, Tag("markov")]
     | Annotated[TransformerLanguageSettings, Tag("transformer")]

@@ -18,7 +18,7 @@ B streams of a text or sentences of a search, W hypotheses, T tokens, E embeddin
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,12 +27,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Attentions, Tokens
-from regard.config import Field
+from regard.config import Field, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.recurrent import Hidden, RecurrentLayer
+from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer
 from regard.models.settings import ModelSettings, counted
 
-STATE_NAMES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}  # the tensors of a layer's state
+STATE_NAMES = {kind: ("h", "c")[: cell.num_states] for kind, cell in CELLS.items()}  # the tensors of a layer's state
 KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
     "rnn": torch.rnn_tanh,
     "gru": torch.gru,
@@ -94,7 +94,7 @@ class StatefulLanguageModel(nn.Module, ABC):
 class RecurrentLanguageSettings(ModelSettings):
     """Settings of a recurrent language model."""
 
-    kind: Literal["rnn", "gru", "lstm"] = "lstm"
+    kind: CellKind = "lstm"
     d_model: int = Field(650, gt=0, description="size of the recurrent state")
     d_embedding: int = Field(0, ge=0, description="size of the token embeddings; 0: d_model")
     layers: int = Field(2, gt=0, description="number of recurrent layers")
@@ -106,6 +106,9 @@ class RecurrentLanguageSettings(ModelSettings):
     tie: Literal["output", "none"] = Field(
         "output", description="weight tying: output: one matrix for embedding and output; none: two"
     )
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.kind in KERNELS, f"kind = {', '.join(KERNELS)}", "weight_drop")
 
     @property
     def width(self) -> int:
@@ -127,11 +130,11 @@ class WeightDropLayer(RecurrentLayer):
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, drop: float) -> None:
         super().__init__(cell, input_size, hidden_size)
-        self.kernel = KERNELS[cell]
+        self.kernel = KERNELS.get(cell)
         self.drop = drop
 
     def _fused(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        if not (self.training and self.drop):
+        if not (self.training and self.drop) or self.kernel is None:
             return super()._fused(x, hidden)
         before = tuple(tensor[None].to(x.dtype).contiguous() for tensor in hidden)
         start = before if len(before) == 2 else before[0]

@@ -20,7 +20,7 @@ from regard.attention.layouts import Attentions, Padded, Tokens
 from regard.attention.recurrent_attention import build_source_attention
 from regard.config import Field, SettingError, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.recurrent import CELLS, Hidden, Recurrent, RecurrentStack
+from regard.layers.recurrent import CELL, CELLS, CellKind, Hidden, Recurrent, RecurrentStack
 from regard.models.recurrent_decoders import (
     BahdanauDecoder,
     DecoderOutput,
@@ -53,7 +53,7 @@ class RecurrentSettings(ModelSettings):
         description="plain: no attention (Sutskever 2014); bahdanau: attention before the state changes; luong: after; "
         "sets the defaults of its paper",
     )
-    cell: Literal["rnn", "gru", "lstm"] = Field("gru", description="kind of recurrent layer")
+    cell: CellKind = Field("gru", description=CELL)
     layers: int = Field(1, gt=0, description="number of layers of the encoder and of the decoder")
     encoder: Literal["forward", "backward", "both"] = Field("both", description="direction of the encoder")
     d_model: int = Field(1000, gt=0, description="size of the state of a layer, in each direction")

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field, SettingError, by_kind
 from regard.layers.embeddings import TokenEmbedding
-from regard.layers.recurrent import Recurrent
+from regard.layers.recurrent import CELL, CellKind, Recurrent
 from regard.models.backbone import (
     LayerFactory,
     LayerSettings,
@@ -134,7 +134,7 @@ class RecurrentEncoderSettings(ModelSettings):
     """Settings of a bidirectional recurrent encoder."""
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: Literal["rnn", "gru", "lstm"] = Field("lstm", description="kind of recurrent layer")
+    cell: CellKind = Field("lstm", description=CELL)
     layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
     d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
     dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the embeddings and between layers")
@@ -220,7 +220,7 @@ class ElmoEncoderSettings(ModelSettings):
     """Settings of a recurrent encoder on features of a bidirectional language model, which `start_from` names."""
 
     kind: Literal["elmo"] = "elmo"
-    cell: Literal["rnn", "gru", "lstm"] = Field("lstm", description="kind of recurrent layer")
+    cell: CellKind = Field("lstm", description=CELL)
     layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
     d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
     dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the features and between layers")

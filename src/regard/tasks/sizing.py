@@ -156,7 +156,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         }  # fmt: skip
         yield from model_size(recipe, values, words)
         yield Choice("data.bptt", 128, "tokens that a Transformer attends to")
-    elif kind in ("rnn", "gru", "lstm", "bilstm"):
+    elif kind in ("rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm", "bilstm"):
         yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, words)
     if kind == "ngram":
         return
