@@ -30,6 +30,11 @@ ALL = [
     dict(kind="transformer", d_model=16, num_heads=2, d_ff=32, layers=2, positions="learned", combine="concat"),
     dict(kind="transformer", d_model=16, num_heads=2, d_ff=32, layers=2, positions="alibi", window=3, tie="none"),
     dict(kind="transformer", d_model=16, num_heads=2, d_ff=32, layers=2, positions="relative", norm="post"),
+    dict(kind="rnn-sigmoid", d_model=12, output_bias=True),
+    dict(kind="gru-cho", d_model=12, d_embedding=8, layers=2, tie="none", output_bias=True),
+    dict(kind="markov", history=2, d_model=12, d_embedding=8, tie="none", output_bias=True),
+    dict(kind="transformer", d_model=16, num_heads=2, d_ff=0, layers=2, norm_kind="batch", output_bias=True),
+    dict(kind="transformer", d_model=16, num_heads=2, d_ff=32, layers=2, self_attention=False),
 ]
 CARRYING = [values for values in ALL if values["kind"] != "transformer"]
 
@@ -94,6 +99,18 @@ def test_stretch_by_stretch_with_the_state_carried_is_the_stream_at_once(values:
         torch.testing.assert_close(tensor, last[name])
     elsewhere, _ = with_logits(model(ids[:, 2:]))
     assert not torch.allclose(elsewhere[:, 0], expected[:, 2]) or values.get("history") == 1
+
+
+@pytest.mark.parametrize("values", [values for values in ALL if values.get("output_bias")], ids=str)
+def test_an_output_bias_is_added_to_the_logits(values: dict[str, Any]) -> None:
+    model, without, ids = build(values), build({**values, "output_bias": False}), stream()
+    logits = with_logits(model(ids))[0]
+    torch.testing.assert_close(logits, with_logits(without(ids))[0])  # it starts at zero
+    added = torch.randn(V)
+    with torch.no_grad():
+        model.output.bias.copy_(added)
+    torch.testing.assert_close(with_logits(model(ids))[0], logits + added, atol=1e-5, rtol=1e-5)
+    assert without.output.bias is None and model.output.bias.shape == (V,)
 
 
 def test_a_transformer_reads_stretches_apart() -> None:

@@ -15,7 +15,7 @@ RUNS: list[tuple[str, str, Settings]] = [
     ("translation", "transformer", {"model.self_attention": False}),
     ("translation", "transformer", {"training.optimizer": "sgd", "training.weight_decay": 0.01}),
     ("language", "transformer", {"model.positions": "learned", "model.relative_positions": "relative"}),
-    ("language", "gru", {"model.kind": "gru-cho"}),
+    ("language", "gru", {"model.kind": "gru-cho", "model.output_bias": True}),
     ("translation", "recurrent", {"model.cell": "gru-cho"}),
     ("classification", "recurrent", {"model.cell": "rnn-sigmoid"}),
     ("language", "transformer", {"model.norm_kind": "none", "model.residual": False}),

@@ -4,8 +4,8 @@
 
 A feed-forward network predicts the next token from the embeddings of the last tau tokens: a Markov model of order tau,
 as an n-gram is, but similar tokens give similar predictions. W, the direct connection, is optional; U and W are one
-matrix over (tanh(d + H x), x). Tied to C, that matrix is C after a projection, so W has a low rank. The output bias b
-of the paper is left out, as in the other language models here.
+matrix over (tanh(d + H x), x). Tied to C, that matrix is C after a projection, so W has a low rank. The paper adds an
+output bias b to y; here it is optional, as in the other language models.
 
 A text is read in segments. The state is the last tau - 1 tokens, so the cuts between segments change nothing.
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.models.language_recurrent import RecurrentState, StatefulLanguageModel
-from regard.models.settings import ModelSettings
+from regard.models.settings import OUTPUT_BIAS, ModelSettings
 
 
 class MarkovLanguageSettings(ModelSettings):
@@ -35,6 +35,7 @@ class MarkovLanguageSettings(ModelSettings):
     tie: Literal["output", "none"] = Field(
         "output", description="weight tying: output: one matrix for embedding and output; none: two (the paper)"
     )
+    output_bias: bool = Field(False, description=OUTPUT_BIAS)
 
     @property
     def has_attention(self) -> bool:
@@ -53,14 +54,14 @@ class MarkovLanguageModel(StatefulLanguageModel):
         s = self.settings = settings
         inputs = s.history * s.d_embedding
         outputs = s.d_model + (inputs if s.direct else 0)  # tanh(d + H x) and, with a direct connection, x
-        self.embedding = TokenEmbedding(vocabulary, s.d_embedding)
+        self.embedding = TokenEmbedding(vocabulary, s.d_embedding, s.output_bias and s.tie == "output")
         self.hidden = nn.Linear(inputs, s.d_model)
         if s.tie == "output":
             self.projection: nn.Module = nn.Linear(outputs, s.d_embedding, bias=False)
             self.output = self.embedding
         else:
             self.projection = nn.Identity()
-            self.output = TokenEmbedding(vocabulary, outputs)
+            self.output = TokenEmbedding(vocabulary, outputs, s.output_bias)
         self.dropout = nn.Dropout(s.dropout)
         nn.init.xavier_uniform_(self.hidden.weight)
         nn.init.zeros_(self.hidden.bias)

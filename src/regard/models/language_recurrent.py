@@ -4,7 +4,8 @@
 
 h_t summarises all earlier tokens, so the context has no fixed length. A long text is read in segments: the state is
 passed on from one to the next, the gradient is not (truncated backpropagation through time). The output matrix O is E
-(Inan et al. 2017; Press & Wolf 2017), after a projection where the sizes differ.
+(Inan et al. 2017; Press & Wolf 2017), after a projection where the sizes differ. With `output_bias` the logits are
+O h_t + b.
 
 Dropout masks are the same at every position of a segment:
 
@@ -30,7 +31,7 @@ from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer
-from regard.models.settings import ModelSettings, counted
+from regard.models.settings import OUTPUT_BIAS, ModelSettings, counted
 
 STATE_NAMES = {kind: ("h", "c")[: cell.num_states] for kind, cell in CELLS.items()}  # the tensors of a layer's state
 KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
@@ -106,6 +107,7 @@ class RecurrentLanguageSettings(ModelSettings):
     tie: Literal["output", "none"] = Field(
         "output", description="weight tying: output: one matrix for embedding and output; none: two"
     )
+    output_bias: bool = Field(False, description=OUTPUT_BIAS)
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.kind in KERNELS, f"kind = {', '.join(KERNELS)}", "weight_drop")
@@ -155,12 +157,13 @@ class RecurrentLanguageModel(StatefulLanguageModel):
     def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
-        self.embedding = TokenEmbedding(vocabulary, s.width)
+        tied = s.tie == "output"
+        self.embedding = TokenEmbedding(vocabulary, s.width, s.output_bias and tied)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
         # Not a ModuleList, whose layers are compiled: that would replace the fused kernels by a loop over all tokens.
         self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
         self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
-        self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.width)
+        self.output = self.embedding if tied else TokenEmbedding(vocabulary, s.width, s.output_bias)
 
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Zeros (B, L, D)."""

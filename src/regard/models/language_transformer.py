@@ -28,7 +28,7 @@ from regard.models.backbone import (
     build_positions,
     xavier,
 )
-from regard.models.settings import counted
+from regard.models.settings import OUTPUT_BIAS, counted
 
 
 class TransformerLanguageSettings(LayerSettings):
@@ -46,6 +46,7 @@ class TransformerLanguageSettings(LayerSettings):
     tie: Literal["output", "none"] = Field(
         "output", description="weight tying: output: one matrix for embedding and output; none: two"
     )
+    output_bias: bool = Field(False, description=OUTPUT_BIAS)
 
     @property
     def has_attention(self) -> bool:
@@ -82,8 +83,9 @@ class TransformerLanguageModel(TransformerBackbone):
         super().__init__()
         s = self.settings = settings
         self.window = s.window
-        self.embedding = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
-        self.output = self.embedding if s.tie == "output" else TokenEmbedding(vocabulary, s.d_model)
+        tied = s.tie == "output"
+        self.embedding = TokenEmbedding(vocabulary, s.d_model, s.output_bias and tied, s.embedding_scale)
+        self.output = self.embedding if tied else TokenEmbedding(vocabulary, s.d_model, s.output_bias)
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)

@@ -10,6 +10,8 @@ from regard.config import Field, SettingError, Settings
 Tie = Literal["all", "output", "none"]
 TIE = "weight tying: all: one matrix for source, target and output; output: one for target and output; none: three"
 
+OUTPUT_BIAS = "add a bias to the logits"
+
 CUSTOM_SIZE = "custom"
 """The value of `size` for a model with the shape of no named size."""
 

@@ -25,7 +25,7 @@ from regard.config import Field
 from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, TransformerStack
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
-from regard.models.settings import TIE, Tie, counted, fill_from_size
+from regard.models.settings import OUTPUT_BIAS, TIE, Tie, counted, fill_from_size
 
 SIZES: dict[str, dict[str, int | float]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -45,7 +45,7 @@ class TransformerSettings(LayerSettings):
     encoder_layers: int = Field(6, gt=0, description="number of encoder layers")
     decoder_layers: int = Field(6, gt=0, description="number of decoder layers")
     tie: Tie = Field("all", description=TIE)
-    output_bias: bool = Field(False, description="add a bias to the logits")
+    output_bias: bool = Field(False, description=OUTPUT_BIAS)
 
     @model_validator(mode="before")
     @classmethod

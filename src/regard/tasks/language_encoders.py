@@ -69,6 +69,7 @@ def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -
     if isinstance(encoder, ElmoEncoder):
         return weights_of(encoder) | {f"language.{name}": tensor for name, tensor in weights.items()}
     assert isinstance(encoder, TransformerEncoder)
+    output = {name for name in weights if name.startswith("output.") or name == "embedding.bias"}
     renamed = {name.replace("embedding.", "words.", 1) if name.startswith("embedding.") else name: tensor
-               for name, tensor in weights.items() if not name.startswith("output.")}  # fmt: skip
+               for name, tensor in weights.items() if name not in output}  # fmt: skip
     return renamed | {"segments.weight": torch.zeros_like(encoder.segments.weight, device="cpu")}
