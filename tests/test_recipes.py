@@ -34,6 +34,8 @@ LABELS: dict[str, Table] = {
     "answering": {"answers": "bc"},
     "choice": {"choices": ["a", "def"], "label": 1},
 }
+MODEL_SIZES: dict[str, Table] = {"recurrent": {}, "elmo": {"language_width": 8}}
+"""Sizes of encoders that have no attention heads."""
 SMALL_TRAINING = {
     "max_steps": 2, "validate_every": 2, "batch_tokens": 256, "warmup": 1, "log_every": 1, "accumulation": 1,
 }  # fmt: skip
@@ -85,8 +87,8 @@ def write_labelled(values: Table, folder: Path) -> None:
     ]
     write_jsonl(folder / "small.jsonl", examples)
     values.pop("start_from", None)
-    values["model"] = {"kind": "bert"} | values["model"] | {"layers": 1, "d_model": 16}
-    values["model"] |= {} if values["model"]["kind"] == "recurrent" else {"num_heads": 2, "d_ff": 16}
+    sizes = {"layers": 1, "d_model": 16} | MODEL_SIZES.get(values["model"].get("kind"), {"num_heads": 2, "d_ff": 16})
+    values["model"] = {"kind": "bert"} | values["model"] | sizes
     values["training"] |= {"max_steps": 2, "max_epochs": 9.0}
     values["data"] |= {split: {"file": "small.jsonl"} for split in SPLITS}
     values["data"] |= {"keep_apart": False, "hold_out": 0.0, "hold_out_test": 0.0}

@@ -82,6 +82,8 @@ def test_the_grammar_makes_one_tree_for_a_sentence() -> None:
     examples = list(builtin.examples("trees", "test"))
     assert list(parsed(example["tree"] for example in examples)) == trees["test"]
     assert [(example["src"], example["tgt"]) for example in examples] == list(builtin.pairs("trees", "test"))
+    parts = [[leaf.label for leaf in leaves(tree)] for tree in trees["test"]]
+    assert [example["tags"] for example in examples] == parts
 
 
 @pytest.mark.parametrize("name", ["dates", "numbers", "trees"])

@@ -18,7 +18,7 @@ from typing import Literal
 from regard.data.examples import Example
 from regard.data.sources import Split
 from regard.data.split import hash_text
-from regard.trees import ROOT, Tree, sentence_text, tree_example, words
+from regard.trees import ROOT, Tree, leaves, sentence_text, tree_example, words
 
 VERSION = 1
 """Increase it whenever the examples of a corpus change: stores made from it are built again."""
@@ -206,11 +206,11 @@ def pairs(name: Name, split: Split) -> Pairs:
 
 
 def examples(name: Name, split: Split) -> Iterator[Example]:
-    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree"}; {"words", "heads", "relations"}."""
+    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree", "words", "tags"}; dependencies."""
     if name == "dependencies":
         return map(dependency_example, trees(split))
     if name == "trees":
-        return map(tree_example, trees(split))
+        return (tree_example(tree) | {"tags": [leaf.label for leaf in leaves(tree)]} for tree in trees(split))
     return ({"src": src, "tgt": tgt} for src, tgt in pairs(name, split))
 
 

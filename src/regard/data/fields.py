@@ -186,6 +186,7 @@ TAGGED_WORDS = Fields(
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
     endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll", ".conllu": "conllu"},
+    builtins=("trees",),
     columns=("words", "tags"),
     options=("names",),
 )
