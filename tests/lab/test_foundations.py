@@ -7,6 +7,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from regard.lab.experiments.autodiff import Cost, build_weights, forward_mode, reverse_mode
+from regard.lab.experiments.lasso_ridge import lasso, ridge
 from regard.lab.experiments.perplexity import means
 from regard.lab.experiments.zipf import slope
 from regard.lab.toys import generator_of
@@ -36,3 +37,22 @@ def test_slope_of_an_exact_law() -> None:
     counts = [10**9 / rank**1.1 for rank in range(1, 2000)]
     assert slope(counts) == pytest.approx(-1.1)  # type: ignore[arg-type]
     assert math.isclose(slope([7] * 2000), 0, abs_tol=1e-12)
+
+
+def test_lasso_meets_the_conditions_of_a_minimum() -> None:
+    random = generator_of(3)
+    x, y = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((30, 6), (30,)))
+    weights = lasso(x, y, 8.0)
+    gradient = 2 * x.T @ (x @ weights - y)
+    zero = weights == 0
+    assert 0 < zero.sum() < 6
+    assert (gradient[zero].abs() <= 8).all()
+    torch.testing.assert_close(gradient[~zero], -8 * weights[~zero].sign())
+
+
+def test_ridge_is_least_squares_with_one_more_example_for_each_weight() -> None:
+    random = generator_of(4)
+    x, y = (torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((10, 6), (10,)))
+    rows = torch.cat([x, 3.0**0.5 * torch.eye(6, dtype=torch.float64)])
+    expected = torch.linalg.lstsq(rows, torch.cat([y, y.new_zeros(6)])[:, None]).solution[:, 0]
+    torch.testing.assert_close(ridge(x, y, 3.0), expected)

@@ -100,7 +100,7 @@ class ZeroInit(Experiment):
         ),
     )
     papers = ("Glorot and Bengio 2010",)
-    seconds = 10
+    seconds = 8
 
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         test = signs(generator_of(seed, "test"), size=1000)
