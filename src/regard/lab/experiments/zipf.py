@@ -95,17 +95,6 @@ class Zipf(Experiment):
             },
         ),
         Panel(
-            "perplexity",
-            Text("n-gram models of more and more text", "语料逐渐增多的 n 元语法模型"),
-            Text("order n", "阶数 n"),
-            Text("perplexity", "困惑度"),
-            names={
-                "0.05": Text("one twentieth of the text", "二十分之一的语料"),
-                "0.2": Text("one fifth of the text", "五分之一的语料"),
-                "1.0": Text("all text", "全部语料"),
-            },
-        ),
-        Panel(
             "slope",
             Text("slopes and n-grams that occur once", "斜率与只出现一次的比例"),
             Text("n-gram", "n 元组"),
@@ -117,6 +106,17 @@ class Zipf(Experiment):
                 "triples": Text("word triples", "三元组"),
                 "slope": Text("minus the slope", "斜率的相反数"),
                 "once": Text("share that occurs once", "只出现一次的比例"),
+            },
+        ),
+        Panel(
+            "perplexity",
+            Text("n-gram models of more and more text", "语料逐渐增多的 n 元语法模型"),
+            Text("order n", "阶数 n"),
+            Text("perplexity", "困惑度"),
+            names={
+                "0.05": Text("one twentieth of the text", "二十分之一的语料"),
+                "0.2": Text("one fifth of the text", "五分之一的语料"),
+                "1.0": Text("all text", "全部语料"),
             },
         ),
     )
