@@ -16,6 +16,7 @@ from regard import __version__
 GROUPS = {
     "Prepare": ("recipes", "split", "doctor"),
     "Train": ("demo", "train", "average", "distill", "ladder"),
+    "Learn": ("lab",),
     "Use": ("predict", "translate", "generate", "chat", "parse", "embed"),
     "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
     "Exchange with other programs": ("import", "export"),

@@ -92,15 +92,12 @@ def run_all(
     With `again`, finished experiments are repeated.
     """
     with locked(folder):
-        waiting = []
+        waiting = left_to_run(experiments, effort, folder, again)
         for experiment in experiments:
             if again:
                 path_of(folder, experiment.name).unlink(missing_ok=True)
-            found = find_finished(folder, experiment)
-            if found and found.is_current and found.effort == effort:
+            elif experiment not in waiting:
                 yield run_experiment(experiment, effort, folder)
-            else:
-                waiting.append(experiment)
         slowest_first = sorted(waiting, key=lambda experiment: (experiment.timed, -experiment.seconds))
         if jobs == 1:
             yield from (_run_here(experiment, effort, folder, report) for experiment in slowest_first)
@@ -108,6 +105,13 @@ def run_all(
         for timed, at_once in ((False, jobs), (True, 1)):
             group = [experiment for experiment in slowest_first if experiment.timed == timed]
             yield from _run_in_processes(group, effort, folder, at_once, report)
+
+
+def left_to_run(experiments: Sequence[Experiment], effort: Effort, folder: Path, again: bool) -> list[Experiment]:
+    """The experiments that are not finished with this effort and the code of now; all of them with `again`."""
+    found = {experiment.name: find_finished(folder, experiment) for experiment in experiments}
+    done = {name for name, finished in found.items() if finished and finished.is_current and finished.effort == effort}
+    return [experiment for experiment in experiments if again or experiment.name not in done]
 
 
 def _run_here(experiment: Experiment, effort: Effort, folder: Path, report: Report) -> Outcome:

@@ -29,12 +29,13 @@ class Plot:
     log: Log = ""
 
     def groups(self) -> dict[str, dict[str, Point]]:
-        """The points by the name of their x, then by series."""
-        groups: dict[str, dict[str, Point]] = {}
+        """The points by the name of their x, then by series; in the order of x if they are numbers."""
+        groups: dict[float | str, dict[str, Point]] = {}
         for name, points in self.series.items():
             for point in points:
-                groups.setdefault(x_name(point.x), {})[name] = point
-        return groups
+                groups.setdefault(point.x, {})[name] = point
+        where = self.places()
+        return {x_name(x): groups[x] for x in sorted(groups, key=lambda x: where[x])}
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The names of the columns, and for every x a row with mean ± spread of every series."""
@@ -126,7 +127,7 @@ def plain(value: float, digits: int = 3) -> str:
 
 def x_name(x: float | str) -> str:
     """A place on the lower axis as text."""
-    return x if isinstance(x, str) else plain(x)
+    return x if isinstance(x, str) else plain(x, 6)
 
 
 def value_name(point: Point) -> str:

@@ -198,8 +198,9 @@ def wrapped(shown: str, room: float) -> list[str]:
 
 def under(name: str, side: float, wide: int) -> list[Drawing]:
     """What the lower axis counts, in its middle."""
-    shown = words(name)
-    return [Drawing(side + wide, 12, text(side + wide / 2, 8, shown, 'text-anchor="middle"'))] if name else []
+    rows = wrapped(words(name), wide)
+    lines = [text(side + wide / 2, 8 + 16 * order, row, 'text-anchor="middle"') for order, row in enumerate(rows)]
+    return [Drawing(side + wide, 16 * len(rows) - 4, "\n".join(lines))] if name else []
 
 
 def names(series: Sequence[str], room: float, boxes: bool = False) -> Drawing:

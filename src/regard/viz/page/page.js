@@ -1,7 +1,7 @@
 // The whole page: its language and facts; it is drawn again if the window or the colour scheme changes.
 
 function language() {
-  const chosen = window.location.hash.slice(1).toLowerCase();
+  const chosen = window.location.hash.slice(1).toLowerCase().split("/")[0];
   if (Object.hasOwn(WORDS, chosen)) return chosen;
   return (navigator.language || "en").toLowerCase().startsWith("zh") ? "zh" : "en";
 }
@@ -20,10 +20,13 @@ function drawPage() {
 
 for (const button of document.querySelectorAll("#languages button")) {
   button.addEventListener("click", () => {
-    window.location.hash = button.dataset.lang;
+    const [, place] = window.location.hash.split("/");
+    window.location.hash = place ? `${button.dataset.lang}/${place}` : button.dataset.lang;
   });
 }
-window.addEventListener("hashchange", drawPage);
+window.addEventListener("hashchange", () => {
+  if (language() !== page.language) drawPage(); // else a link to another place of the page
+});
 DARK.addEventListener("change", drawPage);
 let drawnWidth = window.innerWidth;
 window.addEventListener("resize", () => {

@@ -1,0 +1,170 @@
+"""regard lab: experiments that answer questions about attention models."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import AsJson
+from regard.cli.screen import report
+from regard.cli.shell import as_called
+from regard.cli.training import INTERRUPTED
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.lab.experiment import Effort, Experiment
+    from regard.lab.running import Outcome
+
+FAILED = 1
+"""Exit status if an experiment failed."""
+FULL, QUICK = Path("runs/lab"), Path("runs/lab-quick")
+
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME", help="The experiments to run; without a name all are listed.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="Run all experiments that are not finished.")]
+Quick = Annotated[bool, typer.Option("--quick", help="One seed and few steps: seconds, not minutes.")]
+Again = Annotated[bool, typer.Option("--again", help="Repeat experiments that are finished.")]
+Show = Annotated[bool, typer.Option("--show", help="Show the last result; run nothing.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Experiments at the same time [one a core].")
+]
+Folder = Annotated[
+    Path | None, typer.Option("--folder", metavar="FOLDER", help=f"The results [{FULL}, {QUICK} if quick].")
+]
+Write = Annotated[
+    Path | None, typer.Option("--write", metavar="DOCS", help="Write Markdown pages from the results of full runs.")
+]
+
+
+def lab(
+    names: Names = None,
+    everything: Everything = False,
+    quick: Quick = False,
+    again: Again = False,
+    show: Show = False,
+    jobs: Jobs = None,
+    folder: Folder = None,
+    write: Write = None,
+    as_json: AsJson = False,
+) -> None:
+    """List, run or show experiments: a question, a hypothesis, numbers, a verdict.
+
+    Each experiment answers a question about attention models (why several heads? why a mask?) with models that train
+    in seconds on a CPU: three seeds, mean and spread, and a verdict that is computed from the numbers: confirmed,
+    refuted or not decided. FOLDER has NAME.json (all numbers), NAME.svg and NAME.zh.svg for each, and lab.html, a page
+    with all of them and their code. Ctrl-C stops; the same command continues. Finished experiments are not repeated
+    while their code is the same.
+
+    \b
+    Examples:
+      regard lab                                         list the experiments, with the last verdicts
+      regard lab heads                                   run one
+      regard lab heads --show                            show its last result
+      regard lab --all --jobs 4                          run all that are not finished
+      regard lab --all --quick                           run all in minutes, with one seed and few steps
+      regard lab --write docs/lab                        write a Markdown page for each experiment
+    """
+    from regard.cli.lab_output import print_list, print_outcomes, write_all_pages
+    from regard.lab.experiment import Effort
+    from regard.lab.registry import all_experiments, find_experiment
+    from regard.lab.running import Failure
+
+    check_options(names or [], everything, show)
+    folder = folder or (QUICK if quick else FULL)
+    known = list(all_experiments().values())
+    chosen = known if everything else [find_experiment(name) for name in names or []]
+    outcomes: list[Outcome] = []
+    if show:
+        outcomes = [last_result(experiment, folder) for experiment in chosen]
+    elif chosen:
+        outcomes = run(chosen, Effort(quick), folder, jobs, again)
+    elif write is None:
+        print_list(known, folder, as_json)
+    if chosen:
+        print_outcomes(outcomes, folder, in_short=everything, as_json=as_json)
+    if write is not None:
+        write_all_pages(folder, write)
+    if any(isinstance(outcome, Failure) for outcome in outcomes):
+        raise typer.Exit(FAILED)
+
+
+def check_options(names: "Sequence[str]", everything: bool, show: bool) -> None:
+    """Raise UserError if options contradict each other."""
+    if names and everything:
+        raise UserError("names and --all are both given", "give one of them", code="conflicting-options", where="--all")
+    if show and not names:
+        raise UserError("--show needs an experiment", "regard lab lists them", code="missing-input", where="--show")
+
+
+def last_result(experiment: "Experiment", folder: Path) -> "Outcome":
+    """The finished result of an experiment; a UserError if there is none."""
+    from regard.lab.records import read_finished
+
+    finished = read_finished(folder, experiment)
+    if finished is None:
+        raise UserError(
+            f"{experiment.name} is not finished in {folder}",
+            f"regard lab {experiment.name}",
+            code="not-finished",
+            where=folder,
+        )
+    return finished
+
+
+def run(
+    chosen: "Sequence[Experiment]", effort: "Effort", folder: Path, jobs: int | None, again: bool
+) -> "list[Outcome]":
+    """Run experiments with progress on stderr; write the pictures of each, and the gallery at the end."""
+    from regard.data.parallel import count_workers
+    from regard.lab.gallery import write_gallery
+    from regard.lab.presenting import write_pictures
+    from regard.lab.records import Finished
+    from regard.lab.registry import all_experiments
+    from regard.lab.running import left_to_run, run_all
+
+    left = left_to_run(chosen, effort, folder, again)
+    jobs = min(jobs or count_workers(0), max(1, len(left)))
+    progress = Progress(left, effort.quick, jobs)
+    report(f"{len(left)} of {len(chosen)} experiments to run, in {folder}")
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in run_all(chosen, effort, folder, jobs, again, report):
+            outcomes.append(outcome)
+            if isinstance(outcome, Finished):
+                write_pictures(outcome, folder)
+            progress(outcome)
+    except KeyboardInterrupt as stop:
+        report(as_called(f"stopped; the same command continues in {folder}"))
+        raise typer.Exit(INTERRUPTED) from stop
+    finally:
+        if outcomes:
+            write_gallery(folder, list(all_experiments().values()))
+    order = [experiment.name for experiment in chosen]
+    return sorted(outcomes, key=lambda outcome: order.index(outcome.experiment.name))
+
+
+class Progress:
+    """Reports each experiment as it ends, with the time that is left."""
+
+    def __init__(self, left: "Sequence[Experiment]", quick: bool, jobs: int) -> None:
+        self.seconds = {experiment.name: 3.0 if quick else float(experiment.seconds) for experiment in left}
+        self.total, self.all, self.jobs = sum(self.seconds.values()), len(left), jobs
+        self.began = time.monotonic()
+
+    def __call__(self, outcome: "Outcome") -> None:
+        """One line for an experiment that was run."""
+        from regard.lab.running import Failure
+        from regard.training.console import format_duration
+
+        if self.seconds.pop(outcome.experiment.name, None) is None:
+            return
+        to_do = sum(self.seconds.values())
+        elapsed, done = time.monotonic() - self.began, self.total - to_do
+        left = f"; about {format_duration(to_do * elapsed / done)} left" if self.seconds else ""
+        state = f"failed: {outcome.reason}" if isinstance(outcome, Failure) else outcome.verdict.kind
+        report(f"[{self.all - len(self.seconds)}/{self.all}] {outcome.experiment.name}: {state}{left}")

@@ -1,0 +1,103 @@
+"""The gallery: one HTML page with every question, and every experiment with its plot, numbers, verdict and code."""
+
+import inspect
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import regard
+from regard.files import JsonObject, write_text
+from regard.lab.experiment import TOPICS, Experiment, Text
+from regard.lab.presenting import LANGUAGES, Language, plots_of, questions_in_order, tables_of
+from regard.lab.records import Finished, find_finished, seeds_of
+from regard.viz.document import asset, document
+from regard.viz.plots import inline_svg
+
+PAGE = "lab.html"
+TITLE = "regard lab"
+SECTIONS = ("contents", "questions", "experiments")
+PROGRAM = ("elements.js", "lab.js", "page.js")
+SHARED_WORDS = ("no_number", "footer")
+
+
+def write_gallery(folder: Path, experiments: Sequence[Experiment]) -> Path:
+    """Write the page of all experiments with the results in a folder."""
+    path = folder / PAGE
+    write_text(path, render_gallery(experiments, folder))
+    return path
+
+
+def render_gallery(experiments: Sequence[Experiment], folder: Path) -> str:
+    """The page as HTML in English and Chinese; the same results give the same bytes."""
+    found = {experiment.name: find_finished(folder, experiment) for experiment in experiments}
+    shared, texts = json.loads(asset("words.json")), json.loads(asset("lab_words.json"))
+    words = {language: {key: shared[language][key] for key in SHARED_WORDS} | texts[language] for language in texts}
+    return document(TITLE, SECTIONS, PROGRAM, words, gallery_data(experiments, found))
+
+
+def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | None]) -> JsonObject:
+    """The content of the page as plain JSON values, for its JavaScript."""
+    finished = [each for each in found.values() if each]
+    return {
+        "facts": [
+            ["experiments", f"{len(finished)} / {len(experiments)}"],
+            ["cpu", f"{sum(each.seconds for each in finished) / 60:.0f} min"],
+            ["version", regard.__version__],
+        ],
+        "topics": [{"key": key, **text._asdict()} for key, text in TOPICS.items()],
+        "questions": [
+            {
+                "notes": question.notes,
+                "text": question.text._asdict(),
+                "answer": question.answer._asdict(),
+                "experiment": experiment.name,
+            }
+            for question, experiment in questions_in_order(list(experiments))
+        ],
+        "experiments": [experiment_data(experiment, found[experiment.name]) for experiment in experiments],
+    }
+
+
+def experiment_data(experiment: Experiment, finished: Finished | None) -> JsonObject:
+    """One experiment: its texts, and its results if it is finished."""
+    texts: dict[str, Text] = {
+        key: getattr(experiment, key) for key in ("title", "hypothesis", "varied", "measured", "refuted_if")
+    }
+    module = inspect.getmodule(type(experiment))
+    assert module is not None
+    return {
+        "name": experiment.name,
+        "topic": experiment.topic,
+        **{key: text._asdict() for key, text in texts.items()},
+        "papers": list(experiment.papers),
+        "expected": experiment.seconds,
+        "file": Path(inspect.getfile(module)).name,
+        "code": inspect.getsource(module),
+        "result": finished and result_data(finished),
+    }
+
+
+def result_data(finished: Finished) -> JsonObject:
+    """The result of an experiment in both languages."""
+    return {
+        "kind": finished.verdict.kind,
+        "sentence": finished.verdict.sentence._asdict(),
+        "quick": finished.effort.quick,
+        "current": finished.is_current,
+        "seeds": len(seeds_of(finished.effort)),
+        "seconds": round(finished.seconds),
+        "plots": {language: [inline_svg(plot) for plot in plots_of(finished, language)] for language in LANGUAGES},
+        "tables": {language: tables_data(finished, language) for language in LANGUAGES},
+    }
+
+
+def tables_data(finished: Finished, language: Language) -> list[JsonObject]:
+    """The tables of an experiment: a cell is [mean ± spread, the value of every seed], or null."""
+    return [
+        {
+            "title": table.title,
+            "columns": table.columns,
+            "rows": [[x, *([cell.mean, cell.seeds] if cell else None for cell in cells)] for x, cells in table.rows],
+        }
+        for table in tables_of(finished, language)
+    ]

@@ -1,0 +1,66 @@
+"""Texts of the Markdown pages of the lab, in English and Chinese."""
+
+from regard.lab.presenting import Language
+
+PAGE_TEXTS: dict[Language, dict[str, str]] = {
+    "en": {
+        "title": "The lab",
+        "other": "中文",
+        "home": "../../README.md",
+        "about": "Questions about attention models, each with an experiment of about a minute on one CPU core. An\n"
+        "experiment has a hypothesis (the claim of the notes if they make one), three seeds, and a verdict that is\n"
+        "computed from the numbers: confirmed, refuted or not decided. `regard lab --write docs/lab` writes the pages.",
+        "list": "lists the experiments",
+        "one": "runs one",
+        "all": "runs all, and writes the gallery runs/lab/lab.html",
+        "questions": "Questions in the order of the notes",
+        "questions_about": "001:176 is line 176 of note 001. A verdict is about the hypothesis of its experiment.",
+        "notes": "notes",
+        "question": "question",
+        "answer": "answer of the notes",
+        "verdict": "verdict",
+        "sentence": "measured",
+        "experiments": "Experiments by topic",
+        "colon": ": ",
+        "hypothesis": "hypothesis",
+        "varied": "varied",
+        "measured": "measured",
+        "refuted_if": "refuted if",
+        "papers": "papers",
+        "runs": "runs",
+        "seeds": "{seeds} seeds, {seconds} s of CPU time",
+        "code": "code",
+        "numbers": "Numbers",
+        "every_seed": "Mean ± standard deviation over seeds; every seed: {link}.",
+    },
+    "zh": {
+        "title": "实验室",
+        "other": "English",
+        "home": "../../README.zh.md",
+        "about": "关于注意力模型的问题，每个问题配一个实验，在一个 CPU 核上大约需要一分钟。\n"
+        "每个实验有一个假设（笔记有论断时取笔记的论断）、三个随机种子，以及由数字算出的结论：证实、推翻或未定。\n"
+        "这些页面由 `regard lab --write docs/lab` 写成。",
+        "list": "列出所有实验",
+        "one": "运行一个",
+        "all": "运行全部，并写出汇总页面 runs/lab/lab.html",
+        "questions": "问题（按笔记顺序）",
+        "questions_about": "001:176 指笔记 001 的第 176 行。结论针对实验的假设。",
+        "notes": "笔记",
+        "question": "问题",
+        "answer": "笔记的回答",
+        "verdict": "结论",
+        "sentence": "测量结果",
+        "experiments": "实验（按主题）",
+        "colon": "：",
+        "hypothesis": "假设",
+        "varied": "改变什么",
+        "measured": "测量什么",
+        "refuted_if": "何时推翻",
+        "papers": "论文",
+        "runs": "运行",
+        "seeds": "{seeds} 个随机种子，CPU 时间 {seconds} 秒",
+        "code": "代码",
+        "numbers": "数字",
+        "every_seed": "各随机种子的平均值 ± 标准差；每个种子的数值见 {link}。",
+    },
+}

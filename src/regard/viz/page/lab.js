@@ -1,0 +1,127 @@
+// The lab: contents by topic, all questions with their verdicts, and every experiment with plot, numbers and code.
+
+const PARTS = { contents: drawContents, questions: drawQuestions, experiments: drawExperiments };
+const FITTED = {};
+const KINDS = ["confirmed", "refuted", "not decided"];
+const lab = { kind: "all", places: {} };
+
+function told(text) {
+  return text[page.language];
+}
+
+function found(name) {
+  return DATA.experiments.find((experiment) => experiment.name === name);
+}
+
+function kindOf(experiment) {
+  return experiment.result ? experiment.result.kind : "not run";
+}
+
+function badge(experiment) {
+  const kind = kindOf(experiment);
+  return make("span", { class: `badge ${kind.replace(" ", "-")}` }, say(`kind_${kind.replace(" ", "_")}`));
+}
+
+function linkTo(experiment, text) {
+  return make("a", { href: `#${page.language}/${experiment.name}` }, text);
+}
+
+function drawContents(parent) {
+  const topics = DATA.topics.map((topic) => {
+    const members = DATA.experiments.filter((experiment) => experiment.topic === topic.key);
+    return members.length ? make("div", {}, make("h3", {}, told(topic)), make("ul", { class: "plain" },
+      members.map((experiment) => make("li", {}, linkTo(experiment, told(experiment.title)), " ", badge(experiment))))) : null;
+  });
+  parent.className = "card";
+  refill(parent, make("h2", {}, say("contents")), make("p", { class: "about" }, say("contents_about")),
+    make("div", { class: "topics" }, topics.filter((topic) => topic)));
+}
+
+function drawQuestions(parent) {
+  const options = [["all", say("all")], ...KINDS.map((kind) => [kind, say(`kind_${kind.replace(" ", "_")}`)])];
+  const asked = DATA.questions.map((question) => [question, found(question.experiment)])
+    .filter(([, experiment]) => lab.kind === "all" || kindOf(experiment) === lab.kind);
+  const heads = ["notes", "question", "answer", "verdict", "measured_result"];
+  const rows = asked.map(([question, experiment]) => make("tr", {},
+    make("td", { class: "places", "data-name": say("notes") }, question.notes.split(", ")[0],
+      question.notes.includes(",") ? make("span", { class: "soft", title: question.notes }, " …") : null),
+    make("td", { "data-name": say("question") }, linkTo(experiment, told(question.text))),
+    make("td", { "data-name": say("answer") }, told(question.answer)),
+    make("td", { "data-name": say("verdict") }, badge(experiment)),
+    make("td", { "data-name": say("measured_result") }, experiment.result ? told(experiment.result.sentence) : "–")));
+  parent.className = "card";
+  refill(parent, make("h2", {}, say("questions")), make("p", { class: "about" }, say("questions_about")),
+    make("div", { class: "controls" }, choice(say("verdict"), options, lab.kind, (kind) => {
+      lab.kind = kind;
+      drawQuestions(parent);
+    }), make("span", { class: "soft" }, say("count", { count: asked.length }))),
+    make("table", { class: "examples asked" },
+      make("thead", {}, make("tr", {}, heads.map((key) => make("th", { scope: "col" }, say(key))))),
+      make("tbody", {}, rows)));
+}
+
+function drawExperiments(parent) {
+  const open = new Set([...parent.querySelectorAll("details[open]")].map((each) => each.id));
+  refill(parent, ...DATA.topics.flatMap((topic) => {
+    const members = DATA.experiments.filter((experiment) => experiment.topic === topic.key);
+    return members.length ? [make("h2", { class: "topic" }, told(topic)), ...members.map(drawExperiment)] : [];
+  }));
+  for (const each of parent.querySelectorAll("details")) each.open = open.has(each.id);
+}
+
+function drawExperiment(experiment) {
+  const result = experiment.result;
+  return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
+    make("div", { class: "heading" }, make("h3", {}, told(experiment.title)), badge(experiment)),
+    ...DATA.questions.filter((question) => question.experiment === experiment.name).map((question) =>
+      make("p", { class: "asks" }, make("strong", {}, told(question.text)), make("span", { class: "soft" }, ` ${question.notes}`),
+        make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), told(question.answer))),
+    result ? make("p", { class: "meaning verdict" }, told(result.sentence)) : null,
+    result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
+    result && !result.current ? make("p", { class: "soft" }, say("outdated")) : null,
+    make("div", { class: "evidence" },
+      result ? make("div", { class: "charts" }, result.plots[page.language].map(chart)) : null, facts(experiment)),
+    result ? numbers(experiment) : null,
+    make("details", { id: `code-${experiment.name}` }, make("summary", {}, `${say("code")} ${experiment.file}`),
+      make("pre", { class: "code", tabindex: 0 }, experiment.code)));
+}
+
+// A plot that Python has drawn. Its text is escaped there; the policy of the page runs nothing that is in it.
+function chart(svg) {
+  const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  return make("div", { class: "scroll" }, document.importNode(drawn, true));
+}
+
+function facts(experiment) {
+  const result = experiment.result;
+  const entries = ["hypothesis", "varied", "measured", "refuted_if"].map((key) => [say(key), told(experiment[key])]);
+  if (experiment.papers.length) entries.push([say("papers"), experiment.papers.join("; ")]);
+  entries.push([say("runs"), result ? say("seeds", result) : say("expected", { seconds: experiment.expected })]);
+  return make("dl", { class: "sentence-pair" }, entries.map(([name, text]) =>
+    [make("dt", {}, name), make("dd", { dir: "auto" }, text)]).flat(),
+  make("dt", {}, say("repeat")), make("dd", {}, make("code", {}, `regard lab ${experiment.name}`)));
+}
+
+function numbers(experiment) {
+  const tables = experiment.result.tables[page.language].map((table) => [
+    make("h4", {}, table.title),
+    make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.title }, make("table", { class: "details" },
+      make("thead", {}, make("tr", {}, table.columns.map((name, n) => make("th", { scope: "col", class: n ? "figure" : null }, name)))),
+      make("tbody", {}, table.rows.map(([x, ...cells]) => make("tr", {}, make("th", { scope: "row" }, x),
+        cells.map((cell) => make("td", { class: "figure" }, cell ? cell[0] : "–",
+          cell ? make("span", { class: "soft seeds" }, cell[1]) : null)))))))]);
+  return make("details", { id: `numbers-${experiment.name}` }, make("summary", {}, say("numbers")),
+    make("p", { class: "about" }, say("numbers_about")), ...tables.flat());
+}
+
+// #zh/heads is the experiment "heads" in Chinese.
+function goToPlace() {
+  const name = window.location.hash.slice(1).split("/").pop();
+  const place = document.getElementById(`lab-${name}`);
+  if (!place) return;
+  place.scrollIntoView();
+  place.focus({ preventScroll: true });
+}
+
+window.addEventListener("hashchange", () => window.setTimeout(goToPlace));
+window.setTimeout(goToPlace);
