@@ -11,16 +11,22 @@ from regard.attention.layouts import Padded
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.recurrent_attention import gaussian, local_window, monotonic_positions
 from regard.attention.scoring import SCORINGS
+from regard.data.builtin import dependency_example
 from regard.data.dialogues import pairs
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import CELLS, RecurrentLayer
 from regard.trees import linearize, parsed
+from regard.viz.arcs import arcs_svg
 from regard.viz.plots import chart_svg
 from regard.viz.svg import Panel, panels_svg
 from regard.viz.tree import tree_svg
 
 KEYS = 32
 DOG = "(ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (NP (DT a) (NN dog)) (PP (IN from) (NP (NNP Paris))))) (. .)))"
+LETTER = (
+    "(ROOT (S (NP (DT the) (NN farmer)) (VP (VBD saw) (NP (NP (DT a) (NN letter)) (PP (IN of) (NP (DT the)"
+    " (NN queen)))) (PP (IN near) (NP (DT the) (NN house)))) (. .)))"
+)
 TALK = ["Films?", "Dune.", "Long?", "Very.", "Good?", "Great!"]
 
 
@@ -130,4 +136,11 @@ def parsing() -> str:
     return tree_svg(tree, " ".join(linearize(tree)))
 
 
-DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing)}
+def dependencies() -> str:
+    """A sentence of the small grammar with the head of each word."""
+    (tree,) = parsed([LETTER])
+    example = dependency_example(tree)
+    return arcs_svg(example["words"], example["heads"], example["relations"])
+
+
+DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, dependencies)}

@@ -9,6 +9,7 @@ from babel.dates import format_date
 
 from regard.data import builtin
 from regard.data.builtin import Name
+from regard.data.fields import DEPENDENCIES
 from regard.data.sources import Split
 from regard.trees import Tree, leaves, linearize, normalize, parsed, words
 
@@ -91,3 +92,24 @@ def test_the_examples_of_this_version(name: Name) -> None:
     """If this fails the corpus has changed: increase VERSION, so that stores are built again, and adapt the hash."""
     content = repr(list(itertools.islice(builtin.pairs(name, "train"), 300)))
     assert (builtin.VERSION, hashlib.sha256(content.encode()).hexdigest()[:16]) == (1, HASHES[name])
+
+
+def test_dependencies_are_trees_of_the_sentences() -> None:
+    found = list(builtin.examples("dependencies", "valid"))
+    assert [example["words"] for example in found] == [
+        example["words"] for example in builtin.examples("trees", "valid")
+    ]
+    assert all(DEPENDENCIES.parse(example) == example for example in found), "one root, no cycle"
+    relations = {relation for example in found for relation in example["relations"]}
+    assert relations == {relation for row in builtin.RELATIONS.values() for relation in row.values()} | {"root"}
+
+
+def test_the_head_of_a_phrase_is_the_head_of_a_child() -> None:
+    subject = "(NP (NNP Ada) (CC and) (NNP Otto))"
+    thing = "(NP (NP (DT a) (NN dog)) (PP (IN of) (NP (NNP Emil))))"
+    (tree,) = parsed([f"(ROOT (S {subject} (VP (VBD saw) {thing}) (. .)))"])
+    assert builtin.dependency_example(tree) == {
+        "words": ["Ada", "and", "Otto", "saw", "a", "dog", "of", "Emil", "."],
+        "heads": [4, 3, 1, 0, 6, 4, 8, 6, 4],
+        "relations": ["nsubj", "cc", "conj", "root", "det", "obj", "case", "nmod", "punct"],
+    }

@@ -18,7 +18,7 @@ from regard.tasks.registry import load_recipe, task_of
 ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 GERMAN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
 WORDS = ["red", "green", "blue", "cold", "warm", "small", "large", "old", "new", "tall", "dark", "light", "quick"]
-LABELLED = ("classification", "regression", "tagging", "answering", "choice")
+LABELLED = ("classification", "regression", "tagging", "dependencies", "answering", "choice")
 TASKS = ("translation", "masked", "parsing", "language", "pretraining", *LABELLED)
 
 SIZES = {"train": 200, "valid": 20, "test": 20}
@@ -85,6 +85,9 @@ def make_example(rng: random.Random, task: str) -> Any:
             return {"text": line, "pair": words[0], "label": float(len(words[0]))}
         case "tagging":
             return {"words": words, "tags": ["X" if word < "m" else "Y" for word in words]}
+        case "dependencies":
+            heads = [0, *(1 if word < "m" else number for number, word in enumerate(words[1:], 1))]
+            return {"words": words, "heads": heads, "relations": ["root", *("X" if h == 1 else "Y" for h in heads[1:])]}
         case "answering":
             return {"question": "first ?", "context": line, "answers": [{"text": words[0], "start": 0}]}
         case _:

@@ -73,6 +73,7 @@ def test_embeddings_of_the_wrong_scale_fail(
 
 @pytest.mark.parametrize(("task", "weight"), [
     ("pretraining", "bert.words"), ("classification", "head"), ("regression", "head"), ("tagging", "head"),
+    ("dependencies", "head"),
     ("answering", "head"), ("choice", "head"), ("masked", "transformer.tgt_embedding"),
 ])  # fmt: skip
 def test_outputs_of_the_wrong_scale_fail(
@@ -223,7 +224,7 @@ def test_a_gradient_that_is_not_finite_fails(
     assert check.status == "fail" and names[0] in check.finding and "runtime.precision=fp32" in check.remedy
 
 
-@pytest.mark.parametrize("task", ["language", "pretraining", "classification", "regression", "tagging"])
+@pytest.mark.parametrize("task", ["language", "pretraining", "classification", "regression", "tagging", "dependencies"])
 def test_a_model_that_does_not_learn_fails(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dry = dry_run(write_recipe(tmp_path, task), tmp_path)
     monkeypatch.setattr(model, "OVERFIT_STEPS", 2)
