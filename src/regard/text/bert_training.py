@@ -5,7 +5,8 @@
     repeat            merge the most frequent pair of neighbours into one token, until the vocabulary is full
 
 The authors published their vocabularies but not the program that learnt them. This is the usual replacement: the merges
-of byte pair encoding (Sennrich et al. 2016, section 3.2) in the notation of WordPiece.
+of byte pair encoding (Sennrich et al. 2016, section 3.2) in the notation of WordPiece. With `merge_by = "likelihood"`
+pairs are merged by the likelihood of the text (wordpiece.py).
 """
 
 import json
@@ -18,6 +19,7 @@ from regard.errors import UserError
 from regard.text.bert import CONTINUATION, MAX_WORD_LENGTH, SPECIALS, UNK, BertTokenizer, assemble
 from regard.text.settings import BertTextSettings
 from regard.text.tokenizer import require_unicode
+from regard.text.wordpiece import learn_by_likelihood
 
 
 def train_bert_tokenizer(lines: Iterable[str], settings: BertTextSettings) -> BertTokenizer:
@@ -67,6 +69,11 @@ def learn_vocabulary(counts: dict[str, int], characters: list[str], settings: Be
     The characters are given to the trainer as special tokens. Otherwise it would number them in the order of a hash
     table, and equal lines would give different vocabularies.
     """
+    if settings.merge_by == "likelihood":
+        room = settings.vocab_size - len(SPECIALS) - len(characters)
+        words = {tuple(spell(word)): count for word, count in counts.items()}
+        learnt = learn_by_likelihood(words, room, settings.min_frequency, CONTINUATION)
+        return list(dict.fromkeys([*SPECIALS, *characters, *learnt]))
     learner = Tokenizer(models.WordPiece(unk_token=UNK))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(

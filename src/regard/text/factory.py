@@ -13,7 +13,14 @@ from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
 from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
-from regard.text.trainers import train_bpe, train_characters, train_tokens, train_wordpiece, train_words
+from regard.text.trainers import (
+    train_bpe,
+    train_characters,
+    train_tokens,
+    train_wordpiece,
+    train_wordpiece_by_likelihood,
+    train_words,
+)
 
 TRAINERS = {
     "bpe": train_bpe,
@@ -46,7 +53,9 @@ def train_tokenizer(
             where="text.kind",
         )
     checked = (require_unicode(line) for line in lines)
-    return SubwordTokenizer(TRAINERS[settings.kind](checked, settings.vocab_size, settings.min_frequency))
+    by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"
+    train = train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
+    return SubwordTokenizer(train(checked, settings.vocab_size, settings.min_frequency))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -1,10 +1,11 @@
 """Settings of tokenizers."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Tag, model_validator
 
-from regard.config import Field, SettingError, Settings, by_kind
+from regard.config import Field, SettingError, Settings, Unused, by_kind, unless
 from regard.text.bert import SPECIALS as BERT_SPECIALS
 from regard.text.symbols import SPECIALS
 
@@ -17,6 +18,10 @@ MIN_VOCAB_SIZE = {
     "imported": len(SPECIALS),
 }
 """Special tokens and bytes, which are in every vocabulary."""
+
+
+MergeBy = Literal["frequency", "likelihood"]
+MERGE_BY = "which pair of tokens is merged: the most frequent, or that of the largest count(ab) / (count(a) count(b))"
 
 
 class TextSettings(Settings):
@@ -33,12 +38,16 @@ class TextSettings(Settings):
     )
     joint: bool = Field(default=True, description="one shared vocabulary for source and target instead of two")
     min_frequency: int = Field(default=2, ge=1, description="minimum frequency of a token in the training text")
+    merge_by: MergeBy = Field(default="frequency", description=f"wordpiece: {MERGE_BY}")
     dropout: float = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,
         description="BPE-dropout: probability to drop a merge in training (0.1 is usual; bpe only)",
     )
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from unless(self.kind == "wordpiece", 'kind = "wordpiece"', "merge_by")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -71,6 +80,7 @@ class BertTextSettings(Settings):
         ge=1,
         description="minimum frequency of a token in the training text; a word with a rarer character becomes [UNK]",
     )
+    merge_by: MergeBy = Field(default="frequency", description=MERGE_BY)
     lowercase: bool = Field(default=True, description="lowercase the text, like the uncased models")
     strip_accents: bool | None = Field(default=None, description="strip accents; default: same as lowercase")
     split_chinese: bool = Field(default=True, description="treat every Chinese character as a word")

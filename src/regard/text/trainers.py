@@ -2,7 +2,8 @@
 
 bpe        byte pair encoding: start from bytes and merge the most frequent pair of neighbours, again and again
            (Sennrich, Haddow and Birch 2016, section 3.2, over bytes as in Radford et al. 2019)
-wordpiece  the longest token that fits, left to right (Schuster and Nakajima 2012; Devlin et al. 2018, section 3).
+wordpiece  the longest token that fits, left to right (Schuster and Nakajima 2012; Devlin et al. 2018, section 3); its
+           tokens are learnt by frequency, as those of bpe, or by likelihood (wordpiece.py).
            Tokens inside a word begin with a continuation sign. It is not BERT's "##", which may occur in text, but a
            character outside the byte symbols. All bytes are in the vocabulary with and without it, so every word can be
            spelled.
@@ -20,11 +21,13 @@ so a megabyte without a space is not slower than any other text.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.text.symbols import BYTE_SYMBOLS, CONTINUATION, IMPLIED, SPECIALS
+from regard.text.wordpiece import learn_by_likelihood
 
 WORD = (
     r"'(?:s|t|re|ve|m|ll|d)(?![\p{L}\p{M}])"
@@ -86,8 +89,7 @@ def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Toke
 def train_wordpiece(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
     """Learn the vocabulary from `texts`.
 
-    The library merges the most frequent pair, as BPE does. Schuster and Nakajima 2012 merge the pair that increases the
-    likelihood of the text most: only the segmentation here is that of WordPiece.
+    The library merges the most frequent pair, as BPE does: only the segmentation is that of WordPiece.
 
     The continued bytes are given to the trainer as special tokens. Otherwise it would number them in the order of a
     hash table, and equal texts would give different vocabularies.
@@ -104,8 +106,26 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, min_frequency: int) -
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
+    return _wordpiece(json.loads(learner.to_str())["model"]["vocab"])
+
+
+def train_wordpiece_by_likelihood(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
+    """Learn the vocabulary from `texts`; pairs are merged by likelihood."""
+    splitter, counts = into_words_and_ideographs(), Counter[str]()
+    for text in texts:
+        counts.update(word for word, _ in splitter.pre_tokenize_str(text))
+    words = {
+        (word[0], *(CONTINUATION + symbol for symbol in word[1:])): count for word, count in sorted(counts.items())
+    }
+    first = [*SPECIALS, *(CONTINUATION + symbol for symbol in BYTE_SYMBOLS), *BYTE_SYMBOLS]
+    learnt = learn_by_likelihood(words, vocab_size - len(first), min_frequency, CONTINUATION)
+    return _wordpiece({token: index for index, token in enumerate([*first, *learnt])})
+
+
+def _wordpiece(vocab: dict[str, int]) -> Tokenizer:
+    """The tokenizer of a vocabulary."""
     model = models.WordPiece(
-        vocab=json.loads(learner.to_str())["model"]["vocab"],
+        vocab=vocab,
         unk_token=SPECIALS[0],  # required by the library; never used, since every word can be spelled
         continuing_subword_prefix=CONTINUATION,
         max_input_chars_per_word=1_000_000_000,
