@@ -35,6 +35,9 @@ VARIANTS: list[dict[str, Any]] = [
     *(dict(decoder="luong", attention=kind, window=2) for kind in ("local-m", "hard-reinforce")),
     *(dict(decoder="bahdanau", attention=kind, window=2) for kind in ("local-p", "hard-gumbel")),
     dict(decoder="luong", attention="global", score="cosine"),
+    dict(decoder="luong", attention="global", query="previous", input_feeding=False),
+    dict(decoder="luong", query="previous", cell="gru-cho"),
+    dict(decoder="bahdanau", cell="rnn-sigmoid"),
 ]
 
 
@@ -124,11 +127,28 @@ def test_half_precision_changes_little_and_trains(variant: dict[str, Any]) -> No
         rough = model(Padded.of(src, src_lengths), whole(tgt)).logits()
         logits, state = model.step(tgt[:, :1], model.start(Padded.of(src, src_lengths)))
         rough.float().square().mean().backward()
-    if variant.get("cell") != "rnn":  # which keeps nothing but what it has just computed
+    if not variant.get("cell", "").startswith("rnn"):  # which keep nothing but what they have just computed
         assert all(part.dtype == torch.float32 for layer in state.hidden for part in layer)
     if not variant.get("attention", "").startswith("hard"):  # which would look elsewhere for the last bit
         torch.testing.assert_close(rough.float(), exact, atol=0.1, rtol=0.1)
         torch.testing.assert_close(logits[:, 0].float(), exact[:, 0], atol=0.1, rtol=0.1)
+
+
+def test_the_query_is_the_only_difference() -> None:
+    """Equal weights and states; the previous state attends as the current one did a token earlier."""
+    settings: dict[str, Any] = dict(decoder="luong", attention="global", input_feeding=False, layers=1)
+    current, previous = (build(**settings, query=query) for query in ("current", "previous"))
+    previous.load_state_dict(current.state_dict())
+    src, src_lengths, tgt, _ = batch()
+    source = Padded.of(src, src_lengths)
+    now, before = (model.attentions(source, whole(tgt)).cross for model in (current, previous))
+    assert now is not None and before is not None
+    torch.testing.assert_close(before[:, :, :, 1:], now[:, :, :, :-1])
+    state = current.start(source)
+    first = current.decoder.source_attention(state.top, state.memory, 0).weights  # type: ignore[operator]
+    torch.testing.assert_close(before[:, 0, 0, :1], first)
+    s = [model.decoder.states(model.tgt_embedding(tgt), model.start(source)) for model in (current, previous)]
+    torch.testing.assert_close(*s)
 
 
 def test_a_state_can_be_widened_reordered_and_thinned() -> None:
@@ -190,6 +210,7 @@ def test_a_decoder_alone_is_its_paper(decoder: str, expected: tuple[Any, ...]) -
     s = RecurrentSettings.model_validate(dict(decoder=decoder))
     found = (s.cell, s.layers, s.encoder, s.d_model, s.d_embedding, s.attention, s.input_feeding, s.dropout)
     assert found == expected
+    assert s.query == ("current" if decoder == "luong" else "previous")
     assert RecurrentSettings.model_validate(s.model_dump()) == s
 
 
@@ -201,6 +222,7 @@ def test_a_decoder_alone_is_its_paper(decoder: str, expected: tuple[Any, ...]) -
         (dict(decoder="plain", encoder="both"), "write encoder = backward"),
         (dict(decoder="bahdanau", input_feeding=True), "input_feeding = false"),
         (dict(decoder="bahdanau", score="dot"), "write score = general"),
+        (dict(decoder="bahdanau", query="current"), "write query = previous"),
     ],
 )
 def test_contradictions_are_refused(wrong: dict[str, Any], message: str) -> None:

@@ -143,10 +143,11 @@ def test_bahdanaus_decoder_is_the_papers_equations_word_by_word() -> None:
     same_model(model, torch.stack(rows))
 
 
+@pytest.mark.parametrize("query", ["current", "previous"])
 @pytest.mark.parametrize("feeding", [True, False])
-def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> None:
+def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool, query: str) -> None:
     """Section 3, two layers of torch's LSTM over the source read backward, the general score."""
-    model = model_of(decoder="luong", layers=2, attention="global", input_feeding=feeding)
+    model = model_of(decoder="luong", layers=2, attention="global", input_feeding=feeding, query=query)
     src, tgt = sentence()
     decoder = model.decoder
     assert isinstance(decoder, LuongDecoder)
@@ -171,13 +172,14 @@ def test_luongs_decoder_is_the_papers_equations_word_by_word(feeding: bool) -> N
         annotations.append(hidden[-1][0])
     a, rows = zeros, []
     for word in tgt:
-        y = model.tgt_embedding.weight[word] * 2
+        y, previous = model.tgt_embedding.weight[word] * 2, hidden[-1][0]
         if isinstance(decoder, InputFeedingDecoder):
             hidden = lstm(torch.cat([y, a]), hidden, decoder.stack.layers, decoder.feed.weight)
         else:
             hidden = lstm(y, hidden, decoder.stack.layers)
         s = hidden[-1][0]
-        alpha = torch.stack([s @ scoring.weight @ h for h in annotations]).softmax(0)
+        q = s if query == "current" else previous
+        alpha = torch.stack([q @ scoring.weight @ h for h in annotations]).softmax(0)
         c = sum((w * h for w, h in zip(alpha, annotations, strict=True)), zeros)
         a = torch.tanh(decoder.combine.weight @ torch.cat([c, s]))
         rows.append(model.output.weight @ a)

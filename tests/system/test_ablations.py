@@ -17,6 +17,11 @@ RUNS: list[tuple[str, str, Settings]] = [
     ("language", "transformer", {"model.positions": "learned", "model.relative_positions": "relative"}),
     ("language", "gru", {"model.kind": "gru-cho", "model.output_bias": True}),
     ("translation", "recurrent", {"model.cell": "gru-cho"}),
+    (
+        "translation",
+        "recurrent",
+        {"model.decoder": "luong", "model.query": "previous", "model.attention": "global", "model.cell": "gru"},
+    ),
     ("classification", "recurrent", {"model.cell": "rnn-sigmoid"}),
     ("language", "transformer", {"model.norm_kind": "none", "model.residual": False}),
 ]

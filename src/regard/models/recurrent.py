@@ -22,6 +22,7 @@ from regard.config import Field, SettingError, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELL, CELLS, CellKind, Hidden, Recurrent, RecurrentStack
 from regard.models.recurrent_decoders import (
+    QUERIES,
     BahdanauDecoder,
     DecoderOutput,
     InputFeedingDecoder,
@@ -39,7 +40,7 @@ STYLES: dict[str, dict[str, str | int | float]] = {
     "bahdanau": dict(cell="gru", layers=1, encoder="both", d_embedding=620, score="additive", attention="global"),
     "luong": dict(
         cell="lstm", layers=4, encoder="backward", d_embedding=1000, score="general", attention="local-p",
-        input_feeding=True, dropout=0.2,
+        query="current", input_feeding=True, dropout=0.2,
     ),
 }  # fmt: skip
 
@@ -64,6 +65,11 @@ class RecurrentSettings(ModelSettings):
     score: Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine"] = Field(
         "additive", description="attention score of a decoder state and a source token"
     )
+    query: Literal["previous", "current"] = Field(
+        "previous",
+        description="decoder state that attends: that before the token (previous, bahdanau) or after it (current, the "
+        "default of luong)",
+    )
     window: int = Field(10, gt=0, description="local attention: source tokens on either side of the centre")
     input_feeding: bool = Field(False, description="decoder = luong: feed the attentional vector into the next step")
     dropout: float = Field(
@@ -72,7 +78,7 @@ class RecurrentSettings(ModelSettings):
     tie: Tie = Field("none", description=TIE)
 
     def no_effect(self) -> Iterator[Unused]:
-        yield from unless(self.attention != "none", 'attention other than "none"', "score")
+        yield from unless(self.attention != "none", 'attention other than "none"', "score", "query")
         yield from unless(self.attention.startswith("local"), 'attention = "local-m" or "local-p"', "window")
 
     @model_validator(mode="before")
@@ -91,6 +97,12 @@ class RecurrentSettings(ModelSettings):
             raise SettingError(
                 "encoder",
                 "decoder = plain starts with the last state of an encoder of one direction; write encoder = backward",
+            )
+        if self.decoder == "bahdanau" and self.query == "current":
+            raise SettingError(
+                "query",
+                "the state of decoder = bahdanau depends on the context, so the context cannot depend on this state; "
+                "write query = previous, or compare both queries with decoder = luong",
             )
         if self.input_feeding and self.decoder != "luong":
             raise SettingError(
@@ -209,4 +221,4 @@ def build_decoder(s: RecurrentSettings, memory_size: int) -> NoAttentionDecoder:
     attention = build_source_attention(s.score, s.attention, s.d_model, memory_size, s.d_model, s.window)
     if s.decoder == "bahdanau":
         return BahdanauDecoder(stack, attention, memory_size, s.d_embedding)
-    return (InputFeedingDecoder if s.input_feeding else LuongDecoder)(stack, attention, memory_size)
+    return (InputFeedingDecoder if s.input_feeding else LuongDecoder)(stack, attention, memory_size, QUERIES[s.query])

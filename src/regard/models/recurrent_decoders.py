@@ -6,6 +6,7 @@
     Luong           s_t = f(s_{t-1}, y_{t-1}),   c_t = attend(s_t)                 Luong et al. 2015, section 3
                     a_t = tanh(W_c [c_t; s_t])                                     equation 5
     input feeding   s_t = f(s_{t-1}, y_{t-1}, a_{t-1}), otherwise as Luong         section 3.3
+    previous query  c_t = attend(s_{t-1}), otherwise as Luong or input feeding
 
 f is a stack of recurrent layers, s the h of its top layer. Bahdanau's decoder attends before its state changes, Luong's
 after. Luong's decoder without input feeding computes all states of a target with one call of the fused kernel, and all
@@ -15,6 +16,7 @@ for all of them beforehand.
 B sentences, W hypotheses (1 in training), S source, T target, E embedding, D hidden, M memory, G gates.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -92,12 +94,38 @@ class NoAttentionDecoder(nn.Module):
         return replace(state, hidden=self.stack.step(inputs, state.hidden), position=state.position + 1)
 
 
-class LuongDecoder(NoAttentionDecoder):
-    """Attention of the new state; state and context are combined to the attentional vector a_t."""
+Query = Callable[[Tensor, Tensor], Tensor]
+"""The query of an attention, from the states before and after a token, (B, T, D) each."""
 
-    def __init__(self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int) -> None:
+
+def previous_state(before: Tensor, after: Tensor) -> Tensor:
+    """s_{t-1}, as in Bahdanau's decoder."""
+    return before
+
+
+def current_state(before: Tensor, after: Tensor) -> Tensor:
+    """s_t, as in Luong's decoder."""
+    return after
+
+
+QUERIES: dict[str, Query] = {"previous": previous_state, "current": current_state}
+
+
+class LuongDecoder(NoAttentionDecoder):
+    """Attention of the new state; state and context are combined to the attentional vector a_t.
+
+    `query` may choose the previous state instead; nothing else changes.
+    """
+
+    def __init__(
+        self,
+        stack: RecurrentStack,
+        source_attention: SourceAttention,
+        memory_size: int,
+        query: Query = current_state,
+    ) -> None:
         super().__init__(stack)
-        self.source_attention = source_attention
+        self.source_attention, self.query = source_attention, query
         self.combine = glorot(memory_size + stack.output_size, stack.output_size, bias=False)
 
     def initial_state(self, hidden: list[Hidden], memory: Tensor, lengths: Tensor) -> RecurrentDecoderState:
@@ -105,25 +133,34 @@ class LuongDecoder(NoAttentionDecoder):
 
     def forward(self, words: Tensor, state: RecurrentDecoderState) -> DecoderOutput:
         positions = torch.arange(words.size(1), device=words.device)
-        return DecoderOutput(*self.attend(self.states(words, state), state, positions))
+        s = self.states(words, state)  # (B, T, D)
+        before = torch.cat([state.top.to(s.dtype), s[:, :-1]], dim=1)
+        return DecoderOutput(*self.attend(before, s, state, positions))
 
     def step(self, words: Tensor, state: RecurrentDecoderState) -> tuple[DecoderOutput, RecurrentDecoderState]:
         after = self.advance(self.stack.inputs(words), state)
-        return DecoderOutput(*self.attend(after.top, after, state.position)), after
+        return DecoderOutput(*self.attend(state.top, after.top, after, state.position)), after
 
     def attend(
-        self, s: Tensor, state: RecurrentDecoderState, positions: int | Tensor
+        self, before: Tensor, s: Tensor, state: RecurrentDecoderState, positions: int | Tensor
     ) -> tuple[Tensor, AttentionOutput]:
-        """a_t = tanh(W_c [c_t; s_t]) of states s (B, T, D) at these target positions, and the attention with c_t."""
-        attention = self.source_attention(s, state.memory, positions)
+        """a_t = tanh(W_c [c_t; s_t]) of states s and those before them, (B, T, D) each, at these target positions, and
+        the attention with c_t."""
+        attention = self.source_attention(self.query(before, s), state.memory, positions)
         return self.combine(torch.cat([attention.context, s], dim=-1)).tanh(), attention
 
 
 class InputFeedingDecoder(LuongDecoder):
     """Luong's decoder with a_{t-1} as an input beside y_{t-1}: it knows its earlier attention."""
 
-    def __init__(self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int) -> None:
-        super().__init__(stack, source_attention, memory_size)
+    def __init__(
+        self,
+        stack: RecurrentStack,
+        source_attention: SourceAttention,
+        memory_size: int,
+        query: Query = current_state,
+    ) -> None:
+        super().__init__(stack, source_attention, memory_size, query)
         self.feed = glorot(self.width, stack.gate_size, bias=False)
 
     def initial_state(self, hidden: list[Hidden], memory: Tensor, lengths: Tensor) -> RecurrentDecoderState:
@@ -147,7 +184,7 @@ class InputFeedingDecoder(LuongDecoder):
     ) -> tuple[Tensor, AttentionOutput, RecurrentDecoderState]:
         """a_t, the attention and the state after one more token, from W y + b (B, W, G D)."""
         after = self.advance(inputs + self.feed(state.input_feed), state)
-        a, attention = self.attend(after.top, after, state.position)
+        a, attention = self.attend(state.top, after.top, after, state.position)
         return a, attention, replace(after, input_feed=a)
 
 
