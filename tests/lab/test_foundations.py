@@ -7,6 +7,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from regard.lab.experiments.autodiff import Cost, build_weights, forward_mode, reverse_mode
+from regard.lab.experiments.batch_size import Adam, Sgd, best_rate
 from regard.lab.experiments.lasso_ridge import lasso, ridge
 from regard.lab.experiments.perplexity import means
 from regard.lab.experiments.zipf import slope
@@ -56,3 +57,25 @@ def test_ridge_is_least_squares_with_one_more_example_for_each_weight() -> None:
     rows = torch.cat([x, 3.0**0.5 * torch.eye(6, dtype=torch.float64)])
     expected = torch.linalg.lstsq(rows, torch.cat([y, y.new_zeros(6)])[:, None]).solution[:, 0]
     torch.testing.assert_close(ridge(x, y, 3.0), expected)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(Sgd, torch.optim.SGD), (Adam, torch.optim.Adam)], ids=["sgd", "adam"])
+def test_optimizers_for_several_rates_agree_with_torch(ours, theirs) -> None:
+    gradients = torch.randn(5, 3, generator=generator_of(5), dtype=torch.float64)
+    rates = [0.1, 0.01]
+    optimizer, found = ours(torch.tensor(rates, dtype=torch.float64)), torch.zeros(2, 3, dtype=torch.float64)
+    for gradient in gradients:
+        found = found + optimizer.step(gradient.expand(2, 3))
+    for rate, row in zip(rates, found, strict=True):
+        weights = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+        reference = theirs([weights], lr=rate)
+        for gradient in gradients:
+            weights.grad = gradient.clone()
+            reference.step()
+        torch.testing.assert_close(row, weights.detach())
+
+
+def test_the_best_rate_of_a_parabola() -> None:
+    rates = [2.0**power for power in range(-6, 3)]
+    errors = [math.exp((math.log(rate) - math.log(0.2)) ** 2) for rate in rates]
+    assert best_rate(rates, errors) == pytest.approx(0.2)
