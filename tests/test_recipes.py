@@ -192,7 +192,9 @@ def test_a_file_goes_before_a_shipped_recipe(tmp_path: Path, monkeypatch: pytest
     assert recipe_files.find_recipe("dates") == Path("dates")
 
 
-@pytest.mark.parametrize("task", ["translation", "parsing", "language", "pretraining", "classification", "tagging"])
+@pytest.mark.parametrize(
+    "task", ["translation", "parsing", "language", "pretraining", "classification", "tagging", "dependencies"]
+)
 def test_a_written_recipe_has_no_settings_of_other_tasks(task: str, tmp_path: Path) -> None:
     recipe = build_recipe(recipe_values(task, "", tmp_path), "test")
     written = tomllib.loads(recipe.to_toml())

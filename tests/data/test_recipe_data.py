@@ -111,6 +111,10 @@ CASES: dict[str, tuple[Files, Read]] = {
         {f"gum.{part}.conllu": CONLLU for part in ("train", "dev", "test")},
         {part: [CONLLU_READ] for part in ("train", "valid", "test")},
     ),
+    "gum-tags": (
+        {f"gum.{part}.conllu": CONLLU for part in ("train", "dev", "test")},
+        {part: [{"words": ["Art", ":"], "tags": ["NOUN", "PUNCT"]}] for part in ("train", "valid", "test")},
+    ),
     "squad": (
         {**span("val"), **span("small"), "xquad/xquad.en.json": json.dumps(ARTICLES)},
         {"train": [SPAN_READ, SPAN_READ], "test": [XQUAD_READ]},

@@ -12,14 +12,16 @@ from regard.recipe_files import shipped_recipes
 from regard.tasks.registry import build_recipe, load_recipe
 from regard.tasks.sizing import epochs, first_above, rounded
 
-WORDS_PER_EXAMPLE = {"translation": 25, "language": 20, "pretraining": 20, "classification": 20, "tagging": 15}
+WORDS_PER_EXAMPLE = {
+    "translation": 25, "language": 20, "pretraining": 20, "classification": 20, "tagging": 15, "dependencies": 15,
+}  # fmt: skip
 TASKS = list(WORDS_PER_EXAMPLE)
 SIZES = [500, 5_000, 50_000, 500_000, 5_000_000]
 
 
 def bare(task: str, **settings: Any) -> Recipe:
     source = {"src": "a", "tgt": "b"} if task == "translation" else {"file": "a.txt"}
-    if task in ("classification", "tagging"):
+    if task in ("classification", "tagging", "dependencies"):
         source = {"file": "a.jsonl"}
     return build_recipe({"name": "bare", "task": task, "data": {"train": source, "valid": source}, **settings}, "bare")
 
@@ -68,7 +70,7 @@ def test_training_in_steps_sees_every_example_and_ends(task: str, examples: int)
     assert validations <= 21 or value["training.validate_every"] == 2000
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging"])
+@pytest.mark.parametrize("task", ["classification", "tagging", "dependencies"])
 def test_labelled_tasks_count_epochs(task: str) -> None:
     passes = [chosen(bare(task), examples)["training.max_epochs"] for examples in SIZES]
     assert passes == [50.0, 20.0, 8.0, 3.0, 3.0]

@@ -37,9 +37,10 @@ def train(
     """Train a model of any task from a recipe.
 
     The recipe names the task: translation, language (modelling), parsing, pretraining, classification, regression,
-    tagging, answering (of questions) or choice. Reads the data, learns the vocabulary, trains the model, and saves the
-    best weights. Ctrl-C stops after the current step and saves. A run folder in place of a recipe continues that run,
-    with the same result as if it had not been stopped. regard recipes --settings lists all settings.
+    tagging, dependencies, answering (of questions) or choice. Reads the data, learns the vocabulary, trains the model,
+    and saves the best weights. Ctrl-C stops after the current step and saves. A run folder in place of a recipe
+    continues that run, with the same result as if it had not been stopped. regard recipes --settings lists all
+    settings.
 
     \b
     Examples:
