@@ -57,6 +57,12 @@ def test_the_first_loss_of_good_models_is_as_expected(size: int, norm: str, tie:
     assert model.check_first_loss(dry).status == "pass"
 
 
+def test_without_layer_norm_a_large_first_loss_is_no_defect(tmp_path: Path) -> None:
+    dry = dry_run(write_recipe(tmp_path, "translation"), tmp_path, "model.norm_kind=none")
+    assert model.check_first_loss(dry).status in ("pass", "warn")
+    assert model.check_leaks(dry).status == "pass"
+
+
 def test_tied_embeddings_are_explained(tmp_path: Path) -> None:
     dry = dry_run(write_recipe(tmp_path), tmp_path, "model.d_model=256", "model.norm=pre")
     assert "tied embeddings" in model.check_first_loss(dry).finding

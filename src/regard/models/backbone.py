@@ -162,6 +162,10 @@ class LayerSettings(ModelSettings):
         return self.norm_kind == "batch"
 
     @property
+    def normalises_output(self) -> bool:
+        return self.norm_kind == "layer"
+
+    @property
     def fits_kernel(self) -> bool:
         """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
         return self.score == "scaled_dot" and self.attention_positions not in ("relative", "alibi")

@@ -84,6 +84,11 @@ class ModelSettings(Settings):
         return False
 
     @property
+    def normalises_output(self) -> bool:
+        """True if the vectors before the output have a fixed length in an untrained model."""
+        return True
+
+    @property
     def num_layers(self) -> int:
         """Total number of layers; deeper models need a lower learning rate."""
         layers = [value for name, value in self.model_dump().items() if name.endswith("layers")]
