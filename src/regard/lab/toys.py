@@ -101,11 +101,12 @@ def rectangle(ids: Tensor) -> Tokens:
     return Padded.of(ids, torch.full((ids.size(0),), ids.size(1)))
 
 
-def build_tagger(vocabulary: int, labels: int, **settings: object) -> EncoderWithHead:
-    """A Transformer encoder with an output for each token; `settings` are those of [model] in a recipe."""
+def build_tagger(vocabulary: int, labels: int, *, pooled: bool = False, **settings: object) -> EncoderWithHead:
+    """A Transformer encoder with an output for each token, or one for the sequence if `pooled`; `settings` are those of
+    [model] in a recipe."""
     values: JsonObject = {"layers": 1, "d_model": 32, "num_heads": 4, "d_ff": 64, "dropout": 0.0, **settings}
     encoder = TransformerEncoder(TransformerEncoderSettings(**values), vocabulary)
-    return EncoderWithHead(encoder, labels, pooled=False, dropout=0.0)
+    return EncoderWithHead(encoder, labels, pooled=pooled, dropout=0.0)
 
 
 def tagging_loss(model: nn.Module, batch: ToyTensors) -> Loss:

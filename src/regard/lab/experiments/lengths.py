@@ -96,8 +96,7 @@ class Lengths(Experiment):
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         for kind in effort.pick(tuple(POSITION_NAMES), ("sinusoidal", "learned", "relative")):
             seeded(seed, "weights")
-            model = build_tagger(WORDS, WORDS, layers=1, positions=kind)
-            model.encoder.causal = True
+            model = build_tagger(WORDS, WORDS, positions=kind, causal=True)
             steps = effort.pick(500, 150)
             fit_toy(model, sentences, tagging_loss, steps=steps, rate=1e-2, warmup=20, schedule="linear", seed=seed)
             test = sentences(generator_of(seed, "test"), 500, max(PLACES))
