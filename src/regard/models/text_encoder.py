@@ -293,11 +293,14 @@ class EncoderModel(nn.Module):
     """Base of the models with a text encoder and a head."""
 
     encoder: TextEncoder
+    dropout: nn.Dropout
     head: nn.Module
 
 
 class EncoderWithHead(EncoderModel):
     """A text encoder and a linear layer: one output for the input if `pooled`, otherwise one for each token."""
+
+    head: nn.Linear
 
     def __init__(self, encoder: TextEncoder, outputs: int, pooled: bool, dropout: float) -> None:
         super().__init__()
