@@ -50,8 +50,8 @@ ROOMS: dict[str, set[str]] = {
         "training", "recipe", "tasks", "run",
     },
     "ladder": {
-        "config", "runtime", "attention", "metrics", "viz", "text", "data", "models", "decoding", "training", "recipe",
-        "recipe_files", "tasks", "run",
+        "config", "runtime", "attention", "layers", "metrics", "viz", "text", "data", "models", "decoding", "training",
+        "recipe", "recipe_files", "tasks", "run",
     },
     "lab": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",

@@ -11,6 +11,7 @@ from regard.data.sources import Split
 from regard.errors import UserError
 from regard.files import Manifest, locked
 from regard.ladder import ladder
+from regard.ladder.cost import parameters_without_embeddings
 from regard.ladder.ladder import RESULT, Interrupted, Ladder, open_ladder, read_results, run_ladder
 from regard.ladder.measuring import Measurement
 from regard.ladder.page import ladder_page
@@ -128,12 +129,14 @@ def test_everything_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [row.title for row in page.rows] == [variant.title for variant in selected]
     for row in page.rows:
         measured = {key for key, values in row.values.items() if len(values) == 2} - {"aer"}
-        speeds, sizes = {"decoding_speed", "training_speed"}, {"parameters", "tokens", "seconds"}
+        speeds, sizes = {"decoding_speed", "training_speed"}, {"parameters", "tokens", "flops", "seconds"}
         assert measured == {"chrf", "exact", "perplexity"} | speeds | sizes
         assert "bleu" not in row.values, "exact match replaces it"
         assert row.values["tokens"][0] > 4 * 100 and min(row.values["seconds"]) > 0
     assert [len(row.values["aer"]) for row in page.rows] == [0, 2, 2], "no attention, no alignment"
     assert page.rows[2].values["tokens"] == page.rows[1].values["tokens"], "the same budget"
+    weights = parameters_without_embeddings(Run.open(opened.run_folder("transformer", 1)).model("best"))
+    assert page.rows[2].values["flops"][0] == 6 * weights * page.rows[2].values["tokens"][0] / 2
     assert "d_model = 16" in page.rows[0].settings and "WIDTH" not in page.rows[0].settings
     assert [len(gallery.pictures) for gallery in page.galleries] == [3, 3]
     without, additive, _ = page.galleries[0].pictures

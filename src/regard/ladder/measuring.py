@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from regard.data.examples import Example
 from regard.files import JsonObject
 from regard.ladder.alignment import AttentionHead, attention_matrices, evaluate_alignment, gold_alignments, list_heads
+from regard.ladder.cost import model_flops, parameters_without_embeddings
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
 from regard.run.run import Run
@@ -55,6 +57,7 @@ def measure(
     return {
         "device": device_name(model.world.device),
         "parameters": sum(weight.numel() for weight in model.model.parameters()) or None,
+        "flops": training_flops(folder, model.model, sides=2 if has_alignment else 1),
         "searches": [measure_search(model, test_split, measurement, *search) for search in searches],
         **attention,
     }
@@ -75,6 +78,12 @@ def training_facts(folder: Path) -> JsonObject:
         "seconds": round(seconds, 2),
         "tokens_per_second": before / seconds,
     }
+
+
+def training_flops(folder: Path, model: nn.Module, sides: int) -> float | None:
+    """6 N D of a training (cost.py); None for an n-gram model. `sides` is 2 if the tokens are of source and target."""
+    tokens = training_facts(folder)["tokens"]
+    return None if tokens is None else model_flops(parameters_without_embeddings(model), tokens / sides)
 
 
 def measure_search(

@@ -20,6 +20,7 @@ SCORES = {
 FACTS = {
     "parameters": "parameters",
     "tokens": "tokens",
+    "flops": "flops",
     "seconds": "seconds",
     "training_speed": "tokens_per_second",
 }
@@ -46,7 +47,7 @@ def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
 
 def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> list[Row]:
     """One row for each search of a variant; exact match replaces BLEU if the recipe monitors it."""
-    shared = {key: numbers(seed[name] for seed in seeds) for key, name in FACTS.items()}
+    shared = {key: numbers(seed.get(name) for seed in seeds) for key, name in FACTS.items()}
     shared["aer"] = [seed["alignment"]["aer"] for seed in seeds if "aer" in (seed["alignment"] or {})]
     rows = []
     for index, first in enumerate(seeds[0]["searches"]):

@@ -50,6 +50,7 @@ COLUMNS = (
     Column("aer", "AER", ".3f", -1),
     Column("parameters", "parameters (M)", ".2f", unit=1e6),
     Column("tokens", "training tokens (M)", ".2f", unit=1e6),
+    Column("flops", "TFLOP", ",.2f", unit=1e12),
     Column("seconds", "training (s)", ",.0f"),
     Column("training_speed", "tokens/s", ",.0f", 1),
     Column("decoding_speed", "sentences/s", ",.0f", 1),
