@@ -62,7 +62,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Read a `tokenizer.json` of any of the tokenizers."""
     try:
         return tokenizer_from_json(read_text(path))
-    except ValueError as error:
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:  # bad JSON is a ValueError
         raise UserError(
             f"{path} is damaged or is not a tokenizer: {error}",
             "train the tokenizer again",
