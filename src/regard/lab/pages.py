@@ -143,8 +143,9 @@ def experiment_page(finished: Finished, language: Language) -> str:
     ]
     for question in experiment.questions:
         asked, answer = (plain(in_language(text, language)) for text in (question.text, question.answer))
-        lines += [f"**{asked}** ({question.notes})", "", f"{texts['answer']}{texts['colon']}{answer}", ""]
-    lines += [f"**{kind}**{texts['colon']}{sentence}", "", f"![{title}]({picture_paths(Path(), name)[language]})", ""]
+        lines += [f"**{asked}** ({question.notes})", "", texts["notes_say"].format(answer=answer), ""]
+    lines += [texts["verdict_is"].format(kind=kind, sentence=sentence), ""]
+    lines += [f"![{title}]({picture_paths(Path(), name)[language]})", ""]
     lines += [_row(["", ""]), _row(["---", "---"])]
     for key in ("hypothesis", "varied", "measured", "refuted_if"):
         lines.append(_row([texts[key], plain(in_language(getattr(experiment, key), language))]))

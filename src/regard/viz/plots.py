@@ -29,7 +29,9 @@ SMALL = (400, 220)
 def plots_svg(plots: Sequence[Plot]) -> str:
     """Plots in one picture, two in a row."""
     drawn = [plot_drawing(plot) for plot in plots]
-    return page(above_each_other([beside(drawn[start : start + 2]) for start in range(0, len(drawn), 2)]))
+    rows = [beside(drawn[start : start + 2]) for start in range(0, len(drawn), 2)]
+    apart = [Drawing(row.width, row.height + MARGIN, row.body) for row in rows[:-1]]
+    return page(above_each_other([*apart, rows[-1]]))
 
 
 def inline_svg(plot: Plot) -> str:
