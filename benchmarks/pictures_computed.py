@@ -14,7 +14,7 @@ from regard.attention.scoring import SCORINGS
 from regard.data.builtin import dependency_example
 from regard.data.dialogues import pairs
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
-from regard.layers.recurrent import CELLS, RecurrentLayer
+from regard.layers.recurrent import RecurrentLayer
 from regard.trees import linearize, parsed
 from regard.viz.arcs import arcs_svg
 from regard.viz.plots import chart_svg
@@ -82,7 +82,7 @@ def masks() -> str:
 def recurrent() -> str:
     """How much the last output depends on the input k words earlier, in layers as they are before training."""
     words, size, series = 48, 64, {}
-    for name in (*CELLS, "self-attention"):
+    for name in ("rnn", "gru", "lstm", "self-attention"):
         torch.manual_seed(1)
         x = torch.randn(32, words, size, requires_grad=True)
         y = looked_back(x) if name == "self-attention" else RecurrentLayer(name, size, size)(x)[0]
