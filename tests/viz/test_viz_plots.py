@@ -126,3 +126,11 @@ def test_text_is_wrapped_at_blanks_and_between_chinese_characters() -> None:
     assert wrapped("one two three", 8 * 7.8) == ["one two", "three"]
     assert wrapped("注意力机制", 4 * 7.8) == ["注意", "力机", "制"]
     assert wrapped("", 50) == [""]
+
+
+def test_a_rounded_axis_ends_at_a_tick() -> None:
+    for high in (0.91, 1.0, 7.3, 100.5, 0.012):
+        axis = Axis.over([0.0, high], 100, False).rounded()
+        assert axis.high >= high and axis.ticks()[-1] == pytest.approx(axis.high)
+    log = Axis.over([1.0, 70.0], 100, True)
+    assert log.rounded() == log

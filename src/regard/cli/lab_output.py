@@ -1,6 +1,7 @@
 """What `regard lab` prints: the list of experiments, one result with its plot, a summary of many."""
 
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def files_of(finished: Finished, folder: Path) -> list[Path]:
 def print_summary(outcomes: Sequence[Outcome], folder: Path) -> None:
     """Many experiments: the verdict and sentence of each, and the errors."""
     spoken = language()
-    columns = min(shutil.get_terminal_size().columns, MAX_COLUMNS)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     side = max(width(outcome.experiment.name) for outcome in outcomes)
     states = max(width(text.zh if spoken == "zh" else text.en) for text in KINDS.values())
     for outcome in sorted(outcomes, key=lambda outcome: [*TOPICS].index(outcome.experiment.topic)):
@@ -131,7 +132,7 @@ def print_summary(outcomes: Sequence[Outcome], folder: Path) -> None:
             state = in_language(KINDS[outcome.verdict.kind], spoken)
             sentence = in_language(outcome.verdict.sentence, spoken)
         start = f"{pad_right(outcome.experiment.name, side)}  {pad_right(state, states)}  "
-        print_result(start + cut(sentence, max(20, columns - width(start))))
+        print_result(start + (cut(sentence, max(20, columns - width(start))) if columns else sentence))
     finished = [outcome for outcome in outcomes if isinstance(outcome, Finished)]
     counts = {
         in_language(name, spoken): sum(each.verdict.kind == kind for each in finished) for kind, name in KINDS.items()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Log = Literal["", "x", "y", "xy"]
@@ -92,6 +92,14 @@ class Axis:
             room = 10 ** math.floor(math.log10(low) - 1e-9) if bars or min(means) <= 0 else low
             return cls.over([room, *(end for end in ends if end >= low), *positive], size, True)
         return cls.over(ends if min(means) < 0 and not bars else [0.0, *ends], size, False)
+
+    def rounded(self) -> "Axis":
+        """An axis that ends at a round number, if it is linear."""
+        ticks = self.ticks()
+        if self.log or len(ticks) < 2:
+            return self
+        step = ticks[1] - ticks[0]
+        return replace(self, high=round(math.ceil(self.high / step - 1e-6) * step, 10))
 
     def place(self, value: float) -> float:
         """The place of a value."""

@@ -42,15 +42,15 @@ def inline_svg(plot: Plot) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="chart" role="img">{drawing.body}</svg>'
 
 
-def plot_drawing(plot: Plot, field: tuple[int, int] = SMALL) -> Drawing:
-    """A plot with its title, the names of its axes and of its series."""
+def plot_drawing(plot: Plot, field: tuple[int, int] = SMALL, rounded: bool = True) -> Drawing:
+    """A plot with its title, the names of its axes and of its series; `rounded`: the axis ends at a round number."""
     if plot.kind == "bars":
         # a bar chart has no lower axis: what its bars are is said in its title
         several = len(plot.series) > 1
         title = [*headings(plot.title, field[0]), *headings(plot.y, field[0], bold=False)]
         body = bars(plot.groups(), list(plot.series), "x" in plot.log or "y" in plot.log, field[0] - 120)
         return above_each_other([*title, body, *([names(list(plot.series), field[0], boxes=True)] if several else [])])
-    drawing, side = lines(plot, field)
+    drawing, side = lines(plot, field, rounded)
     title = [*headings(plot.title, side + field[0]), *headings(plot.y, side + field[0], bold=False)]
     return above_each_other([*title, drawing, *under(plot.x, side, field[0]), names(list(plot.series), field[0])])
 
@@ -60,7 +60,7 @@ def chart_svg(series: Mapping[str, Points], title: str = "", x: str = "", y: str
     plot = Plot({name: [Point(a, b) for a, b in line] for name, line in series.items()}, title, x, y, log=log)
     if "y" in log:
         Axis.over([b for line in series.values() for _, b in line], HIGH, True)
-    return page(plot_drawing(plot, (WIDE, HIGH)))
+    return page(plot_drawing(plot, (WIDE, HIGH), rounded=False))
 
 
 def bars_svg(bars_of: Mapping[str, Mapping[str, float]], title: str = "", log: bool = False) -> str:
@@ -77,10 +77,11 @@ def bars_svg(bars_of: Mapping[str, Mapping[str, float]], title: str = "", log: b
     return page(above_each_other([*headings(title, WIDE), drawn, *legend]))
 
 
-def lines(plot: Plot, field: tuple[int, int]) -> tuple[Drawing, float]:
+def lines(plot: Plot, field: tuple[int, int], rounded: bool) -> tuple[Drawing, float]:
     """The field with its axes, bands, lines and dots; and the width of the numbers left of it."""
     wide, high = field
     up = Axis.of_points([point for line in plot.series.values() for point in line], high, "y" in plot.log)
+    up = up.rounded() if rounded else up
     where = plot.places()
     across = Axis.over(list(where.values()), wide, "x" in plot.log and min(where.values()) > 0)
     ticks = {x: str(name) for name, x in where.items()} if plot.has_names else ticks_at(across, where.values())
