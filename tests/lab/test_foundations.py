@@ -1,6 +1,7 @@
 """The mathematical helpers of the experiments on foundations, against independent computations."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from regard.lab.toys import generator_of
 
 
 @pytest.mark.parametrize("mode", [forward_mode, reverse_mode])
-def test_modes_of_differentiation_agree_with_torch(mode) -> None:
+def test_modes_of_differentiation_agree_with_torch(mode: Callable[..., torch.Tensor]) -> None:
     weights = build_weights(5, 3, 4, generator_of(1))
     x = torch.randn(5, generator=generator_of(2), dtype=torch.float64)
 
@@ -36,7 +37,7 @@ def test_means_of_the_number_of_choices() -> None:
 
 def test_slope_of_an_exact_law() -> None:
     counts = [10**9 / rank**1.1 for rank in range(1, 2000)]
-    assert slope(counts) == pytest.approx(-1.1)  # type: ignore[arg-type]
+    assert slope(counts) == pytest.approx(-1.1)
     assert math.isclose(slope([7] * 2000), 0, abs_tol=1e-12)
 
 
@@ -60,7 +61,9 @@ def test_ridge_is_least_squares_with_one_more_example_for_each_weight() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(Sgd, torch.optim.SGD), (Adam, torch.optim.Adam)], ids=["sgd", "adam"])
-def test_optimizers_for_several_rates_agree_with_torch(ours, theirs) -> None:
+def test_optimizers_for_several_rates_agree_with_torch(
+    ours: type[Sgd] | type[Adam], theirs: type[torch.optim.SGD] | type[torch.optim.Adam]
+) -> None:
     gradients = torch.randn(5, 3, generator=generator_of(5), dtype=torch.float64)
     rates = [0.1, 0.01]
     optimizer, found = ours(torch.tensor(rates, dtype=torch.float64)), torch.zeros(2, 3, dtype=torch.float64)

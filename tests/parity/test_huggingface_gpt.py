@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
+from regard.layers.embeddings import TokenEmbedding
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings, unpadded
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
 from regard.tasks.language_encoders import LANGUAGE, encoder_settings, start_weights
@@ -84,8 +85,10 @@ def test_classes_are_those_of_gpt2(packed: bool) -> None:
     losses = [torch.nn.functional.cross_entropy(logits, torch.tensor([0, 2, 1])) for logits in (found, expected)]
     for loss in losses:
         loss.backward()
+    embedding = model.get_submodule("encoder.words")
+    assert isinstance(embedding, TokenEmbedding) and embedding.weight.grad is not None
     torch.testing.assert_close(
-        model.encoder.words.weight.grad / D**0.5, reference.transformer.wte.weight.grad, atol=1e-10, rtol=1e-6
+        embedding.weight.grad / D**0.5, reference.transformer.wte.weight.grad, atol=1e-10, rtol=1e-6
     )
 
 
