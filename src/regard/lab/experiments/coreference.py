@@ -128,6 +128,7 @@ class Coreference(Experiment):
             Text("accuracy", "准确率"),
             kind="bars",
             names={
+                "accuracy": Text("accuracy", "准确率"),
                 NOTHING: Text("(all allowed)", "（不禁止）"),
                 RIGHT: Text("right noun", "正确的名词"),
                 OTHER: Text("other noun", "另一个名词"),

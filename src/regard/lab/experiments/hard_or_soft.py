@@ -125,7 +125,7 @@ class HardOrSoft(Experiment):
             Text("attention", "注意力"),
             Text("positions", "位置数"),
             kind="bars",
-            names=NAMES,
+            names={**NAMES, "positions": Text("positions", "位置数")},
         ),
         Panel(
             "noise",
@@ -133,7 +133,7 @@ class HardOrSoft(Experiment):
             Text("attention", "注意力"),
             Text("variance / signal", "方差 / 信号"),
             kind="bars",
-            names=NAMES,
+            names={**NAMES, "noise": Text("noise", "噪声")},
         ),
         Panel(
             "accuracy",

@@ -160,6 +160,14 @@ class LayerTypes(Experiment):
             names=LAYERS,
         ),
         Panel(
+            "sequential",
+            Text("operations that follow one another", "先后进行的操作"),
+            Text("positions n", "位置数 n"),
+            Text("longest chain", "最长的操作链"),
+            log="xy",
+            names=LAYERS,
+        ),
+        Panel(
             "path",
             Text("path from the first to the last position", "从首位置到末位置的路径"),
             Text("positions n", "位置数 n"),
@@ -217,6 +225,7 @@ class LayerTypes(Experiment):
             x = torch.randn(1, n, WIDTH, generator=generator_of(seed, "path", n), requires_grad=True)
             chains.append(longest_chain(operation(kind, WIDTH)(x)))
             paths.append(path_length(kind, x))
+            record("sequential", kind, n, chains[-1])
             record("path", kind, n, paths[-1])
         record("exponents", CHAIN_N, kind, exponent(lengths, chains))
         record("exponents", PATH_N, kind, exponent(lengths, paths))
