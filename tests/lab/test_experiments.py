@@ -1,27 +1,15 @@
 """Every experiment, quickly: it runs, its texts are complete, and it shows what is certain."""
 
-import json
-import math
 import re
-import string
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from tests.lab.checks import CHINESE, EXPECTED, QUICK, check_experiment, names_of
 
-from regard.lab.experiment import TOPICS, Effort, Experiment, Results, Text
-from regard.lab.presenting import LANGUAGES, picture_of, plots_of, tables_of
-from regard.lab.records import Finished, read_finished
+from regard.lab.experiment import TOPICS, Experiment, Results, Text
 from regard.lab.registry import all_experiments
-from regard.lab.running import measure, run_experiment
-from regard.viz.cells import width
-from regard.viz.plots_text import plot_text
+from regard.lab.running import measure
 
-EXPECTED: dict[str, str] = {
-    "causal-mask": "confirmed",
-    "heads": "confirmed",
-}
-"""The verdict of the experiments whose result is certain with one seed and few steps."""
 REPEATED = ("heads", "scale", "zero-init")
 """Cheap experiments that are run twice with the same seed."""
 QUESTIONS = (
@@ -38,9 +26,7 @@ OPEN: set[str] = {
     "003:91", "003:185", "003:202", "003:207", "003:285", "003:250", "003:328", "004:220", "004:533", "003:10",
 }  # fmt: skip
 """Questions without an experiment."""
-QUICK = Effort(quick=True)
 PLACE = re.compile(r"00[0-4]:\d+(-\d+)?")
-CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def texts_of(experiment: Experiment) -> list[Text]:
@@ -53,62 +39,9 @@ def texts_of(experiment: Experiment) -> list[Text]:
     ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lab")
-
-
-@pytest.mark.parametrize("name", all_experiments())
-def test_an_experiment(name: str, folder: Path) -> None:
-    experiment = all_experiments()[name]
-    finished = run_experiment(experiment, QUICK, folder)
-    assert finished.verdict.kind == EXPECTED.get(name, finished.verdict.kind), finished.verdict.sentence.en
-    check_file(finished, folder)
-    check_sentence(finished)
-    check_numbers(finished)
-    check_plots(finished)
-
-
-def check_file(finished: Finished, folder: Path) -> None:
-    """The file holds all numbers, and its sentence is the one of `judge`."""
-    stored = json.loads(finished.path.read_text(encoding="utf-8"))
-    read = read_finished(folder, finished.experiment)
-    assert read is not None and read.verdict == finished.verdict
-    assert json.dumps(read.results.to_json()) == json.dumps(stored["values"])
-    assert (stored["verdict"]["en"], stored["verdict"]["zh"]) == finished.verdict.sentence
-
-
-def check_sentence(finished: Finished) -> None:
-    """Every digit of a sentence comes from a number that it names, in both languages."""
-    verdict = finished.verdict
-    for template, sentence in zip(verdict.template, verdict.sentence, strict=True):
-        parts = list(string.Formatter().parse(template))
-        assert not re.search(r"\d", "".join(literal for literal, *_ in parts)), template
-        assert {field for _, field, *_ in parts if field} <= verdict.numbers.keys()
-        assert sentence.strip() and "nan" not in sentence
-    assert all(math.isfinite(number) for number in verdict.numbers.values())
-    fields = [{field for _, field, *_ in string.Formatter().parse(template) if field} for template in verdict.template]
-    assert fields[0] == fields[1], "both languages give the same numbers"
-    assert CHINESE.search(verdict.template.zh)
-
-
-def check_numbers(finished: Finished) -> None:
-    """Every panel has numbers, and all numbers are in a panel."""
-    assert sorted(finished.results.panels()) == sorted(panel.key for panel in finished.experiment.panels)
-
-
-def check_plots(finished: Finished) -> None:
-    """The plots are drawn in both languages; names that are translated are different ones."""
-    for language in LANGUAGES:
-        tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture_of(finished, language)).iter()}
-        assert tags <= {"svg", "style", "g", "path", "rect", "circle", "text", "title"}
-        for plot, panel in zip(plots_of(finished, language), finished.experiment.panels, strict=True):
-            assert len(plot.series) == len(finished.results.series(panel.key))
-            assert max(map(width, plot_text(plot, 80).splitlines())) <= 80
-    english, chinese = (tables_of(finished, language) for language in LANGUAGES)
-    for table, other in zip(english, chinese, strict=True):
-        assert [row for _, row in table.rows] == [row for _, row in other.rows], "the numbers are the same"
-        assert not CHINESE.search("".join([*table.columns, *(x for x, _ in table.rows)]))
+@pytest.mark.parametrize("name", names_of(0))
+def test_an_experiment(name: str, tmp_path: Path) -> None:
+    check_experiment(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", all_experiments())

@@ -29,7 +29,10 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     (tmp_path / "docs" / "ideas").mkdir(parents=True)
     quoting, chinese = (tmp_path / "docs" / "ideas" / name for name in ("a.md", "a.zh.md"))
     for page in (quoting, chinese):
-        page.write_text("See <!-- lab doubles --><!-- /lab --> and <!-- lab timed -->old<!-- /lab -->.\n")
+        page.write_text(
+            "See <!-- lab doubles --><!-- /lab --> and <!-- lab timed -->old<!-- /lab -->.\n\n"
+            "<!-- lab doubles table -->old<!-- /lab -->\n"
+        )
     changed = write_pages(tmp_path / "runs", docs)
     names = {path.relative_to(docs).as_posix() for path in docs.rglob("*") if path.is_file()}
     assert names == {
@@ -43,6 +46,7 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     links = [link for link in broken_links([*docs.glob("*.md"), quoting, chinese]) if "../../" not in link]
     assert links == []
     assert "Once is 1.20, twice is 2.20. ([doubles](../lab/doubles.md))<!-- /lab -->" in quoting.read_text()
+    assert "| once | 1.2 ± 0.1 |" in quoting.read_text(encoding="utf-8")
     filled = chinese.read_text(encoding="utf-8")
     assert "([doubles](../lab/doubles.zh.md))" in filled and "old" not in filled
     index = (docs / "README.md").read_text(encoding="utf-8")
@@ -89,8 +93,8 @@ def test_pages_of_the_repository_show_what_the_results_hold() -> None:
         assert {path for path in DOCS.iterdir() if path.is_file()} == pages.keys()
     for page in pages_beside(DOCS):
         text = page.read_text(encoding="utf-8")
-        begun = re.findall(r"<!-- lab [a-z0-9-]+ -->", text)
+        begun = re.findall(r"<!-- lab [a-z0-9-]+(?: table)? -->", text)
         assert len(begun) == len(BLOCK.findall(text)), f"{page.name}: a block has no end"
         assert fill_blocks(text, page, DOCS, found) == text, page.name
     outside = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "README.zh.md").read_text(encoding="utf-8")
-    assert not re.search(r"<!-- lab [\w-]+ -->", outside), "only pages in docs are filled"
+    assert not re.search(r"<!-- lab [\w-]+( table)? -->", outside), "only pages in docs are filled"

@@ -5,7 +5,8 @@
     DOCS/results/NAME.json           the numbers of every seed
 
 A page beside DOCS (docs/ideas/multi-head.md) quotes a result with the block <!-- lab NAME --><!-- /lab -->, which is
-filled with the sentence of the verdict and a link.
+filled with the sentence of the verdict and a link, or with <!-- lab NAME table --><!-- /lab -->, which is filled with
+all tables of the experiment.
 """
 
 import os
@@ -33,7 +34,7 @@ from regard.lab.registry import all_experiments
 from regard.reading import read_text
 
 RESULTS = "results"
-BLOCK = re.compile(r"(<!-- lab ([a-z0-9-]+) -->)(.*?)(<!-- /lab -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- lab ([a-z0-9-]+)( table)? -->)(.*?)(<!-- /lab -->)", re.DOTALL)
 ENDINGS: dict[Language, str] = {"en": ".md", "zh": ".zh.md"}
 Found = Mapping[str, Finished]
 
@@ -91,9 +92,11 @@ def fill_blocks(text: str, page: Path, docs: Path, found: Found) -> str:
             problem = f"{page}:{line}: there is no experiment {name!r}"
             raise UserError(problem, "regard lab lists them", code="unknown-experiment", where=f"{page}:{line}")
         if name not in found:
-            return f"{match[1]}{in_language(NOT_RUN, language)}{match[4]}"
+            return f"{match[1]}{in_language(NOT_RUN, language)}{match[5]}"
+        if match[3]:
+            return "\n".join([match[1], "", *table_lines(found[name], language), match[5]])
         sentence = plain(in_language(found[name].verdict.sentence, language))
-        return f"{match[1]}{sentence} ([{name}]({to_docs}/{name}{ENDINGS[language]})){match[4]}"
+        return f"{match[1]}{sentence} ([{name}]({to_docs}/{name}{ENDINGS[language]})){match[5]}"
 
     return BLOCK.sub(fill, text)
 
@@ -155,14 +158,21 @@ def experiment_page(finished: Finished, language: Language) -> str:
     lines.append(_row([texts["runs"], measured]))
     lines.append(_row([texts["code"], f"[{file}](../../src/regard/lab/experiments/{file})"]))
     lines += ["", "```sh", f"regard lab {name}", "```", "", f"## {texts['numbers']}", ""]
+    lines += table_lines(finished, language)
+    lines.append(texts["every_seed"].format(link=f"[{name}.json]({RESULTS}/{name}.json)"))
+    return "\n".join(lines) + "\n"
+
+
+def table_lines(finished: Finished, language: Language) -> list[str]:
+    """The numbers of an experiment: a table for every panel, with mean and spread over the seeds."""
+    lines = []
     for table in tables_of(finished, language):
         lines += [plain(table.title), "", _row(plain(column) for column in table.columns)]
         lines.append(_row(["---", *["---:"] * (len(table.columns) - 1)]))
         for x, cells in table.rows:
             lines.append(_row([plain(x), *(cell.mean if cell else "–" for cell in cells)]))
         lines.append("")
-    lines.append(texts["every_seed"].format(link=f"[{name}.json]({RESULTS}/{name}.json)"))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def plain(text: str) -> str:
