@@ -10,8 +10,9 @@ Louder values do not help. With weights a_ij = exp(s_ij) / Z_i the products of b
 
     a_rock,paper a_paper,scissors a_scissors,rock = a_rock,scissors a_scissors,paper a_paper,rock
 
-so at least one of three words reads a wrong one best. "Look at the previous word" is no such circle: on a line the
-keys only have to become shorter from place to place. A second head helps where each head serves other words.
+so at least one of three words reads a wrong one best, and two of three is the limit. "Look at the previous word" is no
+such circle: on a line the keys only have to become shorter from place to place. Two heads could divide the words
+between them; whether training finds that is measured too.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, R
 from regard.lab.toys import IGNORE, ToyTensors, accuracy, fit_toy, generator_of, seeded, tagging_loss
 
 WORDS, DIGITS, WIDTH, LENGTH = 3, 8, 32, 6
+MARGIN = 0.01
+"""Symmetric scores can reach the limit itself; a share above it by more than this refutes it."""
 SEPARATE, SHARED = "two matrices", "one matrix"
 CIRCLE, TWO_HEADS, LINE = "rock, paper, scissors", "the same with two heads", "previous word"
 
@@ -35,9 +38,7 @@ class Layer(nn.Module):
     def __init__(self, words: int, heads: int, shared: bool) -> None:
         super().__init__()
         self.words, self.digits = nn.Embedding(words, WIDTH), nn.Embedding(DIGITS, WIDTH)
-        self.attention = MultiHeadAttention(WIDTH, heads)
-        if shared:
-            self.attention.key = self.attention.query
+        self.attention = MultiHeadAttention(WIDTH, heads, share_qk=shared)
         self.output = nn.Linear(WIDTH, DIGITS)
 
     def forward(self, tokens: Tokens) -> Tensor:
@@ -118,7 +119,7 @@ class RockPaperScissors(Experiment):
         ),
     )
     papers = ("Vaswani et al. 2017, section 3.2.2",)
-    seconds = 28
+    seconds = 30
 
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         for task, (batch, words, heads) in TASKS.items():
@@ -133,7 +134,10 @@ class RockPaperScissors(Experiment):
         separate, shared = (results.values("accuracy", series, CIRCLE) for series in (SEPARATE, SHARED))
         limit = 2 / 3
         return Verdict(
-            decide(above(separate, [limit]) and above([limit], shared), above(shared, [limit])),
+            decide(
+                above(separate, [limit], by=MARGIN) and above([limit + MARGIN], shared),
+                above(shared, [limit], by=MARGIN),
+            ),
             Text(
                 "With two matrices {separate:.0%} of the words find the one that beats them, with one matrix "
                 "{shared:.0%}; symmetric scores can serve {limit:.0%} of them at most. With two heads, one matrix "
