@@ -77,11 +77,17 @@ class Verdict:
     kind: Kind
     template: Text
     numbers: Mapping[str, float] = field(default_factory=dict)
+    answers: Mapping[str, Kind] = field(default_factory=dict)
+    """The verdict on single questions, by their place in the notes, if it is not `kind`."""
 
     @property
     def sentence(self) -> Text:
         """The sentence in both languages."""
         return Text(*(text.format(**self.numbers) for text in self.template))
+
+    def on(self, question: Question) -> Kind:
+        """The verdict on the answer of the notes to one question."""
+        return self.answers.get(question.notes, self.kind)
 
 
 Values = dict[str, dict[str, list[tuple[X, list[float | None]]]]]
@@ -162,6 +168,11 @@ def above(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> b
 def decide(confirmed: bool, refuted: bool) -> Kind:
     """The verdict if the numbers confirm or refute the hypothesis; not decided if they do neither, or both."""
     return "not decided" if confirmed == refuted else "confirmed" if confirmed else "refuted"
+
+
+def opposite(kind: Kind) -> Kind:
+    """The verdict on a claim that denies the hypothesis."""
+    return decide(confirmed=kind == "refuted", refuted=kind == "confirmed")
 
 
 class Experiment(ABC):

@@ -51,6 +51,7 @@ def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | 
                 "text": question.text._asdict(),
                 "answer": question.answer._asdict(),
                 "experiment": experiment.name,
+                "kind": each.verdict.on(question) if (each := found[experiment.name]) else "not run",
             }
             for question, experiment in questions_in_order(list(experiments))
         ],

@@ -117,7 +117,10 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
     lines += [f"## {texts['questions']}", "", texts["questions_about"], ""]
     lines += [_row(texts[key] for key in ("notes", "question", "answer", "verdict", "sentence")), _row(["---"] * 5)]
     for question, experiment in questions_in_order(list(experiments)):
-        kind, sentence = _verdict(found.get(experiment.name), language)
+        finished = found.get(experiment.name)
+        kind, sentence = _verdict(finished, language)
+        if finished:
+            kind = in_language(KINDS[finished.verdict.on(question)], language)
         link = _link(experiment, found, language, in_language(question.text, language))
         notes, answer = question.notes, plain(in_language(question.answer, language))
         lines.append(_row([notes, link, answer, kind, sentence]))

@@ -126,7 +126,8 @@ def update_verdict(folder: Path, experiment: Experiment) -> None:
 def verdict_json(verdict: Verdict) -> JsonObject:
     """A verdict as JSON values."""
     sentence = verdict.sentence
-    return {"kind": verdict.kind, "numbers": dict(verdict.numbers), "en": sentence.en, "zh": sentence.zh}
+    answers = {"answers": dict(verdict.answers)} if verdict.answers else {}
+    return {"kind": verdict.kind, **answers, "numbers": dict(verdict.numbers), "en": sentence.en, "zh": sentence.zh}
 
 
 def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:

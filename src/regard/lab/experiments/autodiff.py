@@ -79,6 +79,10 @@ def derivative(x: Tensor, detach: bool) -> Tensor:
     return x.grad
 
 
+DETACH = "004:63-80"
+"""The place of the question about detach, which is judged on its own."""
+
+
 class Autodiff(Experiment):
     """Multiplications for a Jacobian over inputs and outputs; numbers kept over depth; detach."""
 
@@ -96,7 +100,7 @@ class Autodiff(Experiment):
             ),
         ),
         Question(
-            "004:63-80",
+            DETACH,
             Text("What does detach() do?", "detach() 有什么作用？"),
             Text(
                 "It takes a value out of the graph: the derivative is x squared and not three x squared.",
@@ -182,6 +186,11 @@ class Autodiff(Experiment):
         slower = ratio("inputs", FORWARD, REVERSE)
         deeper = DEPTHS[-1] / DEPTHS[0]
         keeps_all = growth(FORWARD) > deeper / 2
+        squares = all(
+            results.mean("detach", series, x) == factor * float(x) ** 2
+            for series, factor in ((ATTACHED, 3), (DETACHED, 1))
+            for x in results.xs("detach", series)
+        )
         return Verdict(
             decide(slower > 2 and keeps_all, slower < 2 or growth(FORWARD) < 1.5),
             Text(
@@ -202,4 +211,5 @@ class Autodiff(Experiment):
                 "reverse": growth(REVERSE),
                 "forward": growth(FORWARD),
             },
+            {DETACH: decide(squares, not squares)},
         )

@@ -105,6 +105,10 @@ def distances(ids: Tensor) -> Tensor:
     return torch.stack(found, dim=1)
 
 
+ORDER = "004:308-312"
+"""The place of the question about the order of reset and product: the better one answers it."""
+
+
 class Gates(Experiment):
     """Mean gates by kind of token, and accuracy without a gate."""
 
@@ -122,7 +126,7 @@ class Gates(Experiment):
             ),
         ),
         Question(
-            "004:308-312",
+            ORDER,
             Text("Is the state reset before or after the product?", "先重置隐状态再做乘法，还是先做乘法再重置？"),
             Text("Before: tanh(X W + (R * H) W + b).", "先重置：tanh(X W + (R ⊙ H) W + b)。"),
         ),
@@ -232,6 +236,7 @@ class Gates(Experiment):
         gates = {(gate, kind): results.values("gates", gate, kind) for gate in "zr" for kind in (KEY, NOISE, RESET)}
         keeps = above(gates["z", NOISE], gates["z", KEY]) and above(gates["z", NOISE], gates["z", RESET])
         resets = above(gates["r", NOISE], gates["r", RESET])
+        before, after = (results.values("cut", "trained so", name) for name in (BEFORE, AFTER))
         wrong = above(gates["z", KEY], gates["z", NOISE]) or above(gates["r", RESET], gates["r", NOISE])
         return Verdict(
             decide(keeps and resets, wrong),
@@ -258,4 +263,5 @@ class Gates(Experiment):
                 "no_r": results.mean("cut", "trained so", NO_RESET),
                 "no_z": results.mean("cut", "trained so", NO_UPDATE),
             },
+            {ORDER: decide(*(above(*pair) for pair in ((before, after), (after, before))))},
         )

@@ -103,6 +103,10 @@ def crossing(attention: list[float], recurrent: list[float], lengths: Sequence[i
     return max((statistics.fmean(recurrent) - start) / slope, 1.0)
 
 
+WHY = "000:167-181, 003:97-101"
+"""The place of the question that sequential operations and path length answer."""
+
+
 class LayerTypes(Experiment):
     """Exponents of time and memory, sequential operations, path length, and the length where layers are level."""
 
@@ -116,7 +120,7 @@ class LayerTypes(Experiment):
             Text("Yes.", "是的，n 小于 d 时 self-attention 更快；n 较大时可用受限的自注意力。"),
         ),
         Question(
-            "000:167-181, 003:97-101",
+            WHY,
             Text("Why self-attention?", "为什么选择自注意力机制？"),
             Text(
                 "For the complexity per layer, the number of sequential operations, and the path length.",
@@ -252,6 +256,10 @@ class LayerTypes(Experiment):
                                ("restricted", RESTRICTED))
             for column, series in (("n", TIME_N), ("d", TIME_D), ("chain", CHAIN_N), ("path", PATH_N))
         }  # fmt: skip
+        shorter = all(
+            above(results.values("exponents", series, RECURRENT), results.values("exponents", series, ATTENTION), 0.5)
+            for series in (CHAIN_N, PATH_N)
+        )
         return Verdict(
             decide(all(above(level, [1.0]) for level in levels), any(above([1.0], level) for level in levels)),
             Text(
@@ -280,6 +288,7 @@ class LayerTypes(Experiment):
                 "loop_high": max(results.mean("crossing", LOOP, d) for d in widths),
                 **exponents,
             },
+            {WHY: decide(shorter, not shorter)},
         )
 
 

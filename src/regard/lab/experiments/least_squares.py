@@ -50,6 +50,10 @@ def closed_form(x: Tensor, y: Tensor) -> Tensor:
     return torch.linalg.solve(x.T @ x, x.T @ y)
 
 
+CLOSED_FORM, DESCENT = "004:86-134, 004:51-59", "004:135-141"
+"""Places of two questions in the notes whose answers are judged on their own."""
+
+
 class LeastSquares(Experiment):
     """Both signs against the numerical gradient; gradient descent and the closed form."""
 
@@ -63,12 +67,12 @@ class LeastSquares(Experiment):
             Text("-2 (Xw - y)ᵀ X", "-2 (Xw - y)ᵀ X"),
         ),
         Question(
-            "004:86-134, 004:51-59",
+            CLOSED_FORM,
             Text("What is the closed form of linear regression?", "线性回归的解析解是什么？"),
             Text("w* = (XᵀX)⁻¹ Xᵀ y", "w* = (XᵀX)⁻¹ Xᵀ y"),
         ),
         Question(
-            "004:135-141",
+            DESCENT,
             Text("How does gradient descent find the weights?", "梯度下降如何找到参数？"),
             Text("Steps in the direction of the negative gradient.", "不断在负梯度的方向上更新参数。"),
         ),
@@ -141,6 +145,8 @@ class LeastSquares(Experiment):
     def judge(self, results: Results) -> Verdict:
         note, right = (results.values("cosine", "cosine", formula) for formula in (NOTE, RIGHT))
         zero = max(results.values("root", "gradient", CLOSED))
+        closed = decide(zero < 1e-6, zero > 1e-3)
+        descent = results.values("error", RIGHT, max(STEPS)), results.values("error", NOTE, max(STEPS))
         return Verdict(
             decide(above(note, [0.999]) and zero < 1e-6, above(right, [0.999]) or zero > 1e-3),
             Text(
@@ -162,4 +168,5 @@ class LeastSquares(Experiment):
                 "least": results.mean("error", CLOSED, max(STEPS)),
                 "wrong": results.mean("error", NOTE, max(STEPS)),
             },
+            {CLOSED_FORM: closed, DESCENT: decide(above(descent[1], descent[0]), above(descent[0], descent[1]))},
         )

@@ -17,8 +17,7 @@ function kindOf(experiment) {
   return experiment.result ? experiment.result.kind : "not run";
 }
 
-function badge(experiment) {
-  const kind = kindOf(experiment);
+function badge(kind) {
   return make("span", { class: `badge ${kind.replace(" ", "-")}` }, say(`kind_${kind.replace(" ", "_")}`));
 }
 
@@ -30,7 +29,7 @@ function drawContents(parent) {
   const topics = DATA.topics.map((topic) => {
     const members = DATA.experiments.filter((experiment) => experiment.topic === topic.key);
     return members.length ? make("div", {}, make("h3", {}, told(topic)), make("ul", { class: "plain" },
-      members.map((experiment) => make("li", {}, linkTo(experiment, told(experiment.title)), " ", badge(experiment))))) : null;
+      members.map((experiment) => make("li", {}, linkTo(experiment, told(experiment.title)), " ", badge(kindOf(experiment)))))) : null;
   });
   parent.className = "card";
   refill(parent, make("h2", {}, say("contents")), make("p", { class: "about" }, say("contents_about")),
@@ -40,14 +39,14 @@ function drawContents(parent) {
 function drawQuestions(parent) {
   const options = [["all", say("all")], ...KINDS.map((kind) => [kind, say(`kind_${kind.replace(" ", "_")}`)])];
   const asked = DATA.questions.map((question) => [question, found(question.experiment)])
-    .filter(([, experiment]) => lab.kind === "all" || kindOf(experiment) === lab.kind);
+    .filter(([question]) => lab.kind === "all" || question.kind === lab.kind);
   const heads = ["notes", "question", "answer", "verdict", "measured_result"];
   const rows = asked.map(([question, experiment]) => make("tr", {},
     make("td", { class: "places", "data-name": say("notes") }, question.notes.split(", ")[0],
       question.notes.includes(",") ? make("span", { class: "soft", title: question.notes }, " …") : null),
     make("td", { "data-name": say("question") }, linkTo(experiment, told(question.text))),
     make("td", { "data-name": say("answer") }, told(question.answer)),
-    make("td", { "data-name": say("verdict") }, badge(experiment)),
+    make("td", { "data-name": say("verdict") }, badge(question.kind)),
     make("td", { "data-name": say("measured_result") }, experiment.result ? told(experiment.result.sentence) : "–")));
   parent.className = "card";
   refill(parent, make("h2", {}, say("questions")), make("p", { class: "about" }, say("questions_about")),
@@ -72,7 +71,7 @@ function drawExperiments(parent) {
 function drawExperiment(experiment) {
   const result = experiment.result;
   return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
-    make("div", { class: "heading" }, make("h3", {}, told(experiment.title)), badge(experiment)),
+    make("div", { class: "heading" }, make("h3", {}, told(experiment.title)), badge(kindOf(experiment))),
     ...DATA.questions.filter((question) => question.experiment === experiment.name).map((question) =>
       make("p", { class: "asks" }, make("strong", {}, told(question.text)), make("span", { class: "soft" }, ` ${question.notes}`),
         make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), told(question.answer))),
