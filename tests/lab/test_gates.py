@@ -2,7 +2,8 @@
 
 import torch
 
-from regard.lab.experiments.gates import SIGN, GatedReader, distances, sums
+from regard.lab.experiments.gates import SIGN, WIDTH, GatedReader, distances, sums
+from regard.layers.recurrent import RecurrentLayer
 
 
 def test_gated_reader_is_the_gru() -> None:
@@ -10,6 +11,9 @@ def test_gated_reader_is_the_gru() -> None:
     model, ids = GatedReader(), torch.randint(SIGN + 1, (3, 7))
     h, r, z = model.read(ids)
     torch.testing.assert_close(h, model.layer.read(model.embedding(ids))[0])
+    before, cell = GatedReader(before=True), RecurrentLayer("gru-cho", WIDTH // 2, WIDTH)
+    cell.load_state_dict(before.layer.state_dict())
+    torch.testing.assert_close(before.read(ids)[0], cell.read(before.embedding(ids))[0])
     assert ((r > 0) & (r < 1) & (z > 0) & (z < 1)).all()
 
 

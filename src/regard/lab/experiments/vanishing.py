@@ -2,7 +2,8 @@
 
 The derivative of the last state by the token k steps before is a product of k matrices:
 
-    RNN    dh_t / dh_{t-1} = diag(1 - h_t^2) U             each factor shrinks a vector, since tanh' < 1
+    RNN    dh_t / dh_{t-1} = diag(1 - h_t^2) U             each factor shrinks a vector, since tanh' <= 1
+                             diag(h_t (1 - h_t)) U         with a sigmoid in place of tanh: sigmoid' <= 1/4
     GRU    dh_t / dh_{t-1} = diag(z) + (1 - z) (...) + ..  z = 1: the factor is 1, nothing vanishes
 
 With biases of zero z is about 1/2, so half of the gradient is lost with every token. A bias b_z adds to the input of
@@ -22,7 +23,7 @@ from regard.lab.toys import ToyTensors, accuracy, fit_toy, generator_of, seeded,
 from regard.layers.recurrent import RecurrentLayer
 
 SYMBOLS, WIDTH = 8, 48
-RNN, GRU = "RNN", "GRU"
+RNN, SIGMOID, GRU = "RNN", "sigmoid RNN", "GRU"
 GRU_2, GRU_4 = "GRU, bias of z = 2", "GRU, bias of z = 4"
 CELLS = {RNN: ("rnn", 0.0), GRU: ("gru", 0.0), GRU_2: ("gru", 2.0), GRU_4: ("gru", 4.0)}
 WORDS = {"rnn": RNN, "gru": GRU, "gru_2": GRU_2, "gru_4": GRU_4}
@@ -73,6 +74,8 @@ def gradient_panel(key: str, title: Text) -> Panel:
         Text("relative gradient", "相对梯度"),
         log="y",
         names={
+            RNN: Text("RNN, tanh", "RNN，tanh"),
+            SIGMOID: Text("RNN, sigmoid", "RNN，sigmoid"),
             GRU: Text("GRU, bias of z = 0", "GRU，z 的偏置 = 0"),
             GRU_2: Text("GRU, bias of z = 2", "GRU，z 的偏置 = 2"),
             GRU_4: Text("GRU, bias of z = 4", "GRU，z 的偏置 = 4"),
@@ -87,6 +90,11 @@ class Vanishing(Experiment):
     topic = "recurrent"
     title = Text("Do the gradients of a GRU vanish?", "GRU 的梯度会消失吗？")
     questions = (
+        Question(
+            "004:262-265",
+            Text("Is phi of an RNN tanh or a sigmoid?", "RNN 的激活函数用 tanh 还是 sigmoid？"),
+            Text("Either is possible.", "两者都可以。"),
+        ),
         Question(
             "004:323",
             Text("Do gates help against vanishing gradients?", "门控能缓解梯度消失吗？"),
@@ -128,6 +136,8 @@ class Vanishing(Experiment):
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         distance = effort.pick(24, 12)
         batch = partial(recall, distance=distance)
+        seeded(seed, "weights")
+        self.record_gradients(Reader("rnn-sigmoid", 0.0), BEFORE, SIGMOID, batch, seed, record)
         for name, (cell, bias) in CELLS.items():
             seeded(seed, "weights")
             model = Reader(cell, bias)
@@ -154,15 +164,18 @@ class Vanishing(Experiment):
         return Verdict(
             decide(by_bias and helps, above(fresh[GRU], fresh[GRU_4]) or above(right[RNN], right[GRU_4])),
             Text(
-                "Over {far:.0f} tokens the gradient of a fresh RNN falls to {rnn:.1g}, that of a fresh GRU to "
-                "{gru:.1g}; with a bias of z of two it is {gru_2:.1g}, of four {gru_4:.1g}. After the same training "
+                "Over {far:.0f} tokens the gradient of a fresh RNN falls to {rnn:.1g} ({sigmoid:.1g} with a sigmoid), "
+                "that "
+                "of a fresh GRU to {gru:.1g}; with a bias of z of two it is {gru_2:.1g}, of four {gru_4:.1g}. After "
+                "the same training "
                 "the RNN recalls {rnn_right:.0%} of the first tokens, the GRU {gru_right:.0%}, with a bias of two "
                 "{gru_2_right:.0%}, of four {gru_4_right:.0%}.",
-                "相隔 {far:.0f} 个词元时，未训练的 RNN 的梯度降到 {rnn:.1g}，未训练的 GRU 降到 {gru:.1g}；"
+                "相隔 {far:.0f} 个词元时，未训练的 RNN 的梯度降到 {rnn:.1g}（用 sigmoid 时为 {sigmoid:.1g}），"
+                "未训练的 GRU 降到 {gru:.1g}；"
                 "z 的偏置为二时是 {gru_2:.1g}，为四时是 {gru_4:.1g}。同样训练之后，RNN 回忆第一个词元的准确率为 "
                 "{rnn_right:.0%}，GRU 为 {gru_right:.0%}，偏置为二时 {gru_2_right:.0%}，为四时 {gru_4_right:.0%}。",
             ),
-            {"far": far}
+            {"far": far, "sigmoid": results.mean(BEFORE, SIGMOID, far)}
             | {word: results.mean(BEFORE, name, far) for word, name in WORDS.items()}
             | {f"{word}_right": results.mean("accuracy", "accuracy", name) for word, name in WORDS.items()},
         )
