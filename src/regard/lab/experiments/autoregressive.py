@@ -135,10 +135,10 @@ class Autoregressive(Experiment):
             seeded(seed, "weights")
             writer = Transformer(TransformerSettings(**SIZES), VOCABULARY, VOCABULARY)
             settings: JsonObject = {"rate": 5e-3, "warmup": 20, "schedule": "linear", "seed": seed}
-            fit_toy(writer, batch, translation_loss, steps=effort.pick(160, 50), **settings)
+            fit_toy(writer, batch, translation_loss, steps=effort.pick(160, 40), **settings)
             seeded(seed, "weights")
             filler = MaskedTransformer(MaskedSettings(max_length=32, **SIZES), VOCABULARY, VOCABULARY)
-            fit_toy(filler, batch, masked_loss, steps=effort.pick(300, 60), **settings)
+            fit_toy(filler, batch, masked_loss, steps=effort.pick(300, 40), **settings)
             for passes in effort.pick((1, 2, 3, 4, 5, 6), (1, 6)):
                 found = fill_in(filler, test, passes)
                 record(panel, NAT, passes, share_valid(found, test, styles))

@@ -105,7 +105,7 @@ class LuongGrid(Experiment):
                     model = build(score, kind)
                     batch = partial(digit_pairs, task=task)
                     fit_toy(
-                        model, batch, translation_loss, steps=effort.pick(150, 35), rate=1e-2, warmup=20,
+                        model, batch, translation_loss, steps=effort.pick(150, 25), rate=1e-2, warmup=20,
                         schedule="linear", seed=seed,
                     )  # fmt: skip
                     record(task, kind, score, exact_match(model, batch(generator_of(seed, "test"), size=300)))
