@@ -1,4 +1,4 @@
-"""Looser assumptions need more data: an RNN, a convolution and a Transformer on few and on many pairs.
+"""Do looser assumptions need more data? An RNN, a convolution and a Transformer on few and on many pairs.
 
 An RNN assumes that what matters is near in time, a convolution that it is near in the sequence and alike at all places.
 Self-attention assumes neither: every token may attend to every other, and the order is only an input among others. What
