@@ -136,7 +136,7 @@ class CrossAttention(Experiment):
         fresh = Transformer(SETTINGS, SHIFT + DIGITS, SHIFT + DIGITS)
         models = {WHOLE: fresh, NEVER: deepcopy(fresh)}
         cut(layer.cross_attention for layer in models[NEVER].decoder)
-        steps = {WHOLE: effort.pick(240, 70), NEVER: effort.pick(240, 20)}
+        steps = {WHOLE: effort.pick(240, 110), NEVER: effort.pick(240, 10)}
         for name, model in models.items():
             fit_toy(
                 model, partial(reversals, size=effort.pick(64, 32)), translation_loss, steps=steps[name], rate=3e-3,
