@@ -139,7 +139,7 @@ class FeedForwardWidth(Experiment):
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         test = table_words(generator_of(seed, "test"), 500)
         for width in effort.pick((0, 16, 64, 256), (0, 256)):
-            for training, steps in ((SHORT, effort.pick(100, 30)), (LONG, effort.pick(400, 150))):
+            for training, steps in ((SHORT, effort.pick(100, 30)), (LONG, effort.pick(400, 80))):
                 model = self.trained(seed, width, "relu", steps, 5e-3)
                 record("accuracy", training, width, accuracy(model, test))
             if width:
@@ -148,9 +148,8 @@ class FeedForwardWidth(Experiment):
                 record("share", "feed-forward", width, inner / layer)
                 record("position", "change", "feed-forward", change_by_others(model, seed))
         for activation in ACTIVATIONS:
-            for rate in effort.pick((5e-2,), ()):
-                model = self.trained(seed, DEAD_WIDTH, activation, 150, rate)
-                record("dead", "share", activation, dead_share(model, test["ids"]))
+            model = self.trained(seed, DEAD_WIDTH, activation, steps=effort.pick(150, 20), rate=5e-2)
+            record("dead", "share", activation, dead_share(model, test["ids"]))
 
     def trained(self, seed: int, width: int, activation: str, steps: int, rate: float) -> EncoderWithHead:
         """One layer, trained on the table."""
