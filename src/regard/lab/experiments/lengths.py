@@ -27,6 +27,7 @@ from regard.lab.toys import (
 
 WORDS, DISTANCE, SHORTEST, LONGEST = 16, 3, 4, 10
 PLACES = (4, 7, 10, 12, 16, 24, 32)
+BOTH = "learned + relative"
 FAR = 16
 """The place beyond the trained ones that the verdict compares."""
 
@@ -81,7 +82,7 @@ class Lengths(Experiment):
             Text("trained on 4 to 10 words", "训练时句长为 4 到 10 个词"),
             Text("place in the sentence", "句子中的位置"),
             Text("accuracy", "准确率"),
-            names=POSITION_NAMES,
+            names={**POSITION_NAMES, BOTH: Text("learned and relative", "可学习 + 相对")},
         ),
     )
     papers = (
@@ -91,12 +92,13 @@ class Lengths(Experiment):
         "Press et al. 2022",
         "Kazemnejad et al. 2023",
     )
-    seconds = 45
+    seconds = 55
 
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
-        for kind in effort.pick(tuple(POSITION_NAMES), ("sinusoidal", "learned", "relative")):
+        for kind in effort.pick((*POSITION_NAMES, BOTH), ("sinusoidal", "learned", "relative")):
             seeded(seed, "weights")
-            model = build_tagger(WORDS, WORDS, positions=kind, causal=True)
+            absolute, _, relative = kind.partition(" + ")
+            model = build_tagger(WORDS, WORDS, positions=absolute, relative_positions=relative or "none", causal=True)
             steps = effort.pick(500, 150)
             fit_toy(model, sentences, tagging_loss, steps=steps, rate=1e-2, warmup=20, schedule="linear", seed=seed)
             test = sentences(generator_of(seed, "test"), 500, max(PLACES))
