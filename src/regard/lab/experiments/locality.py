@@ -143,8 +143,8 @@ class Locality(Experiment):
             Text(
                 "With {few:.0f} sentences full attention names {full:.0%} of the previous words, a window "
                 "{window:.0%}, ALiBi {alibi:.0%} and a convolution {convolution:.0%}; with {many:.0f} sentences "
-                "full attention names {full_many:.0%}. Of the first words full attention then names {far:.0%}, the convolution "
-                "{far_convolution:.0%}.",
+                "full attention names {full_many:.0%}. Of the first words full attention then names {far:.0%}, "
+                "the convolution {far_convolution:.0%}.",
                 "{few:.0f} 个句子时，完整注意力说对前一个词的比例为 {full:.0%}，窗口注意力 {window:.0%}，"
                 "ALiBi {alibi:.0%}，卷积 {convolution:.0%}；{many:.0f} 个句子时完整注意力为 {full_many:.0%}。"
                 "此时说对句首词的比例，完整注意力为 {far:.0%}，卷积为 {far_convolution:.0%}。",
