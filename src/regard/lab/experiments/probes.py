@@ -90,8 +90,8 @@ class Probes(Experiment):
     )
     measured = Text("accuracy of a linear classifier of the frozen states", "冻结隐状态上线性分类器的准确率")
     refuted_if = Text(
-        "the last layer does not tell adjective from noun better than the embeddings, or tells the word better",
-        "最后一层区分形容词与名词不优于词嵌入，或更能说出词本身",
+        "the last layer tells adjective from noun worse than the embeddings, or tells the word better",
+        "最后一层区分形容词与名词不如词嵌入，或更能说出词本身",
     )
     panels = (
         Panel(
@@ -142,16 +142,21 @@ class Probes(Experiment):
         record("use", "accuracy", FINETUNED, tagging_accuracy(tuned, test))
 
     def judge(self, results: Results) -> Verdict:
-        part, word = ([results.values("layers", name, layer) for layer in (0, LAYERS)] for name in (PART, WORD))
+        part, word = ([results.values("layers", name, layer) for layer in (0, 1, LAYERS)] for name in (PART, WORD))
         features = [results.values("use", "accuracy", use) for use in (EMBEDDINGS, ALL)]
         return Verdict(
-            decide(above(part[1], part[0]) and above(word[0], word[1]), not above(part[1], part[0])),
+            decide(
+                above(part[2], part[1]) and above(part[1], part[0]) and above(word[0], word[2]),
+                above(part[0], part[2]) or above(word[2], word[0]),
+            ),
             Text(
-                "Adjective or noun is read with {part_low:.0%} from the embeddings and {part_high:.0%} from the last "
-                "layer ({untrained:.0%} without pretraining), the word itself with {word_low:.0%} and "
-                "{word_high:.0%}. With few labels, parts of speech have "
-                "{last:.1%} from the last layer, {all:.1%} from all layers and {tuned:.1%} after fine-tuning.",
-                "形容词还是名词：从词嵌入读出的准确率为 {part_low:.0%}，从最后一层为 {part_high:.0%}（未预训练时 "
+                "Adjective or noun is read with {part_low:.0%} from the embeddings, {part_first:.0%} from the first "
+                "layer and {part_high:.0%} from the last ({untrained:.0%} without pretraining), the word itself with "
+                "{word_low:.0%} from the embeddings and {word_high:.0%} from the last layer. With few labels, parts of "
+                "speech have {last:.1%} from the last layer, {all:.1%} from all layers and {tuned:.1%} after "
+                "fine-tuning.",
+                "形容词还是名词：从词嵌入读出的准确率为 {part_low:.0%}，从第一层为 {part_first:.0%}，从最后一层为 "
+                "{part_high:.0%}（未预训练时 "
                 "{untrained:.0%}）；词本身分别为 "
                 "{word_low:.0%} 和 {word_high:.0%}。标注很少时，词性准确率用最后一层为 {last:.1%}，用所有层为 "
                 "{all:.1%}，"
@@ -159,6 +164,7 @@ class Probes(Experiment):
             ),
             {
                 "part_low": results.mean("layers", PART, 0),
+                "part_first": results.mean("layers", PART, 1),
                 "part_high": results.mean("layers", PART, LAYERS),
                 "untrained": results.mean("layers", UNTRAINED, LAYERS),
                 "word_low": results.mean("layers", WORD, 0),
