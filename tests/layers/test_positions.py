@@ -11,6 +11,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import ScaledDot
 from regard.layers.positions import (
+    NEAR,
     ALiBi,
     Concatenated,
     Learned,
@@ -20,6 +21,7 @@ from regard.layers.positions import (
     RelativeVectors,
     Rotary,
     Sinusoidal,
+    angles,
     sinusoid,
     slopes,
 )
@@ -169,10 +171,29 @@ def test_only_learned_positions_end() -> None:
         Learned(8, 16)(far)
 
 
-@pytest.mark.parametrize(("last", "bound"), [(4_096, 1.5e-4), (20_000, 1.5e-3)])
-def test_sinusoids_are_the_formula_up_to_rounding_of_the_angle(last: int, bound: float) -> None:
-    positions, d_model = torch.cat([torch.arange(50), torch.arange(50, last + 1, 97), torch.tensor([last])]), 64
-    angles = positions.double()[:, None] / 10_000 ** (torch.arange(0, d_model, 2).double() / d_model)
-    expected = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+@pytest.mark.parametrize(("first", "last", "bound"), [(0, 4_095, 1.5e-4), (4_096, 20_000, 1e-6), (10**6, 10**7, 1e-6)])
+def test_sinusoids_are_the_formula_up_to_rounding_of_the_angle(first: int, last: int, bound: float) -> None:
+    positions, d_model = torch.linspace(first, last, 300, dtype=torch.float64).long(), 64
+    turned = positions.double()[:, None] / 10_000 ** (torch.arange(0, d_model, 2).double() / d_model)
+    expected = torch.stack([turned.sin(), turned.cos()], dim=-1).flatten(-2)
     assert float((sinusoid(positions, d_model).double() - expected).abs().max()) < bound
     assert torch.equal(sinusoid(torch.tensor([last]), d_model)[0], sinusoid(positions, d_model)[-1])
+
+
+def test_near_positions_keep_the_bits_of_products_in_float32() -> None:
+    """Models were trained with these values."""
+    positions = torch.arange(NEAR)
+    rates = torch.exp(torch.arange(0, 64, 2) * (-math.log(10_000.0) / 64))
+    products = positions[:, None] * rates
+    assert torch.equal(angles(positions, 64), products)
+    assert torch.equal(sinusoid(positions, 64), torch.stack([products.sin(), products.cos()], dim=-1).flatten(-2))
+
+
+def test_rotary_positions_are_exact_far_away() -> None:
+    """The product of two rotated vectors depends on their distance alone, also beyond position 4,096."""
+    x, y = torch.randn(2, 1, 1, 16, generator=torch.Generator().manual_seed(1))
+    near, far = (
+        Rotary().rotate(x, torch.tensor([start])) @ Rotary().rotate(y, torch.tensor([start + 3])).mT
+        for start in (10, 500_000)
+    )
+    torch.testing.assert_close(near, far, atol=1e-5, rtol=0)

@@ -28,7 +28,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.engines.tree_cache import TreeKVCache
 from regard.layers.blocks import Activation, DecoderLayer, EncoderLayer, FeedForward
 from regard.layers.norms import NoNorm
-from regard.layers.positions import Learned, NoPositions, Positions, Rotary, frequencies
+from regard.layers.positions import Learned, NoPositions, Positions, Rotary, angles
 from regard.layers.residual import PostNorm, Residual
 from regard.models.transformer import Transformer
 
@@ -139,8 +139,8 @@ class PositionTable:
         self.size = size if isinstance(self.positions, Learned) else max(64, 2 * size)
         positions = torch.arange(self.size, device=self.like.device)
         if isinstance(self.positions, Rotary):
-            angles = positions[:, None] * frequencies(self.head_dim, positions.device)
-            self.rotations = torch.polar(torch.ones_like(angles), angles)[:, None, None]
+            turned = angles(positions, self.head_dim)
+            self.rotations = torch.polar(torch.ones_like(turned), turned)[:, None, None]
         else:
             self.added = self.positions(positions).to(self.like.dtype)
 

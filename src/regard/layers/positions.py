@@ -28,17 +28,31 @@ def sinusoid(positions: Tensor, d_model: int) -> Tensor:
 
     Each pair of components is a clock hand; PE(pos + k) is a rotation of PE(pos), the same for every pos.
 
-    Angles are products in float32, in training as in use. The result deviates from the formula by at most 1.5e-4 up to
-    position 4,096, and 1.5e-3 up to 20,000. Products in float64 would change the last bits of every position from 1 on,
-    and with them the outputs of every trained model.
     """
-    angles = positions[..., None] * frequencies(d_model, positions.device)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    turned = angles(positions, d_model)
+    return torch.stack([turned.sin(), turned.cos()], dim=-1).flatten(-2)
 
 
-def frequencies(size: int, device: torch.device) -> Tensor:
+NEAR = 4096
+"""Positions below it have angles that are products in float32, others in float64."""
+
+
+def angles(positions: Tensor, size: int) -> Tensor:
+    """pos / 10000^(2i / size): positions (*) -> (*, size / 2).
+
+    A product in float32 deviates by up to 1.5e-4 at position 4,096, and by ten times as much at 20,000. So it is used
+    for near positions only, where every model was trained with it. Far angles are computed in float64, modulo 2 pi.
+    """
+    positions = positions[..., None]
+    near = positions * frequencies(size, positions.device)
+    far = positions.double() * frequencies(size, positions.device, torch.float64)
+    return torch.where(positions < NEAR, near, far.remainder(2 * math.pi).to(near.dtype))
+
+
+def frequencies(size: int, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """1 / 10000^(2i / size) for i = 0 .. size/2 - 1."""
-    return torch.exp(torch.arange(0, size, 2, device=device) * (-math.log(10000.0) / size))
+    pairs = torch.arange(0, size, 2, device=device, dtype=dtype or torch.get_default_dtype())
+    return torch.exp(pairs * (-math.log(10000.0) / size))
 
 
 class Positions(nn.Module):
@@ -95,8 +109,8 @@ class Rotary(Positions):
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """x (*, H, K) at positions broadcastable to *."""
-        angles = (positions[..., None] * frequencies(x.size(-1), x.device))[..., None, :]  # (*, 1, K / 2)
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        turned = angles(positions, x.size(-1))[..., None, :]  # (*, 1, K / 2)
+        cos, sin = turned.cos().to(x.dtype), turned.sin().to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
