@@ -50,6 +50,11 @@ def build(variant: dict[str, Any], vocabulary: int = V) -> Transformer:
     return model.eval()
 
 
+def tolerance(variant: dict[str, Any]) -> float:
+    """Rounding of logits; without norms they are several times as large."""
+    return 5e-5 if variant.get("norm_kind") == "none" else 1e-5
+
+
 def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
     src = torch.randint(3, V, (4, 20), generator=generator)
@@ -65,7 +70,7 @@ def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(variant: dict[str, A
     for b, (s, t) in enumerate(zip(src_lengths.tolist(), tgt_lengths.tolist(), strict=True)):
         one = slice(b, b + 1)
         alone = model(Padded.of(src[one, :s], src_lengths[one]), Padded.of(tgt[one, :t], tgt_lengths[one])).logits()
-        torch.testing.assert_close(together[b, :t], alone[0], atol=5e-5, rtol=1e-5)
+        torch.testing.assert_close(together[b, :t], alone[0], atol=tolerance(variant), rtol=1e-5)
 
 
 @EVERY
@@ -74,7 +79,7 @@ def test_packed_equals_padded(variant: dict[str, Any]) -> None:
     src, src_lengths, tgt, tgt_lengths = batch()
     padded = model(Padded.of(src, src_lengths), Padded.of(tgt, tgt_lengths)).logits()
     packed = model(Packed.of(src, src_lengths), Packed.of(tgt, tgt_lengths)).logits()
-    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=5e-5, rtol=1e-5)
+    torch.testing.assert_close(padded[Padded(tgt_lengths, 9).not_padding], packed, atol=tolerance(variant), rtol=1e-5)
 
 
 @EVERY
@@ -92,7 +97,7 @@ def test_steps_of_several_hypotheses_are_the_forward_pass(variant: dict[str, Any
             source = Padded.of(src[sentence].expand(3, -1), src_lengths[sentence].expand(3))
             written = tgt[sentence, order[row], : position + 1]
             expected = model(source, Padded.of(written, torch.full((3,), position + 1))).logits()[:, -1]
-            torch.testing.assert_close(logits[row], expected, atol=5e-5, rtol=1e-5)
+            torch.testing.assert_close(logits[row], expected, atol=tolerance(variant), rtol=1e-5)
         parents = torch.rand(len(alive), 3, generator=generator).argsort(dim=1)
         state, order = state.reorder(parents), order.gather(1, parents)
         if position in (2, 4):
@@ -264,7 +269,7 @@ def test_a_width_that_heads_do_not_divide_is_fine_where_theirs_is_given() -> Non
     ("variant", "steps"),
     [
         (dict(positions="relative", max_distance=8), 150),
-        (dict(positions="alibi", encoder_layers=2, num_heads=8), 250),  # symmetric: slow to tell left from right
+        (dict(positions="alibi", encoder_layers=2, num_heads=8), 400),  # symmetric: slow to distinguish left and right
         (dict(score="additive", combine="concat"), 120),
         (dict(window=2, positions="relative", head_dim=12), 120),
     ],
