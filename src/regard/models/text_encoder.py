@@ -130,16 +130,14 @@ class TransformerEncoder(TransformerBackbone):
         return Attentions(encoder=self.record_attention(tokens, segments))
 
 
-class RecurrentEncoderSettings(ModelSettings):
-    """Settings of a bidirectional recurrent encoder."""
+class RecurrentBackboneSettings(ModelSettings):
+    """Settings of all recurrent encoders."""
 
-    kind: Literal["recurrent"] = "recurrent"
     cell: CellKind = Field("lstm", description=CELL)
     layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
     d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
-    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the embeddings and between layers")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the inputs and between layers")
     pooling: Pooling = Field("attention", description="how the vectors of the tokens become one vector for the input")
-    segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -152,9 +150,21 @@ class RecurrentEncoderSettings(ModelSettings):
         return self.pooling == "attention"
 
     @property
-    def summary(self) -> str:
+    def layers_summary(self) -> str:
+        """The layers and the pooling, for `summary`."""
         layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
-        return f"recurrent encoder, {layers}, {self.pooling} pooling"
+        return f"{layers}, {self.pooling} pooling"
+
+
+class RecurrentEncoderSettings(RecurrentBackboneSettings):
+    """Settings of a bidirectional recurrent encoder."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
+
+    @property
+    def summary(self) -> str:
+        return f"recurrent encoder, {self.layers_summary}"
 
 
 class RecurrentBackbone(nn.Module, ABC):
@@ -216,32 +226,16 @@ class RecurrentEncoder(RecurrentBackbone):
         return self.dropout(self.words(tokens.ids) + self.segments(segments))
 
 
-class ElmoEncoderSettings(ModelSettings):
+class ElmoEncoderSettings(RecurrentBackboneSettings):
     """Settings of a recurrent encoder on features of a bidirectional language model, which `start_from` names."""
 
     kind: Literal["elmo"] = "elmo"
-    cell: CellKind = Field("lstm", description=CELL)
-    layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
-    d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
-    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the features and between layers")
-    pooling: Pooling = Field("attention", description="how the vectors of the tokens become one vector for the input")
     language_layers: int = Field(2, gt=0, description="layers of the language model")
     language_width: int = Field(512, gt=0, description="d_model of the language model")
 
-    @model_validator(mode="after")
-    def check(self) -> Self:
-        if self.d_model % 2:
-            raise SettingError("d_model", f"d_model = {self.d_model} is odd, but each direction takes half of it")
-        return self
-
-    @property
-    def has_attention(self) -> bool:
-        return self.pooling == "attention"
-
     @property
     def summary(self) -> str:
-        layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
-        return f"recurrent encoder on features of a language model, {layers}, {self.pooling} pooling"
+        return f"recurrent encoder on features of a language model, {self.layers_summary}"
 
 
 class ElmoEncoder(RecurrentBackbone):
