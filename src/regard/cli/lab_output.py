@@ -138,9 +138,9 @@ def print_summary(outcomes: Sequence[Outcome], folder: Path) -> None:
         in_language(name, spoken): sum(each.verdict.kind == kind for each in finished) for kind, name in KINDS.items()
     }
     seconds = format_duration(sum(each.seconds for each in finished))
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    verdicts = ", ".join(f"{count} {name}" for name, count in counts.items())
     failed = len(outcomes) - len(finished)
-    report(f"{told}, {failed} failed; {seconds} of CPU time; page: {folder / PAGE}")
+    report(f"{verdicts}, {failed} failed; {seconds} of CPU time; page: {folder / PAGE}")
 
 
 def outcome_values(outcome: Outcome, folder: Path) -> JsonObject:

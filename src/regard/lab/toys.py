@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.scored_attention import ScoredAttention
+from regard.attention.scoring import SCORINGS
 from regard.files import JsonObject
 from regard.lab.experiment import Text
 from regard.losses.crossentropy import Loss, cross_entropy
@@ -107,6 +110,28 @@ def build_tagger(vocabulary: int, labels: int, *, pooled: bool = False, **settin
     values: JsonObject = {"layers": 1, "d_model": 32, "num_heads": 4, "d_ff": 64, "dropout": 0.0, **settings}
     encoder = TransformerEncoder(TransformerEncoderSettings(**values), vocabulary)
     return EncoderWithHead(encoder, labels, pooled=pooled, dropout=0.0)
+
+
+class OneHead(nn.Module):
+    """Word and position embeddings, attention with one head of any score and width, and a linear output."""
+
+    def __init__(self, score: str, head_dim: int, words: int, length: int, width: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        scored = ScoredAttention(SCORINGS[score](head_dim, head_dim, head_dim))
+        self.attention = MultiHeadAttention(width, 1, head_dim=head_dim, scored_attention=scored)
+        self.output = nn.Linear(width, words)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """ids (B, T) -> logits (B, T, words)."""
+        x = self.words(tokens.ids) + self.places(tokens.layout.positions)
+        return self.output(self.attention(x, x, tokens.layout.pattern(tokens.layout)))
+
+
+def previous_words(generator: torch.Generator, words: int, length: int, size: int = 32) -> ToyTensors:
+    """Random words on a circle; the label of a word is the word before it."""
+    ids = torch.randint(words, (size, length), generator=generator)
+    return {"ids": ids, "labels": ids.roll(1, dims=1)}
 
 
 def tagging_loss(model: nn.Module, batch: ToyTensors) -> Loss:

@@ -45,7 +45,7 @@ def inline_svg(plot: Plot) -> str:
 def plot_drawing(plot: Plot, field: tuple[int, int] = SMALL, rounded: bool = True) -> Drawing:
     """A plot with its title, the names of its axes and of its series; `rounded`: the axis ends at a round number."""
     if plot.kind == "bars":
-        # a bar chart has no lower axis: what its bars are is said in its title
+        # a bar chart has no lower axis: its title says what the bars are
         several = len(plot.series) > 1
         title = [*headings(plot.title, field[0]), *headings(plot.y, field[0], bold=False)]
         body = bars(plot.groups(), list(plot.series), "x" in plot.log or "y" in plot.log, field[0] - 120)
@@ -115,9 +115,9 @@ def curve(name: str, line: Sequence[Point], order: int, spot: Spot) -> list[str]
     path = " ".join(spot(point, point.mean) for point in line)
     parts = [f'<path {stroke(order)} d="M{path}"><title>{html.escape(words(name))}</title></path>']
     for point in line if len(line) <= MAX_DOTS else ():
-        told = html.escape(f"{words(name)}: {words(x_name(point.x))}, {value_name(point)}")
+        tooltip = html.escape(f"{words(name)}: {words(x_name(point.x))}, {value_name(point)}")
         x, y = spot(point, point.mean).split()
-        parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour(order)}"><title>{told}</title></circle>')
+        parts.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour(order)}"><title>{tooltip}</title></circle>')
     return parts
 
 
@@ -148,8 +148,8 @@ def bars(groups: Mapping[str, Mapping[str, Point]], series: Sequence[str], log: 
             parts.append(text(0, top + 12, words(name)))
             top += 18
         for kind, point in group.items():
-            told = html.escape(f"{words(name)}, {words(kind)}: {value_name(point)}")
-            drawn, end = bar(point, axis, side, top, colour(series.index(kind)), told)
+            tooltip = html.escape(f"{words(name)}, {words(kind)}: {value_name(point)}")
+            drawn, end = bar(point, axis, side, top, colour(series.index(kind)), tooltip)
             parts += [drawn, text(end + 6, top + 12, value_name(point))]
             reach = max(reach, end + measure(value_name(point)))
             top += 16
@@ -157,12 +157,12 @@ def bars(groups: Mapping[str, Mapping[str, Point]], series: Sequence[str], log: 
     return Drawing(reach + 12, top - 8, "\n".join(parts))
 
 
-def bar(point: Point, axis: Axis, side: float, top: float, fill: str, told: str) -> tuple[str, float]:
+def bar(point: Point, axis: Axis, side: float, top: float, fill: str, tooltip: str) -> tuple[str, float]:
     """A bar from 0, or from the low end of a logarithmic axis, with its whisker; and where it ends."""
     zero = 0.0 if axis.log else axis.place(0.0)
     left, right = sorted((zero, axis.bounded(point.mean)))
     size = f'x="{number(side + left)}" y="{number(top)}" width="{number(max(1.0, right - left))}" height="14"'
-    drawn = f'<rect fill="{fill}" {size}><title>{told}</title></rect>'
+    drawn = f'<rect fill="{fill}" {size}><title>{tooltip}</title></rect>'
     if not point.spread:
         return drawn, side + left + max(1.0, right - left)
     low, high = (side + axis.bounded(point.mean + sign * point.spread) for sign in (-1, 1))

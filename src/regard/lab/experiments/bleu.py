@@ -1,10 +1,10 @@
 """BLEU against known damage: does it put sentences and test sets in the right order?
 
-BLEU is said to agree with people. Here the truth is known: sentences of English are damaged, and the share of damaged
-words is the quality. Three kinds of damage touch a share of the words of a sentence:
+The notes say that BLEU agrees with people. Here the truth is known: sentences of English are damaged, and the share of
+damaged words is the quality. Three kinds of damage touch a share of the words of a sentence:
 
     shuffled       these words change places        the words stay, their order does not
-    cut            so many words at the end go      only the brevity penalty notices
+    cut            words at the end are removed     only the brevity penalty notices
     substituted    other words stand in their place
 
 Each sentence gets a kind and a share at random, and a score (sentence level). Then test sets ("systems") of many

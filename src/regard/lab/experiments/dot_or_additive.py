@@ -10,17 +10,16 @@ there the dot product suffers without its scale.
 """
 
 import statistics
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.layouts import Tokens
-from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scored_attention import ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.lab.costs import exponent, fastest, saved_bytes
 from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
-from regard.lab.toys import ToyTensors, fit_toy, generator_of, seeded, tagging_loss
+from regard.lab.toys import OneHead, fit_toy, generator_of, previous_words, seeded, tagging_loss
 
 WORDS, LENGTH, WIDTH, HEAD = 16, 12, 32, 32
 COSTS = ("scaled_dot", "additive")
@@ -29,28 +28,6 @@ NAMES = {
     "scaled_dot": Text("scaled dot product", "缩放点积"),
     "additive": Text("additive", "加性"),
 }
-
-
-class Layer(nn.Module):
-    """Word and position embeddings, attention with one head of any width and score, and a linear output."""
-
-    def __init__(self, score: str, head_dim: int) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        scored = ScoredAttention(SCORINGS[score](head_dim, head_dim, head_dim))
-        self.attention = MultiHeadAttention(WIDTH, 1, head_dim=head_dim, scored_attention=scored)
-        self.output = nn.Linear(WIDTH, WORDS)
-
-    def forward(self, tokens: Tokens) -> Tensor:
-        """ids (B, T) -> logits (B, T, WORDS)."""
-        x = self.words(tokens.ids) + self.places(tokens.layout.positions)
-        return self.output(self.attention(x, x, tokens.layout.pattern(tokens.layout)))
-
-
-def previous(generator: torch.Generator, size: int = 32) -> ToyTensors:
-    """Random words on a circle; the label of a word is the word before it."""
-    ids = torch.randint(WORDS, (size, LENGTH), generator=generator)
-    return {"ids": ids, "labels": ids.roll(1, dims=1)}
 
 
 def attention_costs(score: str, length: int, seed: int) -> tuple[float, int]:
@@ -130,6 +107,7 @@ class DotOrAdditive(Experiment):
     timed = True
 
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
+        batch = partial(previous_words, words=WORDS, length=LENGTH)
         for score in COSTS:
             for length in effort.pick((64, 128, 256, 512, 1024), (64, 256)):
                 milliseconds, size = attention_costs(score, length, seed)
@@ -139,7 +117,8 @@ class DotOrAdditive(Experiment):
             for width in effort.pick((4, 16, 64, 256), (4, 256)):
                 seeded(seed, "weights", width)
                 steps = effort.pick(100, 25)
-                losses = fit_toy(Layer(score, width), previous, tagging_loss, steps=steps, rate=1e-2, seed=seed)
+                model = OneHead(score, width, WORDS, LENGTH, WIDTH)
+                losses = fit_toy(model, batch, tagging_loss, steps=steps, rate=1e-2, seed=seed)
                 record("loss", score, width, statistics.fmean(losses))
 
     def judge(self, results: Results) -> Verdict:

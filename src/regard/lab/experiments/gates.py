@@ -179,7 +179,7 @@ class Gates(Experiment):
             "distance",
             Text("accuracy over the noise since the last key or sign", "准确率随噪声长度的变化"),
             Text(
-                "noise tokens since the last key or sign; the last point: at least so many",
+                "noise tokens since the last key or sign; the last point: this number or more",
                 "距上一个关键词或重置符的噪声词元数；最后一点：不少于此数",
             ),
             Text("accuracy", "准确率"),

@@ -8,9 +8,9 @@ connected: it compares topics (Lan et al. 2019, ALBERT; Liu et al. 2019, RoBERTa
     place      B is of another place in the same document
     swapped    A and B are exchanged
 
-In the small language of the lab a sentence begins with the last noun of the sentence before, so all three can be told.
-The reader is a Transformer encoder with max pooling, which learns to compare topics within few steps; the pooling of
-BERT needs many more.
+In the small language of the lab a sentence begins with the last noun of the sentence before, so all three can be
+predicted. The reader is a Transformer encoder with max pooling, which learns to compare topics within few steps; the
+pooling of BERT needs many more.
 """
 
 from functools import partial

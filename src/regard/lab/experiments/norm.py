@@ -11,7 +11,7 @@ about all text than as many independent words do, and the model trains on noise 
 norm starts slowly and catches up, so the loss is measured after a short and after a longer training.
 
 The third norm mixes all tokens of a text, later ones included. With it a causal model must not be trained: on random
-words, which nobody can predict, it goes below the loss of a uniform guess, because a mean of the future is enough to
+words, which no model can predict, it goes below the loss of a uniform guess, because a mean of the future is enough to
 find the next word.
 """
 

@@ -11,17 +11,14 @@ trains one head of several widths to report the previous word, in a model whose 
 """
 
 import statistics
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.layouts import Tokens
-from regard.attention.multihead import MultiHeadAttention
-from regard.attention.scored_attention import ScoredAttention
 from regard.attention.scores import dot, scaled_dot
-from regard.attention.scoring import SCORINGS
 from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
-from regard.lab.toys import ToyTensors, fit_toy, generator_of, seeded, tagging_loss
+from regard.lab.toys import OneHead, fit_toy, generator_of, previous_words, seeded, tagging_loss
 
 KEYS, QUERIES = 32, 500
 WORDS, LENGTH, WIDTH = 16, 12, 32
@@ -40,28 +37,6 @@ def softmax_statistics(scores: Tensor) -> tuple[float, float]:
     p = log_p.exp()
     entropy = -(p * log_p).sum(dim=-1)
     return float(entropy.exp().mean()), float(1 - p.square().sum(dim=-1).mean())
-
-
-class Layer(nn.Module):
-    """Word and position embeddings, attention with one head of any width, and a linear output."""
-
-    def __init__(self, score: str, head_dim: int) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        scored = ScoredAttention(SCORINGS[score](head_dim, head_dim, head_dim))
-        self.attention = MultiHeadAttention(WIDTH, 1, head_dim=head_dim, scored_attention=scored)
-        self.output = nn.Linear(WIDTH, WORDS)
-
-    def forward(self, tokens: Tokens) -> Tensor:
-        """ids (B, T) -> logits (B, T, WORDS)."""
-        x = self.words(tokens.ids) + self.places(tokens.layout.positions)
-        return self.output(self.attention(x, x, tokens.layout.pattern(tokens.layout)))
-
-
-def previous(generator: torch.Generator, size: int = 32) -> ToyTensors:
-    """Random words on a circle; the label of a word is the word before it."""
-    ids = torch.randint(WORDS, (size, LENGTH), generator=generator)
-    return {"ids": ids, "labels": ids.roll(1, dims=1)}
 
 
 class Scale(Experiment):
@@ -124,6 +99,7 @@ class Scale(Experiment):
     seconds = 16
 
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
+        batch = partial(previous_words, words=WORDS, length=LENGTH)
         for score, equation in SCORES.items():
             for width in WIDTHS:
                 generator = generator_of(seed, "vectors", width)
@@ -133,7 +109,8 @@ class Scale(Experiment):
                 record("gradient", score, width, trace)
             for width in effort.pick((NARROW, 32, 128, WIDE, 512), (NARROW, WIDE)):
                 seeded(seed, "weights", width)
-                losses = fit_toy(Layer(score, width), previous, tagging_loss, steps=100, rate=1e-2, seed=seed)
+                model = OneHead(score, width, WORDS, LENGTH, WIDTH)
+                losses = fit_toy(model, batch, tagging_loss, steps=100, rate=1e-2, seed=seed)
                 record("loss", score, width, statistics.fmean(losses))
 
     def judge(self, results: Results) -> Verdict:

@@ -56,7 +56,7 @@ class TiedEmbeddings(Experiment):
                 "Should the embedding and the linear layer before the softmax share their weights?",
                 "嵌入层与 softmax 前的线性层要共享参数吗？",
             ),
-            Text("A note to look at it later.", "列为待办（TODO）。"),
+            Text("None: the question is marked for later.", "没有回答，标为以后再看。"),
         ),
     )
     hypothesis = Text(

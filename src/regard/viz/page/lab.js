@@ -5,7 +5,7 @@ const FITTED = {};
 const KINDS = ["confirmed", "refuted", "not decided"];
 const lab = { kind: "all", places: {} };
 
-function told(text) {
+function inLanguage(text) {
   return text[page.language];
 }
 
@@ -28,8 +28,8 @@ function linkTo(experiment, text) {
 function drawContents(parent) {
   const topics = DATA.topics.map((topic) => {
     const members = DATA.experiments.filter((experiment) => experiment.topic === topic.key);
-    return members.length ? make("div", {}, make("h3", {}, told(topic)), make("ul", { class: "plain" },
-      members.map((experiment) => make("li", {}, linkTo(experiment, told(experiment.title)), " ", badge(kindOf(experiment)))))) : null;
+    return members.length ? make("div", {}, make("h3", {}, inLanguage(topic)), make("ul", { class: "plain" },
+      members.map((experiment) => make("li", {}, linkTo(experiment, inLanguage(experiment.title)), " ", badge(kindOf(experiment)))))) : null;
   });
   parent.className = "card";
   refill(parent, make("h2", {}, say("contents")), make("p", { class: "about" }, say("contents_about")),
@@ -44,10 +44,10 @@ function drawQuestions(parent) {
   const rows = asked.map(([question, experiment]) => make("tr", {},
     make("td", { class: "places", "data-name": say("notes") }, question.notes.split(", ")[0],
       question.notes.includes(",") ? make("span", { class: "soft", title: question.notes }, " …") : null),
-    make("td", { "data-name": say("question") }, linkTo(experiment, told(question.text))),
-    make("td", { "data-name": say("answer") }, told(question.answer)),
+    make("td", { "data-name": say("question") }, linkTo(experiment, inLanguage(question.text))),
+    make("td", { "data-name": say("answer") }, inLanguage(question.answer)),
     make("td", { "data-name": say("verdict") }, badge(question.kind)),
-    make("td", { "data-name": say("measured_result") }, experiment.result ? told(experiment.result.sentence) : "–")));
+    make("td", { "data-name": say("measured_result") }, experiment.result ? inLanguage(experiment.result.sentence) : "–")));
   parent.className = "card";
   refill(parent, make("h2", {}, say("questions")), make("p", { class: "about" }, say("questions_about")),
     make("div", { class: "controls" }, choice(say("verdict"), options, lab.kind, (kind) => {
@@ -63,7 +63,7 @@ function drawExperiments(parent) {
   const open = new Set([...parent.querySelectorAll("details[open]")].map((each) => each.id));
   refill(parent, ...DATA.topics.flatMap((topic) => {
     const members = DATA.experiments.filter((experiment) => experiment.topic === topic.key);
-    return members.length ? [make("h2", { class: "topic" }, told(topic)), ...members.map(drawExperiment)] : [];
+    return members.length ? [make("h2", { class: "topic" }, inLanguage(topic)), ...members.map(drawExperiment)] : [];
   }));
   for (const each of parent.querySelectorAll("details")) each.open = open.has(each.id);
 }
@@ -71,11 +71,11 @@ function drawExperiments(parent) {
 function drawExperiment(experiment) {
   const result = experiment.result;
   return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
-    make("div", { class: "heading" }, make("h3", {}, told(experiment.title)), badge(kindOf(experiment))),
+    make("div", { class: "heading" }, make("h3", {}, inLanguage(experiment.title)), badge(kindOf(experiment))),
     ...DATA.questions.filter((question) => question.experiment === experiment.name).map((question) =>
-      make("p", { class: "asks" }, make("strong", {}, told(question.text)), make("span", { class: "soft" }, ` ${question.notes}`),
-        make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), told(question.answer))),
-    result ? make("p", { class: "meaning verdict" }, told(result.sentence)) : null,
+      make("p", { class: "asks" }, make("strong", {}, inLanguage(question.text)), make("span", { class: "soft" }, ` ${question.notes}`),
+        make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), inLanguage(question.answer))),
+    result ? make("p", { class: "meaning verdict" }, inLanguage(result.sentence)) : null,
     result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
     result && !result.current ? make("p", { class: "soft" }, say("outdated")) : null,
     make("div", { class: "evidence" },
@@ -93,7 +93,7 @@ function chart(svg) {
 
 function facts(experiment) {
   const result = experiment.result;
-  const entries = ["hypothesis", "varied", "measured", "refuted_if"].map((key) => [say(key), told(experiment[key])]);
+  const entries = ["hypothesis", "varied", "measured", "refuted_if"].map((key) => [say(key), inLanguage(experiment[key])]);
   if (experiment.papers.length) entries.push([say("papers"), experiment.papers.join("; ")]);
   entries.push([say("runs"), result ? say("seeds", result) : say("expected", { seconds: experiment.expected })]);
   return make("dl", { class: "sentence-pair" }, entries.map(([name, text]) =>
