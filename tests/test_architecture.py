@@ -16,6 +16,7 @@ ROOMS: dict[str, set[str]] = {
     "random": set(),
     "config": set(),
     "recipe_files": set(),
+    "bundled_files": set(),
     "runtime": {"config"},
     "attention": set(),
     "trees": set(),
@@ -42,9 +43,10 @@ ROOMS: dict[str, set[str]] = {
     # floor 5
     "run": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "tasks",
+        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "bundled_files", "tasks",
     },
     # floor 6
+    "bundled": {"bundled_files", "run"},
     "doctor": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "trees", "text", "data", "models", "decoding",
         "training", "recipe", "tasks", "run",
@@ -60,7 +62,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 7
     "cli": {
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "lab", "engines", "recipe_files",
+        "run", "doctor", "ladder", "lab", "engines", "recipe_files", "bundled_files", "bundled",
     },
     "__main__": {"cli"},
     "__init__": {

@@ -3,7 +3,6 @@
 import math
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.options import AsJson, RunFolder
@@ -25,9 +24,10 @@ def info(run: RunFolder, as_json: AsJson = False) -> None:
       regard info runs/de
       regard info runs/de --json
     """
+    from regard.bundled_files import find_run
     from regard.run.facts import changed_settings, read_facts, require_run
 
-    folder = Path(run)
+    folder = find_run(run)
     require_run(folder)
     facts, changed = read_facts(folder), changed_settings(folder)
     if as_json:

@@ -21,6 +21,7 @@ import torch
 from pydantic import BaseModel
 from torch import nn
 
+from regard.bundled_files import find_run
 from regard.config import apply_overrides
 from regard.data.digests import Digests
 from regard.data.formats import describe_sources, identify
@@ -74,8 +75,11 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path, *tasks: str) -> "Run":
-        """Open a folder that `create` made; a UserError if it is not a run, or of a task other than `tasks`."""
-        folder = Path(folder)
+        """Open a folder that `create` made; a UserError if it is not a run, or of a task other than `tasks`.
+
+        The name of a run that comes with regard opens that one, if there is no such folder.
+        """
+        folder = find_run(folder)
         require_run(folder)
         recipe = read_recipe(folder)
         if tasks and recipe.task not in tasks:

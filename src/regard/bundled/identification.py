@@ -1,0 +1,50 @@
+"""The language of a text, by a small classifier that comes with regard: a run of task classification.
+
+    p(language | text) = softmax(W s + b)      s is the pooled vector of a small Transformer encoder
+
+Its classes are the languages of the translator and `other`: text in other scripts, and text without words. The
+confidence of a language is its probability. The probability of `other` is not shared among the languages, so text in an
+unknown script has a low confidence in each of them. docs/models/languages.md says what the classifier was trained on,
+how often it is right, and what it does not know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from regard.bundled_files import bundled_run
+from regard.run.model import Model
+
+OTHER = "other"
+"""The class of text in none of the languages."""
+MAX_CHARACTERS = 1000
+"""The beginning of a text that is read; more text does not change the result."""
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A language that a text may have."""
+
+    language: str
+    """Its ISO 639-1 code: en."""
+    confidence: float
+    """Its probability, from 0 to 1."""
+
+
+@cache
+def identifier() -> Model:
+    """The classifier, read from the disk once."""
+    return Model.load(bundled_run("languages"), device="cpu")
+
+
+def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
+    """The `top` most probable languages of each text, the most probable first; none for a text without letters."""
+    shortened = [text[:MAX_CHARACTERS] if any(map(str.isalpha, text)) else "" for text in texts]
+    return [
+        [
+            Detected(language, probability)
+            for language, probability in prediction["probabilities"].items()
+            if language != OTHER
+        ][:top]
+        for prediction in identifier().predict([{"text": text} for text in shortened])
+    ]

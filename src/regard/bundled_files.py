@@ -1,0 +1,34 @@
+"""The runs that come with regard: where their folders are. Nothing large is imported here."""
+
+from pathlib import Path
+
+from regard.errors import UserError
+
+BUNDLED = ("translator", "languages")
+"""The name of each run: a folder of its own inside of `regard/bundled`."""
+RECIPE = "recipe.toml"
+
+
+def bundled_run(name: str) -> Path:
+    """The folder of a run that comes with regard; a UserError if this installation does not contain it."""
+    folder = Path(__file__).parent / "bundled" / name
+    if name in BUNDLED and (folder / RECIPE).is_file():
+        return folder
+    known = ", ".join(BUNDLED)
+    raise UserError(
+        f"{name}: this installation contains no such run" if name in BUNDLED else f"{name}: no run of this name",
+        "install the complete package again" if name in BUNDLED else f"the runs that come with regard: {known}",
+        code="not-a-run",
+        where=name,
+    )
+
+
+def bundled_runs() -> list[str]:
+    """The names of the runs that this installation contains."""
+    return [name for name in BUNDLED if (Path(__file__).parent / "bundled" / name / RECIPE).is_file()]
+
+
+def find_run(folder: str | Path) -> Path:
+    """The folder that a command or a call names: the folder itself, or a run that comes with regard of this name."""
+    path = Path(folder)
+    return bundled_run(str(folder)) if str(folder) in bundled_runs() and not path.exists() else path
