@@ -26,6 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "layers": {"attention"},
     "losses": {"attention", "layers"},
     "text": {"config"},
+    "documents": {"text"},
     "decoding": {"config"},
     "training": {"config", "runtime"},
     # floor 2
@@ -62,7 +63,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 7
     "cli": {
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "lab", "engines", "recipe_files", "bundled_files", "bundled",
+        "run", "doctor", "ladder", "lab", "documents", "engines", "recipe_files", "bundled_files", "bundled",
     },
     "__main__": {"cli"},
     "__init__": {

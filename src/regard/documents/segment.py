@@ -1,0 +1,27 @@
+"""What a document gives to a translator, and what it gets back: sentences, translations and their links."""
+
+from dataclasses import dataclass
+
+Link = tuple[int, int, int, int]
+"""source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One sentence to translate.
+
+    text          plain text; protected parts are already replaced by placeholders if the model has any
+    needs_links   the translation must come with `links`, since tags or protected parts have to be located in it
+    """
+
+    text: str
+    needs_links: bool = False
+
+
+@dataclass(frozen=True)
+class SegmentTranslation:
+    """The translation of one segment: the best one, others from the second best on, and one link per target token."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()

@@ -1,0 +1,72 @@
+"""Sentence splitting: the spans of the sentences of a text.
+
+The package `sentencex` of Wikimedia finds the ends of sentences if it is installed; it knows the abbreviations of many
+languages. Otherwise `simple_spans` splits after final punctuation. The spans have no blank space around them, and
+between two spans there is blank space only, so that a text can be put together again exactly.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+Span = tuple[int, int]
+
+_ABBREVIATIONS = (
+    "a.m p.m e.g i.e etc vs cf al fig no nos vol pp mr mrs ms dr prof sr jr st co inc ltd corp gen col sgt rev hon "
+    "jan feb mar apr jun jul aug sep sept oct nov dec approx dept est ext min max "
+    "z.b d.h u.a u.s.w usw bzw ca evtl ggf inkl nr s str tel vgl z.t bspw abs art bd hr fr "
+    "m mm mme mlle me p.ex c.-à-d env chap éd "
+    "sra srta dra ud uds p.ej pág núm"
+)
+ABBREVIATIONS = frozenset(re.findall(r"\S+", _ABBREVIATIONS))
+_END = re.compile(
+    r"""(?P<wide>[。！？｡]+[”’」』）】"')]*)"""  # no blank needs to follow
+    r"""|(?P<narrow>[.!?…]+(?:[”’»"')\]]|[ \u00a0\u202f]»)*)(?=\s)"""
+)
+_WORD_BEFORE = re.compile(r"[^\s(\[\"'“«]*$")
+_VISIBLE = re.compile(r"\S")
+
+
+def sentence_spans(text: str, language: str = "") -> list[Span]:
+    """The (start, end) of every sentence, in order."""
+    try:
+        from sentencex import get_sentence_boundaries  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        return simple_spans(text)
+    found = get_sentence_boundaries(language.split("-")[0].lower() or "en", text)
+    return list(_without_blanks(text, ((item["start_index"], item["end_index"]) for item in found)))
+
+
+def simple_spans(text: str) -> list[Span]:
+    """Spans that end at 。！？, or at . ! ? … before blank space, but not after an abbreviation or initial."""
+    cuts = [0, *(match.end() for match in _END.finditer(text) if _ends_sentence(text, match)), len(text)]
+    return list(_without_blanks(text, pairwise(cuts)))
+
+
+def _ends_sentence(text: str, match: re.Match[str]) -> bool:
+    if match["wide"] or match["narrow"] != ".":
+        return True
+    following = _next_character(text, match.end())
+    if following.islower():
+        return False
+    word = _WORD_BEFORE.search(text[max(0, match.start() - 20) : match.start()])
+    before = word[0] if word else ""
+    ordinal = before.isdigit() and len(before) <= 2  # "am 3. Mai"
+    initial = len(before) == 1 and before.isupper()
+    return not (before.lower() in ABBREVIATIONS or ordinal or initial)
+
+
+def _without_blanks(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans without the blank space around them; spans of blank space only are left out."""
+    for start, end in spans:
+        part = text[start:end]
+        stripped = part.strip()
+        if stripped:
+            first = start + len(part) - len(part.lstrip())
+            yield first, first + len(stripped)
+
+
+def _next_character(text: str, position: int) -> str:
+    """The first character from a position on that is not blank."""
+    match = _VISIBLE.search(text, position)
+    return match[0] if match else ""
