@@ -12,7 +12,7 @@ Three decisions make the search exact:
 Shapes: B sentences still in the batch, W hypotheses a sentence, T tokens generated so far, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -51,6 +51,30 @@ class Candidates:
         return Candidates(*(column.gather(1, indices) for column in (self.log_prob, self.parents, self.tokens)))
 
 
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of a search, for an observer: what was considered and what became of it.
+
+    sentences   (B,) the index of each sentence in the batch that the search began with
+    candidates  (B, 2W) the continuations considered, best first; `parents` are positions in the last step's `beam`
+    ended       (B, W) those that end and count
+    beam        (B, W) those that continue
+    cut         (B, W) of `beam`: True if it is truncated here; None if nothing is
+    continues   (B, W) of `beam`: False if the search goes on without it
+    """
+
+    sentences: Tensor
+    candidates: Candidates
+    ended: Candidates
+    beam: Candidates
+    cut: Tensor | None
+    continues: Tensor
+
+
+BeamObserver = Callable[[BeamStep], None]
+"""Called after each step of a search; it must not change the tensors."""
+
+
 @torch.no_grad()
 def beam_search(
     stepper: Stepper[Source, S],
@@ -61,6 +85,7 @@ def beam_search(
     width: int = 4,
     nbest: int = 1,
     prefixes: Sequence[Sequence[int]] | None = None,
+    observe: BeamObserver | None = None,
 ) -> list[list[Hypothesis]]:
     """The `nbest` best hypotheses of each sentence; fewer if fewer ended, and truncated ones only if none ended."""
     count, device = len(max_new_tokens), max_new_tokens.device
@@ -87,7 +112,7 @@ def beam_search(
         live, parents, tokens = beam.log_prob, beam.parents, beam.tokens
 
         new_history = _extend(history, beam)
-        looped = rules.find_loops(new_history, prefix, step)
+        looped, cut = rules.find_loops(new_history, prefix, step), None
         if looped is not None or step + 1 >= shortest:
             full = (step + 1 >= max_lengths)[:, None]
             cut = full.expand_as(live) if looped is None else full | looped
@@ -97,6 +122,8 @@ def beam_search(
 
         done = ~(_bound(live, max_lengths, rules.alpha) > pool.worst_finished())
         live = live.masked_fill(done[:, None], NEG_INF)  # a done sentence that is still in the batch generates nothing
+        if observe is not None:
+            observe(BeamStep(sentences, candidates, ended, beam, cut, live != NEG_INF))
         if should_compact(done):
             for sentence, hypotheses in zip(sentences[done].tolist(), pool.keep(done).hypotheses(), strict=True):
                 results[sentence] = [hypothesis for hypothesis in hypotheses if hypothesis.finished] or hypotheses

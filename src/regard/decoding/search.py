@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.decoding.beam import beam_search
+from regard.decoding.beam import BeamObserver, beam_search
 from regard.decoding.constraints import LoopGuard, NoRepeat, Rules
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rollout import greedy_search
@@ -40,12 +40,13 @@ def decode(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     sentence_ids: Sequence[int] | None = None,
+    observe: BeamObserver | None = None,
 ) -> list[list[Hypothesis]]:
     """Up to `settings.nbest` hypotheses for every sentence of `source`, best first.
 
     `max_new_tokens` (B,) counts the end symbol and not the forced `prefixes`. The search runs on the device of
     `max_new_tokens`. `sentence_ids` are the indices of the sentences in the whole corpus. With them, samples do not
-    depend on how the corpus is split into batches.
+    depend on how the corpus is split into batches. `observe` sees every step of a beam search.
     """
     check_autoregressive(settings)
     rules = build_rules(settings, symbols)
@@ -53,7 +54,9 @@ def decode(
         return greedy_search(stepper, source, max_new_tokens, rules, prefixes=prefixes)
     if settings.search == "beam":
         width, nbest = settings.beam, settings.nbest
-        return beam_search(stepper, source, max_new_tokens, rules, width=width, nbest=nbest, prefixes=prefixes)
+        return beam_search(
+            stepper, source, max_new_tokens, rules, width=width, nbest=nbest, prefixes=prefixes, observe=observe
+        )
     return sample(
         stepper,
         source,

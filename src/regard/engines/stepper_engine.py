@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention.layouts import Padded, Tokens
 from regard.data.planning import groups_by_length
+from regard.decoding.beam import BeamObserver
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
@@ -19,10 +20,23 @@ from regard.decoding.stepper import S, Stepper, Symbols
 
 
 class StepperEngine(Generic[S]):
-    """A model, an ensemble or any other stepper on its `device`, searched by `decoding.search.decode`."""
+    """A model, an ensemble or any other stepper on its `device`, searched by `decoding.search.decode`.
 
-    def __init__(self, stepper: Stepper[Tokens, S], symbols: Symbols, device: torch.device) -> None:
-        self.stepper, self.symbols, self.device = stepper, symbols, device
+    `observe` sees every step of a beam search.
+    """
+
+    def __init__(
+        self,
+        stepper: Stepper[Tokens, S],
+        symbols: Symbols,
+        device: torch.device,
+        observe: BeamObserver | None = None,
+    ) -> None:
+        self.stepper, self.symbols, self.device, self.observe = stepper, symbols, device, observe
+
+    def observed(self, observe: BeamObserver) -> "StepperEngine[S]":
+        """The same engine with an observer."""
+        return StepperEngine(self.stepper, self.symbols, self.device, observe)
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """Decode in batches of at most `settings.batch_tokens` source tokens."""
@@ -39,6 +53,7 @@ class StepperEngine(Generic[S]):
                     batch.settings,
                     prefixes=batch.prefixes,
                     sentence_ids=batch.sentence_ids,
+                    observe=self.observe,
                 )
             for index, sentence in zip(group, hypotheses, strict=True):
                 results[index] = sentence
