@@ -22,7 +22,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.text.symbols import EOS, SPECIALS
-from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.tokenizer import Span, Tokenizer, require_unicode
 
 BLANK, HIDDEN, UNKNOWN = "▁", "\ufdd0", "<unk>"
 
@@ -59,6 +59,18 @@ class SentencePieceTokenizer(Tokenizer):
         encodings = self._tokenizer.encode_batch_fast([text for _, text in split], add_special_tokens=False)
         codes = [[self._codes.get(code, self.unknown)] if code else [] for code, _ in split]
         return [[*code, *encoding.ids] for code, encoding in zip(codes, encodings, strict=True)]
+
+    def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """Encode many texts with the span of every token; a language code has an empty one."""
+        encoded = []
+        for text in texts:
+            code, rest = split_code(require_unicode(text))
+            encoding = self._tokenizer.encode(rest, add_special_tokens=False)
+            before = len(text) - len(rest)
+            spans = [(start + before, end + before) for start, end in encoding.offsets]
+            codes = [self._codes.get(code, self.unknown)] if code else []
+            encoded.append(([*codes, *encoding.ids], [(0, 0)] * len(codes) + spans))
+        return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of token ids; special tokens and <unk> are left out."""

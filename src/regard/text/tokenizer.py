@@ -16,6 +16,8 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from regard.errors import UserError
 from regard.files import write_text
 
+Span = tuple[int, int]
+
 
 class Tokenizer(ABC):
     """Text to token ids and back."""
@@ -45,6 +47,13 @@ class Tokenizer(ABC):
         for text in texts:
             require_unicode(text)
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
+        """Encode many texts; each with the span of every token: its first character and the one after its last."""
+        for text in texts:
+            require_unicode(text)
+        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:

@@ -1,0 +1,297 @@
+"""Which words a translation was read from: links by cross-attention, with both texts known.
+
+The translation is given to the decoder, not decoded (forced decoding): one pass for a batch of pairs. The row of
+attention weights that predicts a token says which source tokens it was read from.
+
+    A[t, s]     weight of target token t on source token s, of one head or the mean over the heads of one layer
+    W[j, i]     mean over the tokens t of target word j of the sum over the tokens s of source word i of A[t, s]
+    link of t   j = the word of t, i = argmax_i W[j, i], then s = argmax_{s in i} A[t, s]
+
+Words are pooled first because the tokens of one word often look at different tokens of the same source word. Language
+tags and the end symbol are no words; attention rests on them when there is nothing to read (Voita et al. 2019).
+
+Which head is best depends on the run. `alignment.json` in its folder names one (see `measure_heads`). Without it the
+mean over the heads of the second last layer is used: in Transformers it has the lowest alignment error (Garg et al.
+2019, "Jointly Learning to Align and Translate", section 4.1). A recurrent model has one layer with one head.
+
+B pairs, L layers, H heads, T target tokens, S source tokens.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from regard.attention.layouts import Padded
+from regard.data.planning import groups_by_length
+from regard.errors import UserError
+from regard.files import write_text
+from regard.reading import read_json
+from regard.text.symbols import BOS, EOS, PAD
+from regard.text.tokenizer import Span
+
+if TYPE_CHECKING:
+    from regard.run.model import Translator
+    from regard.run.run import Run
+
+Array = npt.NDArray[np.float64]
+Link = tuple[int, int, int, int]
+"""source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
+
+ALIGNMENT_FILE = "alignment.json"
+BATCH_TOKENS = 4096
+WORD = re.compile(
+    r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"  # a character of Chinese or Japanese
+    r"|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_"
+)
+WIDE = str.maketrans("。，！？：；（）", ".,!?:;()")
+"""Punctuation of Chinese as that of Latin scripts."""
+
+
+@dataclass(frozen=True)
+class AlignmentHead:
+    """The attention that links are read from.
+
+    layer   from 1
+    head    from 1; 0 is the mean over the heads of the layer
+    shift   0: the row that predicts a token; 1: the next row, which reads it (Chen et al. 2020, "Accurate Word
+            Alignment Induction from Neural Machine Translation", section 3)
+    """
+
+    layer: int
+    head: int = 0
+    shift: int = 0
+
+    def select(self, weights: Array) -> Array:
+        """(L, H, T + 1, S) -> (T, S)."""
+        heads = weights[self.layer - 1, :, self.shift : weights.shape[2] - 1 + self.shift]
+        selected: Array = heads[self.head - 1] if self.head else heads.mean(axis=0)
+        return selected
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """One side of a pair: the text, its tokens after `tags` language tags, and the spans of those of the text."""
+
+    text: str
+    ids: list[int]
+    tags: int
+    spans: list[Span]
+
+
+def align(
+    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+) -> list[tuple[Link, ...]]:
+    """The links of every translation, one for each of its tokens; none for a blank text.
+
+    Of texts that are longer than the model can read, only the beginning has links.
+    """
+    pairs = encode_pairs(model, examples, translations)
+    links: list[tuple[Link, ...]] = [()] * len(pairs)
+    head = None
+    for index, weights in cross_attentions(model, pairs):
+        head = head or choose_head(model.run, *weights.shape[:2])
+        links[index] = tuple(link_tokens(head.select(weights), *pairs[index]))
+    return links
+
+
+def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
+    """The head that the file of a run names, else the mean over the heads of the second last layer."""
+    path = run.folder / ALIGNMENT_FILE
+    if not path.exists():
+        return AlignmentHead(max(1, layers - 1))
+    values = read_json(path, dict[str, int])
+    head = AlignmentHead(values.get("layer", 0), values.get("head", 0), values.get("shift", 0))
+    if not (1 <= head.layer <= layers and 0 <= head.head <= heads and 0 <= head.shift <= 1):
+        raise UserError(
+            f"{path} names {head}, and the model has {layers} layers with {heads} heads",
+            f"write it again: regard align {run.folder} --save",
+            code="damaged-file",
+            where=path,
+        )
+    return head
+
+
+# ---- attention weights -----------------------------------------------------------------------------------------------
+
+
+def encode_pairs(
+    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+) -> list[tuple[EncodedText, EncodedText]]:
+    """The tokens of both texts as the model reads them, at most as many as it can read."""
+    task = model.task
+    parsed = [task.parse(example) for example in examples]
+    sources = task.src_tokenizer.encode_spans([example["src"] for example in parsed])
+    targets = task.tgt_tokenizer.encode_spans(translations)
+    most = min(task.max_source, task.max_target or task.max_source) - 1
+    pairs = []
+    for example, translation, src, tgt in zip(parsed, translations, sources, targets, strict=True):
+        tags, room = language_tags(task, example), task.max_source - 1
+        ids, spans = [*tags, *src[0]][:room], src[1][: room - len(tags)]
+        source = EncodedText(example["src"], ids, len(tags), spans)
+        pairs.append((source, EncodedText(translation, tgt[0][:most], 0, tgt[1][:most])))
+    return pairs
+
+
+def language_tags(task: Any, example: Mapping[str, Any]) -> list[int]:
+    """The tokens that the task writes before a source."""
+    tags: list[int] = task.tags(example) if hasattr(task, "tags") else []
+    return tags
+
+
+def cross_attentions(
+    model: "Translator", pairs: Sequence[tuple[EncodedText, EncodedText]]
+) -> Iterator[tuple[int, Array]]:
+    """The index and the weights (L, H, T + 1, S) of every pair with text, longest first.
+
+    Language tags and the end symbol of the source are left out.
+    """
+    chosen = [n for n, (source, target) in enumerate(pairs) if source.spans and target.spans]
+    lengths = [max(len(pairs[n][0].ids), len(pairs[n][1].ids)) + 1 for n in chosen]
+    for group in groups_by_length(lengths, BATCH_TOKENS):
+        indices = [chosen[n] for n in group]
+        weights = batch_attention(model, [pairs[n] for n in indices])
+        for row, index in enumerate(indices):
+            source, target = pairs[index]
+            first = source.tags
+            yield index, weights[row, :, :, : len(target.spans) + 1, first : first + len(source.spans)]
+
+
+def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, EncodedText]]) -> Array:
+    """The cross-attention of a batch (B, L, H, T + 1, S + 1): row t predicts target token t."""
+    task, network = model.task, model.model
+    device = next(network.parameters()).device
+    rows = [[*source.ids, EOS] for source, _ in pairs]
+    masked = task.start_symbol is None  # the decoder of a masked model reads the token that it predicts
+    outputs = [[*target.ids, EOS] if masked else [BOS, *target.ids] for _, target in pairs]
+    src, tgt = (pad_rows(ids, device) for ids in (rows, outputs))
+    weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
+    if weights is None:
+        raise UserError(
+            f"{model.run.folder} has no cross-attention: {model.run.recipe.model.summary}",
+            "use a run whose model has it",
+            code="no-attention",
+            where=model.run.folder,
+        )
+    array: Array = weights[..., -src[0].size(1) :].double().cpu().numpy()  # a masked model has LENGTH before the source
+    return array
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids (B, longest) with padding at the end, and their lengths (B,)."""
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = torch.tensor(row)
+    return ids.to(device), lengths
+
+
+# ---- links -----------------------------------------------------------------------------------------------------------
+
+
+def link_tokens(weights: Array, source: EncodedText, target: EncodedText) -> Iterator[Link]:
+    """A link for every target token that is not blank: first the best source word, then the best token in it."""
+    src_words = word_groups(source)
+    if not src_words:
+        return
+    order = np.concatenate(src_words)
+    starts = np.cumsum([0, *map(len, src_words[:-1])])
+    pooled = np.add.reduceat(weights[:, order], starts, axis=1)  # (T, source words)
+    for tokens in word_groups(target):
+        word = src_words[int(pooled[tokens].mean(axis=0).argmax())]
+        for t in tokens:
+            s = word[int(weights[t, word].argmax())]
+            yield (*trim(source.text, source.spans[s]), *trim(target.text, target.spans[t]))
+
+
+def word_groups(side: EncodedText) -> list[list[int]]:
+    """The tokens of every word that has some, in order; blank tokens are in none."""
+    starts = [match.start() for match in WORD.finditer(side.text)]
+    groups: dict[int, list[int]] = {}
+    for token, span in enumerate(side.spans):
+        first, last = trim(side.text, span)
+        if first < last:
+            groups.setdefault(bisect_right(starts, first), []).append(token)
+    return list(groups.values())
+
+
+def trim(text: str, span: Span) -> Span:
+    """A span without the blank space around it."""
+    start, end = span
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, max(start, end - (len(part) - len(part.rstrip())))
+
+
+# ---- which head ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeadAgreement:
+    """How many of the words that are equal in source and translation a head links to each other."""
+
+    head: AlignmentHead
+    linked: int
+    words: int
+
+    @property
+    def share(self) -> float:
+        return self.linked / self.words if self.words else 0.0
+
+
+def measure_heads(
+    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+) -> list[HeadAgreement]:
+    """Every head measured without gold alignments, best first.
+
+    Names, numbers and punctuation that are in the source once and in the translation once are certainly translations of
+    each other. A head is good if it links them.
+    """
+    pairs = encode_pairs(model, examples, translations)
+    counts: dict[AlignmentHead, int] = {}
+    words = 0
+    for index, weights in cross_attentions(model, pairs):
+        source, target = pairs[index]
+        equal = equal_words(source.text, target.text)
+        words += len(equal)
+        layers, heads = weights.shape[:2]
+        for head in list_heads(layers, heads, masked=model.task.start_symbol is None) if equal else ():
+            links = link_tokens(head.select(weights), source, target)
+            found = {(first, begin) for first, _, begin, _ in links}
+            counts[head] = counts.get(head, 0) + sum((s[0], t[0]) in found for s, t in equal)
+    measured = [HeadAgreement(head, count, words) for head, count in counts.items()]
+    return sorted(measured, key=lambda item: -item.linked)
+
+
+def equal_words(source: str, target: str) -> list[tuple[Span, Span]]:
+    """The spans of words that each text has once."""
+    sides = []
+    for text in (source, target):
+        spans: dict[str, list[Span]] = {}
+        for match in WORD.finditer(text):
+            spans.setdefault(match[0].translate(WIDE), []).append(match.span())
+        sides.append({word: found[0] for word, found in spans.items() if len(found) == 1})
+    return [(sides[0][word], sides[1][word]) for word in sides[0].keys() & sides[1].keys()]
+
+
+def list_heads(layers: int, heads: int, masked: bool) -> list[AlignmentHead]:
+    """Every head of every layer and their means, for both rows of a token; a masked model has one row for a token."""
+    shifts = (0,) if masked else (0, 1)
+    return [
+        AlignmentHead(layer, head, shift)
+        for shift in shifts
+        for layer in range(layers, 0, -1)
+        for head in range(heads + 1)
+        if head != 1 or heads > 1
+    ]
+
+
+def save_head(run: "Run", head: AlignmentHead) -> None:
+    """Name the head that links of a run are read from, in its folder."""
+    write_text(run.folder / ALIGNMENT_FILE, json.dumps(asdict(head)) + "\n")
