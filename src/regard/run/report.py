@@ -69,15 +69,20 @@ def read_metrics(folder: Path) -> list[Record]:
     for number, line in enumerate(read_lines(path) if path.exists() else (), 1):
         if not line.endswith(b"\n"):
             break
-        where = f"{path}:{number}"
-        try:
-            record = check_type(parse_json(line), Record, where)
-        except ValueError as error:
-            raise UserError(f"{where} is damaged: {error}", code="damaged-file", where=where) from error
-        kind = RECORDS.get(str(record.get("kind")))
-        if kind is not None:
-            records.append(check_type(record, kind, where).model_dump())
+        record = checked_record(line, f"{path}:{number}")
+        if record is not None:
+            records.append(record)
     return records
+
+
+def checked_record(line: bytes, where: str) -> Record | None:
+    """A line of metrics.jsonl; None if it is of another kind."""
+    try:
+        record = check_type(parse_json(line), Record, where)
+    except ValueError as error:
+        raise UserError(f"{where} is damaged: {error}", code="damaged-file", where=where) from error
+    kind = RECORDS.get(str(record.get("kind")))
+    return None if kind is None else check_type(record, kind, where).model_dump()
 
 
 def loss_curves(records: Sequence[Record]) -> dict[str, Points]:

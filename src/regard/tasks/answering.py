@@ -44,7 +44,7 @@ from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, tok
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
 from regard.training.task import Sample
-from regard.viz.content import Marked, Matrix, Table
+from regard.viz.content import Marked, Matrix, Shares, Table, Text
 from regard.viz.panel import Screen, printable
 from regard.viz.report import Example as ShownExample
 
@@ -222,6 +222,12 @@ class Answering(LabelledTask[AnsweringRecipe]):
             return f"{screen.bold('no answer')} {probability}"
         marked = screen.marked(example["context"], prediction["start"], prediction["end"])
         return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        """The text with the answer marked, and the best answers with their probabilities."""
+        found = [(prediction["start"], prediction["end"], OUTPUT)] if prediction["answer"] else []
+        best = [(item["answer"] or NO_ANSWER, item["probability"]) for item in prediction["nbest"]]
+        return [Marked(example["context"], found), Shares([name for name, _ in best], [share for _, share in best])]
 
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Scores by the first word of the question; the rarer words are one row."""

@@ -39,7 +39,7 @@ from regard.tasks.learning import Report as Report
 from regard.tasks.learning import ValidationData as ValidationData
 from regard.tasks.variants import VariantSet
 from regard.training.task import Sample
-from regard.viz.content import Matrix, Table
+from regard.viz.content import Matrix, Table, Text
 from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap, TaskReport
 from regard.viz.report import Example as ShownExample
@@ -207,6 +207,10 @@ class Task(LearningTask[R, D]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         """The prediction for a terminal."""
         return screen.bold(self.sample(example, prediction).output)
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        """The prediction for a page, in its own form: texts with marks, bars, pictures."""
+        return [self.sample(example, prediction).output]
 
     def notes(self, examples: Sequence[Example]) -> list[str]:
         """Remarks about the examples of an evaluation, for example labels that the model does not know."""

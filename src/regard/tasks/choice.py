@@ -30,7 +30,7 @@ from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.training.task import Sample
-from regard.viz.content import Matrix, Shares, Table
+from regard.viz.content import Matrix, Shares, Table, Text
 from regard.viz.panel import Screen
 from regard.viz.report import Example as ShownExample
 
@@ -134,6 +134,11 @@ class Choice(LabelledTask[ChoiceRecipe]):
         shares = zip(example["choices"], prediction["probabilities"], strict=True)
         return screen.bars(list(shares), prediction["label"])
 
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        shares = zip(example["choices"], prediction["probabilities"], strict=False)
+        ranked = sorted(shares, key=lambda item: -item[1])
+        return [Shares([truncate(name) for name, _ in ranked], [share for _, share in ranked])]
+
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """The accuracy by number of choices."""
         rows: list[list[str | float]] = []
@@ -156,9 +161,7 @@ class Choice(LabelledTask[ChoiceRecipe]):
         return [*confusion_matrix("positions of the choices", gold, predicted), *confident_errors(errors)]
 
     def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        shares = zip(example["choices"], prediction["probabilities"], strict=False)
-        ranked = sorted(shares, key=lambda item: -item[1])
-        output = Shares([truncate(name) for name, _ in ranked], [share for _, share in ranked])
+        (output,) = self.present(example, prediction)
         reference = truncate(example["choices"][example["label"]])
         right = example["label"] == prediction["label"]
         confidence = max(prediction["probabilities"], default=None)

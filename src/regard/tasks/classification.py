@@ -52,7 +52,7 @@ from regard.tasks.tables import (
 from regard.tasks.text_inputs import classification_loss, label_ids, text_input
 from regard.training.advice import Advice
 from regard.training.task import Sample
-from regard.viz.content import Matrix, Shares, Table
+from regard.viz.content import Matrix, Shares, Table, Text
 from regard.viz.panel import Screen
 from regard.viz.report import Example as ShownExample
 
@@ -165,6 +165,10 @@ class Classification(LabelledTexts[ClassificationRecipe]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return screen.bars(list(prediction["probabilities"].items())[: self.top or SHOWN_CLASSES])
 
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        shares = list(prediction["probabilities"].items())[:SHOWN_CLASSES]
+        return [Shares([name for name, _ in shares], [share for _, share in shares])]
+
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Precision, recall and F1 of each class, and the most frequent confusions."""
         gold, predicted = labels_of(examples), labels_of(predictions)
@@ -193,8 +197,7 @@ class Classification(LabelledTexts[ClassificationRecipe]):
         return {str(label): count for label, count in counts_by_class(predicted, gold).items()}
 
     def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        shares = list(prediction["probabilities"].items())[:SHOWN_CLASSES]
-        output = Shares([name for name, _ in shares], [share for _, share in shares])
+        (output,) = self.present(example, prediction)
         right = example["label"] == prediction["label"]
         source = joined_texts(example, SHOWN_CHARACTERS)
         return ShownExample(source, str(example["label"]), output, right, confidence=prediction["probability"])

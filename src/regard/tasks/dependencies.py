@@ -54,7 +54,7 @@ from regard.tasks.tagging import TagWindow, tag_window
 from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.training.task import Sample
 from regard.viz.arcs import arcs_svg, arcs_text
-from regard.viz.content import Matrix, Preformatted, Table
+from regard.viz.content import Matrix, Picture, Preformatted, Table, Text
 from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap
 from regard.viz.report import Example as ShownExample
@@ -267,6 +267,9 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return arcs_text(prediction["words"], prediction["heads"], prediction["relations"], screen.columns)
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        return [Picture(self.svg(example, prediction), dependency_line(prediction["words"], prediction))]
 
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Precision, recall and F1 of each relation, its head included."""

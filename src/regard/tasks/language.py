@@ -59,6 +59,7 @@ from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
+from regard.viz.content import Text
 from regard.viz.panel import Screen, printable
 from regard.viz.report import AttentionMap
 from regard.viz.report import Example as ShownExample
@@ -376,6 +377,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def show(self, example: Example, prediction: Prediction) -> ShownExample:
         """A prompt, its true line shaded by the information of each token, and its continuation."""
         return ShownExample(example["text"], shaded_line(example), prediction["continuations"][0]["text"])
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        return [item["text"] for item in prediction["continuations"]]
 
     def store_samples(self, model: nn.Module, store: TokenizedText) -> list[tuple[Example, Prediction]]:
         return list(sampled_lines(self, model, store))

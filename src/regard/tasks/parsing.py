@@ -33,11 +33,11 @@ from regard.tasks.translation import SRC, TranslationTask
 from regard.text.settings import TextSettings
 from regard.training.task import Sample
 from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
-from regard.viz.content import Matrix, Preformatted, Table
+from regard.viz.content import Matrix, Picture, Preformatted, Table, Text
 from regard.viz.panel import Screen, printable
 from regard.viz.report import AttentionMap
 from regard.viz.report import Example as ShownExample
-from regard.viz.tree import tree_text
+from regard.viz.tree import tree_svg, tree_text
 
 LENGTHS = (10, 20, 30, 40)
 TREE_COLUMNS = 72
@@ -149,6 +149,10 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return printable(prediction["tree"])
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        tree = prediction["tree"]
+        return [Picture(tree_svg(tree_of(tree)), tree)] if tree else []
 
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Precision, recall and F1 of the brackets of each label."""

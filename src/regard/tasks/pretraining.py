@@ -57,6 +57,7 @@ from regard.text.factory import train_tokenizer
 from regard.text.inputs import TextInput
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
+from regard.viz.content import Shares, Text
 from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap
 from regard.viz.report import Example as ShownExample
@@ -318,6 +319,14 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         bars += [f"next sentence: {prediction['next']:.0%}"] if "next" in prediction else []
         nothing = "the text has no [MASK]" if "masks" in prediction else "imported without a masked-language-model head"
         return "\n\n".join(bars) or nothing
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        """The most probable tokens of each [MASK], and the probability that the second text follows."""
+        masks: list[Text] = [
+            Shares([item["token"] for item in mask], [item["probability"] for item in mask])
+            for mask in prediction.get("masks", ())
+        ]
+        return [*masks, *([Shares(["next sentence"], [prediction["next"]])] if "next" in prediction else [])]
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         encoded = self.encode(example)

@@ -39,7 +39,7 @@ from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, freq
 from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.text.inputs import Encoding
 from regard.training.task import Sample
-from regard.viz.content import Marked, Matrix, Table
+from regard.viz.content import Marked, Matrix, Table, Text
 from regard.viz.panel import Screen
 from regard.viz.report import Example as ShownExample
 
@@ -147,6 +147,9 @@ class Tagging(LabelledTask[TaggingRecipe]):
 
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return screen.tags(zip(prediction["words"], prediction["tags"], strict=True))
+
+    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+        return [marked_words(prediction["words"], prediction["tags"])]
 
     def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         """Precision, recall and F1 of each type of entity, or of each tag."""

@@ -106,7 +106,18 @@ class Shares:
         return {"names": list(self.names), "shares": [round(share, 4) for share in self.shares]}
 
 
-Text = str | Marked | Shaded | Preformatted | Shares
+@dataclass(frozen=True)
+class Picture:
+    """An SVG picture in the style of svg.py, and its content as text."""
+
+    svg: str
+    text: str
+
+    def to_json(self) -> JsonObject:
+        return {"picture": self.svg, "text": self.text}
+
+
+Text = str | Marked | Shaded | Preformatted | Shares | Picture
 
 
 def text_json(text: Text) -> str | JsonObject:

@@ -128,9 +128,9 @@ def page_data(report: Report) -> JsonObject:
     return {
         "title": report.title,
         "facts": [[str(key), str(value)] for key, value in report.facts.items()],
-        "curves": [{"name": name, "points": _points(curve)} for name, curve in report.curves.items() if len(curve)],
-        "monitor": monitor and {"name": monitor.name, "points": _points(monitor.points), "best": monitor.best_step},
-        "rate": _points(report.learning_rate),
+        "curves": [{"name": name, "points": points_json(curve)} for name, curve in report.curves.items() if len(curve)],
+        "monitor": monitor and {"name": monitor.name, "points": points_json(monitor.points), "best": monitor.best_step},
+        "rate": points_json(report.learning_rate),
         "scores": [[name, _number(value), signature] for name, value, signature in report.scores],
         "tables": [table.to_json() for table in report.tables],
         "examples": [_example(example) for example in report.examples],
@@ -172,7 +172,7 @@ def _example(example: Example) -> JsonObject:
     }
 
 
-def _points(curve: Curve) -> list[list[float | None]]:
+def points_json(curve: Curve) -> list[list[float | None]]:
     """A curve as JSON; of a long one, the lowest and highest point of every interval, and one that is not finite."""
     points = np.asarray(curve, dtype=np.float64).reshape(-1, 2)
     if len(points) > MAX_POINTS:

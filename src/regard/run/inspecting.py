@@ -1,0 +1,146 @@
+"""One prediction from the inside: attention weights, the arithmetic of a head, and the beam as a tree.
+
+Everything is computed beside the prediction and changes none of it: attention is recorded by hooks
+(attention/arithmetic.py), the beam by an observer (decoding/beam_tree.py).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from regard.attention.arithmetic import Call, HeadArithmetic, record_attention, stacks
+from regard.decoding.beam_tree import BeamRecorder, BeamTree
+from regard.decoding.engine import DecodingRequest
+from regard.decoding.hypothesis import Hypothesis
+from regard.engines.stepper_engine import StepperEngine
+from regard.errors import UserError
+from regard.run.model import Explanation, Input, Model
+from regard.tasks.base import Prediction
+from regard.tasks.seq2seq import Seq2SeqTask
+from regard.text.symbols import EOS
+from regard.viz.report import AttentionMap
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A prediction, its attention maps, and for each map the calls of its layers (none if it has no such steps)."""
+
+    explanation: Explanation
+    layers: list[list[Call]]
+
+    @property
+    def maps(self) -> list[AttentionMap]:
+        return self.explanation.maps
+
+    def arithmetic(self, name: str, layer: int, head: int) -> HeadArithmetic:
+        """The steps of one head of the map `name`; layers and heads count from 0."""
+        layers = next((calls for item, calls in zip(self.maps, self.layers, strict=True) if item.name == name), [])
+        if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].num_heads:
+            raise UserError(
+                f"{name} attention has no steps for layer {layer + 1}, head {head + 1}",
+                "give a layer and a head of a Transformer, of BERT or of a recurrent decoder",
+                code="no-attention",
+                where="head",
+            )
+        return layers[layer].head(head)
+
+
+@dataclass
+class RecordingEngine:
+    """An engine that decodes one sentence with an observer, and keeps its hypotheses."""
+
+    engine: StepperEngine[Any]
+    recorder: BeamRecorder
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+
+    def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        if len(request) > 1:
+            raise UserError("the text is read in several parts", "give one sentence", code="too-long", where="text")
+        results = self.engine.observed(self.recorder).decode(request)
+        self.hypotheses = [item for sentence in results for item in sentence]
+        return results
+
+
+@dataclass(frozen=True)
+class SearchTree:
+    """The beam of one sentence, the text of each node's token, and the prediction that was found."""
+
+    tree: BeamTree
+    tokens: list[str]
+    prediction: Prediction
+    width: int
+    alpha: float
+
+
+def inspect_attention(
+    model: Model, value: Input, target: str | None = None, chosen: int = 0, **options: object
+) -> Inspection:
+    """Predict one example and record the attention behind it.
+
+    The attention is that of the output `target`, or of hypothesis `chosen` of a search, from 0, best first.
+    """
+    task = model.task.configure(**options)
+    example = task.parse(value, "the text")
+    prediction = model.predict(example, **options) if target is None else task.forced(example, target)
+    maps: list[AttentionMap] = []
+    calls: list[Call] = []
+    if task.has_attention and task.empty_prediction(example) is None:
+        with record_attention(model.model) as calls:
+            maps = task.attention(model.model, example, choose_hypothesis(prediction, chosen))
+    return Inspection(Explanation(example, prediction, maps), match_layers(maps, stacks(calls)))
+
+
+def choose_hypothesis(prediction: Prediction, chosen: int) -> Prediction:
+    """The prediction with another of its hypotheses in the first place."""
+    found = prediction.get("hypotheses", [])
+    return prediction | {"hypotheses": found[chosen:]} if 0 < chosen < len(found) else prediction
+
+
+def match_layers(maps: list[AttentionMap], groups: list[list[Call]]) -> list[list[Call]]:
+    """The calls whose weights each map shows; empty for a map of something else, for example of attention pooling."""
+    computed = [(group, np.stack([call.weights().float().cpu().numpy() for call in group])) for group in groups]
+    layers = []
+    for item in maps:
+        shown = np.asarray(item.weights)
+        same = (
+            group
+            for group, weights in computed
+            if weights.shape == shown.shape and np.abs(weights - shown).max(initial=0.0) < TOLERANCE
+        )
+        layers.append(next(same, []))
+    return layers
+
+
+def has_beam(model: Model) -> bool:
+    """True if the search of the run can be shown as a tree."""
+    return isinstance(model.task, Seq2SeqTask) and model.task.decoding.search in ("beam", "greedy")
+
+
+def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
+    """Search one sentence and record the beam; `beam` = 1 shows greedy search."""
+    task = model.task
+    if not has_beam(model):
+        raise UserError(
+            f"the outputs of {model.run.folder} come from no beam search",
+            "give a run of translation or parsing that is decoded with beam or greedy search",
+            code="wrong-task",
+            where=model.run.folder,
+        )
+    assert isinstance(task, Seq2SeqTask)
+    if task.decoding.search == "greedy":
+        options = {"beam": 1} | options
+    task = task.configure(**options)
+    decoding = task.decoding
+    recorder = BeamRecorder(decoding.alpha)
+    engine = model.engine
+    if not isinstance(engine, StepperEngine):  # CUDA graphs and CTranslate2 search by themselves
+        engine = task.engine(model.models, model.world.device, "readable")
+    assert isinstance(engine, StepperEngine)
+    recording = RecordingEngine(engine, recorder)
+    (prediction,) = task.predict(recording, [task.parse(value, "the text")])
+    tree = recorder.tree([(item.tokens, item.finished) for item in recording.hypotheses], EOS)
+    names = task.tgt_tokenizer.tokens([node.token for node in tree.nodes])
+    return SearchTree(tree, names, prediction, decoding.beam, decoding.alpha)

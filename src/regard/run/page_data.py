@@ -1,0 +1,179 @@
+"""What the page of a run shows, as JSON values: a run, a prediction, a head, a beam, curves, and a map of texts.
+
+The server answers with these values (serve/page.py); `regard inspect` writes them into one file.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from regard.attention.arithmetic import HeadArithmetic
+from regard.errors import UserError
+from regard.files import JsonObject
+from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
+from regard.run.model import Input, Model
+from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
+from regard.tasks.seq2seq import Seq2SeqTask
+from regard.training.log import METRICS
+from regard.viz.content import text_json
+from regard.viz.packing import pack_array
+from regard.viz.report import pack_map, points_json
+
+MAX_CURVE_BYTES = 4_000_000
+"""Bytes of metrics.jsonl that one answer reads; the rest follows with the next."""
+MAX_TEXTS = 50
+"""Texts of one map."""
+SHOWN_HYPOTHESES = 5
+
+
+def run_json(name: str, model: Model) -> JsonObject:
+    """What a page must know to draw the form of a run."""
+    task, recipe = model.task, model.run.recipe
+    return {
+        "name": name,
+        "task": task.name,
+        "about": recipe.about or task.title,
+        "model": recipe.model.summary,
+        "fields": form_fields(model),
+        "attention": task.has_attention,
+        "beam": beam_width(model),
+        "vectors": task.text_encoder(model.model) is not None,
+        "monitor": recipe.training.monitor,
+    }
+
+
+def form_fields(model: Model) -> list[JsonObject]:
+    """The fields of an example that a person fills in: the required ones, and a second text if the task takes one."""
+    fields = model.task.fields
+    optional = [name for name in fields.inputs if name == "pair" and name not in fields.required]
+    return [
+        {"name": name, "required": name not in optional, "list": name == "choices"}
+        for name in [*fields.required, *optional]
+    ]
+
+
+def beam_width(model: Model) -> int:
+    """The number of hypotheses of the run's own search; 0 if its search is no beam."""
+    task = model.task
+    if not has_beam(model) or not isinstance(task, Seq2SeqTask):
+        return 0
+    return task.decoding.beam if task.decoding.search == "beam" else 1
+
+
+def nbest_options(model: Model) -> JsonObject:
+    """Options that give the best outputs and do not change the first one."""
+    width = beam_width(model)
+    return {"nbest": min(width, SHOWN_HYPOTHESES)} if width > 1 and model.task.name == "translation" else {}
+
+
+def prediction_json(model: Model, value: Input, chosen: int = 0) -> JsonObject:
+    """A prediction in its own form, its best alternatives, and its attention maps, those of alternative `chosen`."""
+    options = nbest_options(model)
+    inspection = inspect_attention(model, value, chosen=chosen, **options)
+    return {**inspection_json(model, inspection), "chosen": chosen}
+
+
+def inspection_json(model: Model, inspection: Inspection) -> JsonObject:
+    """A prediction and the maps behind it."""
+    example, prediction = inspection.explanation.example, inspection.explanation.prediction
+    found = prediction.get("hypotheses", []) if prediction.get("parts") == 1 else []
+    return {
+        "input": model.task.to_line(example),
+        "output": [text_json(text) for text in model.task.present(example, prediction)],
+        "score": prediction.get("score"),
+        "hypotheses": [{key: item[key] for key in ("text", "score", "finished")} for item in found],
+        "maps": [
+            pack_map(item) | {"steps": bool(calls)}
+            for item, calls in zip(inspection.maps, inspection.layers, strict=True)
+        ],
+    }
+
+
+def head_json(inspection: Inspection, name: str, layer: int, head: int) -> JsonObject:
+    """The steps of one head for all queries."""
+    return {"map": name, "layer": layer, "head": head, **arithmetic_json(inspection.arithmetic(name, layer, head))}
+
+
+def arithmetic_json(steps: HeadArithmetic) -> JsonObject:
+    """Arrays of float32 by name; null where a model has none."""
+    values = {field.name: getattr(steps, field.name) for field in fields(steps)}
+    return {
+        name: pack_array(value.float().cpu().numpy()) if isinstance(value, Tensor) else value
+        for name, value in values.items()
+    }
+
+
+def beam_json(model: Model, value: Input, width: int | None = None) -> JsonObject:
+    """The beam as a tree; `width` is that of the run by default."""
+    own = beam_width(model)
+    options = nbest_options(model) if width in (None, own) else {"beam": width, "nbest": width}
+    return tree_json(inspect_beam(model, value, **options))
+
+
+def tree_json(search: SearchTree) -> JsonObject:
+    """Nodes as lists: step, parent (null: none), token, log P of the token, log P, score, fate."""
+    nodes = [
+        [node.step, node.parent, name, round(node.log_prob, 4), round(node.total, 4), round(node.score, 4), node.fate]
+        for node, name in zip(search.tree.nodes, search.tokens, strict=True)
+    ]
+    return {"width": search.width, "alpha": search.alpha, "nodes": nodes, "leaves": search.tree.leaves}
+
+
+def curves_json(folder: Path, monitor: str, seen: str = "") -> JsonObject:
+    """The curves of a run from metrics.jsonl, also while it trains.
+
+    `seen` is the value of an earlier answer: the new answer has only what was written since. `reset` is True if the
+    file was replaced in between, as when a run is resumed: then the answer has everything.
+    """
+    records, seen_now, reset = new_records(folder / METRICS, seen)
+    curve = monitor_curve(records, monitor)
+    return {
+        "seen": seen_now,
+        "reset": reset,
+        "curves": [{"name": name, "points": points_json(curve)} for name, curve in loss_curves(records).items()],
+        "rate": points_json(learning_rate(records)),
+        "monitor": curve and {"name": curve.name, "points": points_json(curve.points), "best": curve.best_step},
+        "seconds": next((item["seconds"] for item in reversed(records) if item["kind"] == "train"), None),
+    }
+
+
+def new_records(path: Path, seen: str) -> tuple[list[Record], str, bool]:
+    """The complete lines after the place that `seen` names, the new place, and True if it starts from the beginning."""
+    if not path.is_file():
+        return [], "", True
+    with path.open("rb") as stream:
+        status = path.stat()
+        file, _, place = seen.partition(":")
+        known = file == str(status.st_ino) and place.isdecimal() and int(place) <= status.st_size
+        start = int(place) if known else 0
+        stream.seek(start)
+        block = stream.read(MAX_CURVE_BYTES)
+    block = block[: block.rfind(b"\n") + 1]
+    records = [checked_record(line, str(path)) for line in block.splitlines()]
+    return [record for record in records if record], f"{status.st_ino}:{start + len(block)}", not known
+
+
+def texts_json(model: Model, texts: Sequence[str]) -> JsonObject:
+    """Texts as points: their two main directions (principal components), and the cosine of every pair."""
+    if not 2 <= len(texts) <= MAX_TEXTS:
+        raise UserError(
+            f"{len(texts)} texts",
+            f"give 2 to {MAX_TEXTS} texts, one on each line",
+            code="invalid-option",
+            where="texts",
+        )
+    vectors = np.stack([item.vector for item in model.embed(list(texts), pool="mean", normalize=True)]).astype("f8")
+    centred = vectors - vectors.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    points = centred @ directions[:2].T
+    points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
+    total = float((sizes**2).sum()) or 1.0
+    return {
+        "texts": list(texts),
+        "points": points.round(6).tolist(),
+        "shares": [round(float(size**2) / total, 4) for size in sizes[:2]],
+        "cosines": (vectors @ vectors.T).clip(-1, 1).round(4).tolist(),
+    }
