@@ -61,7 +61,11 @@ ROOMS: dict[str, set[str]] = {
         "decoding", "training", "engines", "recipe", "recipe_files", "tasks", "run",
     },
     # floor 7
+    "serve": {
+        "config", "viz", "text", "data", "decoding", "engines", "tasks", "run", "documents", "bundled_files", "bundled",
+    },
     "cli": {
+        "serve",
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
         "run", "doctor", "ladder", "lab", "documents", "engines", "recipe_files", "bundled_files", "bundled",
     },

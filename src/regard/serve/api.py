@@ -1,0 +1,156 @@
+"""regard's own API: /v1/translate, /v1/detect, /v1/predict, /v1/embed, /v1/runs. Errors: {"error": {code, message}}."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.errors import UserError
+from regard.run.embedding import Features
+from regard.run.model import Model
+from regard.serve.access import check_access
+from regard.serve.errors import ServiceError
+from regard.serve.service import Service, TranslatedText, TranslateRequest
+from regard.serve.settings import ServeSettings
+
+LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32}
+"""The largest value of options of a prediction that cost time or memory."""
+OPTIONS = (*LARGEST, "search", "alpha", "temperature", "top_k", "top_p", "no_repeat_ngram", "length_candidates", "seed")
+"""Options of a prediction that a client may choose."""
+Language = Annotated[str, Field(max_length=32)]
+
+
+class Body(BaseModel):
+    """The body of a request; a wrong name of a field is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Translate(Body):
+    """Texts to translate."""
+
+    text: str | list[str] = Field(description="one text, or several")
+    source: Language | None = Field(None, description="the language of the texts; without it, it is detected for each")
+    target: Language | None = Field(None, description="the language to translate to; needed if there are several")
+    format: Literal["text", "html"] = Field("text", description="html: tags stay, and move with their words")
+    alternatives: int = Field(0, ge=0, description="number of other translations")
+    glossary: dict[str, str] = Field({}, description="terms of the texts and their translations")
+    run: str | None = Field(None, description="the run that translates; without it, the first one that can")
+    links: bool = Field(False, description="which characters come from which (format text)")
+
+
+class Texts(Body):
+    """Texts without any options."""
+
+    text: str | list[str] = Field(description="one text, or several")
+
+
+class Predict(Body):
+    """Inputs of a run."""
+
+    inputs: list[str | dict[str, Any]] = Field(description="texts or examples as the task of the run reads them")
+    options: dict[str, Any] = Field({}, description="options of the prediction: beam, nbest, top ...")
+
+
+class Embed(Body):
+    """Texts whose vectors are wanted."""
+
+    inputs: list[str | dict[str, Any]] = Field(description="texts, or {text, pair}")
+    layers: str = Field("last", max_length=100, description='last, all, -2, "-4:", "1,6"')
+    combine: str = Field("concat", description="concat, sum or mean of several layers")
+    pool: str = Field("mean", description="cls, mean, max, pooler or tokens")
+    normalize: bool = Field(False, description="vectors of length 1")
+
+
+def routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """The routes of the API."""
+    router = APIRouter(prefix="/v1", tags=["regard"], dependencies=[Depends(check_access)])
+
+    @router.get("/runs")
+    async def runs() -> dict[str, Any]:
+        """The runs of this server with their tasks and languages."""
+        return {"runs": [run.info for run in service.runs.values()]}
+
+    @router.post("/translate")
+    async def translate(body: Translate) -> dict[str, Any]:
+        """Translate texts."""
+        return {"translations": [to_json(text) for text in await service.translate(to_request(body))]}
+
+    @router.post("/detect")
+    async def detect(body: Texts) -> dict[str, Any]:
+        """Detect the language of each text; confidences are probabilities."""
+        texts = as_list(body.text)
+        service.check_size(TranslateRequest(texts, None, None))
+        return {"detected": [[asdict(item) for item in found] for found in await service.detect(texts)]}
+
+    @router.post("/predict/{run}")
+    async def predict(run: str, body: Predict) -> dict[str, Any]:
+        """Predict with a run of any task."""
+        check_inputs(body.inputs, settings)
+        check_options(body.options)
+        task = service.run(run).task.configure(**body.options)
+        predictions = await service.predict(run, body.inputs, **body.options)
+        return {"predictions": [finite(task.output(item)) for item in predictions]}
+
+    @router.post("/embed/{run}")
+    async def embed(run: str, body: Embed) -> dict[str, Any]:
+        """Compute vectors of texts with the text encoder of a run."""
+        check_inputs(body.inputs, settings)
+        features = Features(body.layers, body.combine, body.pool, body.normalize)
+
+        def vectors(model: Model) -> list[Any]:
+            return [item.vector.tolist() for item in model.embed(body.inputs, features)]
+
+        return {"embeddings": await service.call(run, vectors)}
+
+    return router
+
+
+def to_request(body: Translate) -> TranslateRequest:
+    """The request of the service; the source "auto" means that it is detected."""
+    source = None if body.source in (None, "", "auto") else body.source
+    return TranslateRequest(
+        as_list(body.text), source, body.target, body.format, body.alternatives, body.glossary, body.run, body.links
+    )
+
+
+def to_json(text: TranslatedText) -> dict[str, Any]:
+    """The answer for one text."""
+    return asdict(text)
+
+
+def as_list(text: str | list[str]) -> list[str]:
+    """One text as a list."""
+    return [text] if isinstance(text, str) else text
+
+
+def check_inputs(inputs: Sequence[str | dict[str, Any]], settings: ServeSettings) -> None:
+    """Raise a ServiceError if there are too many inputs, or too long ones."""
+    size = sum(len(value) if isinstance(value, str) else len(str(value)) for value in inputs)
+    if len(inputs) > settings.max_batch_texts or size > settings.max_characters:
+        limits = f"at most {settings.max_batch_texts} inputs and {settings.max_characters} characters are allowed"
+        raise ServiceError("too-long", limits)
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raise an error for options that clients may not choose, and for values that are too large."""
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise UserError(f"unknown option {name[:100]!r}", f"known options: {', '.join(OPTIONS)}",
+                            code="unsupported-option")  # fmt: skip
+        if name in LARGEST and isinstance(value, int | float) and value > LARGEST[name]:
+            raise UserError(f"{name} is larger than {LARGEST[name]}", code="invalid-option")
+
+
+def finite(value: Any) -> Any:
+    """A value for JSON: infinite numbers and NaN become null, numbers of numpy those of Python."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if hasattr(value, "tolist"):
+        return finite(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,86 @@
+"""The application: the routes of all APIs over one service.
+
+A module of an API has `routes(service, settings) -> APIRouter`; `APIS` lists the modules. Swagger's page is left out,
+since it is loaded from another host: /openapi.json is the schema, and /api lists the routes.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from regard import __version__
+from regard.errors import UserError
+from regard.serve import api, health
+from regard.serve.access import Access
+from regard.serve.gate import Gate
+from regard.serve.metrics import Metrics
+from regard.serve.problems import INVALID, Problem, answer, problem_of
+from regard.serve.service import Service
+from regard.serve.settings import ServeSettings
+
+LOG = logging.getLogger("regard.serve")
+APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (health.routes, api.routes)
+"""The routes of each API."""
+HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
+
+
+def create_app(service: Service, settings: ServeSettings) -> FastAPI:
+    """The application over a service; its start loads the models, its end finishes what the service accepted."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        await service.stop()
+
+    app = FastAPI(
+        title="regard",
+        version=__version__,
+        summary="Translation and other predictions of trained runs.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.access, app.state.metrics = Access(settings), Metrics()
+    for routes in APIS:
+        app.include_router(routes(service, settings))
+    add_error_answers(app)
+    app.add_middleware(Gate, settings=settings, metrics=app.state.metrics)
+    if settings.cors:
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
+    return app
+
+
+def add_error_answers(app: FastAPI) -> None:
+    """Answer every error in the shape of its API."""
+
+    @app.exception_handler(UserError)
+    async def user_error(request: Request, error: UserError) -> Response:
+        return answer(request.url.path, problem_of(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer(request.url.path, Problem(INVALID, "invalid-request", describe(error)))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        code = HTTP_CODES.get(error.status_code, "invalid-request")
+        response = answer(request.url.path, Problem(error.status_code, code, str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        LOG.error("an error in regard while answering a request", exc_info=error)
+        return answer(request.url.path, Problem(500, "internal", "an error in the server"))
+
+
+def describe(error: RequestValidationError) -> str:
+    """The places of a body that are wrong and why, without its content."""
+    problems = [(".".join(str(part) for part in item["loc"][1:]), item["msg"]) for item in error.errors()[:5]]
+    return "; ".join(f"{place}: {message}" if place else message for place, message in problems)

@@ -1,0 +1,68 @@
+"""Which run translates from one language to another."""
+
+from collections.abc import Mapping, Sequence
+
+from regard.errors import UserError
+from regard.run.model import Model
+from regard.serve.errors import ServiceError
+from regard.tasks.translation import TranslationTask
+
+Direction = tuple[str, str]
+"""Codes of the source and the target language."""
+NamedDirection = tuple[str, str, str]
+"""A direction and the name of its run."""
+
+
+def directions_of(model: Model) -> tuple[Direction, ...]:
+    """The directions of a translation run; () if its recipe does not say them."""
+    if not isinstance(model.task, TranslationTask) or model.task.name != "translation":
+        return ()
+    directions = getattr(model.task, "directions", None)
+    if directions is None:
+        data = model.task.recipe.data
+        directions = ((data.src_lang, data.tgt_lang),) if data.src_lang and data.tgt_lang else ()
+    return tuple((source.lower(), target.lower()) for source, target in directions)
+
+
+def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[str, tuple[Direction, ...]]:
+    """The directions that the setting `languages` gives to runs: RUN=SOURCE:TARGET."""
+    found: dict[str, tuple[Direction, ...]] = {}
+    for value in values:
+        name, _, pair = value.rpartition("=")
+        source, colon, target = pair.partition(":")
+        if not colon or not source or not target or name not in models:
+            raise UserError(
+                f"languages {value!r}",
+                f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de",
+                code="invalid-option",
+                where="languages",
+            )
+        found[name] = (*found.get(name, ()), (source.lower(), target.lower()))
+    return found
+
+
+def known_languages(codes: set[str]) -> str:
+    """A remedy that lists the languages."""
+    return f"known languages: {', '.join(sorted(codes)) or 'none'}"
+
+
+def choose(directions: Sequence[NamedDirection], source: str, target: str | None) -> NamedDirection:
+    """The direction from a source to a target language (None: the only one); codes in any case.
+
+    If both are the same, the run is "": the text stays as it is.
+    """
+    source, wanted = source.lower(), target.lower() if target else None
+    codes = {code for direction in directions for code in direction[:2]}
+    for code in filter(None, (source, wanted)):
+        if code not in codes:
+            raise ServiceError(
+                "unknown-language", f"no run knows the language {code[:40]}", known_languages(codes), where=code[:40]
+            )
+    if source == wanted:
+        return source, source, ""
+    found = [item for item in directions if item[0] == source and wanted in (None, item[1])]
+    if wanted is None and len({item[1] for item in found}) > 1:
+        raise ServiceError("invalid-request", "the target language is missing", known_languages(codes))
+    if not found:
+        raise ServiceError("unknown-pair", f"no run translates from {source} to {wanted}", where=f"{source}:{wanted}")
+    return found[0]

@@ -1,0 +1,178 @@
+"""The outermost layer of the application: limits, security headers, metrics and the log of requests.
+
+A request enters with its whole body: a client that sends slowly uses no model, no thread and no place among the
+requests in progress. If a client goes away, its request is cancelled and leaves the queues.
+"""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serve.errors import ServiceError
+from regard.serve.metrics import Metrics
+from regard.serve.problems import answer, problem_of
+from regard.serve.settings import ServeSettings
+
+LOG = logging.getLogger("regard.serve")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+ALWAYS_ANSWERED = ("/healthz", "/readyz", "/metrics")
+"""Paths that a server with too many requests still answers."""
+CLIENT_WENT_AWAY = 499
+"""The status in log and metrics of a request whose client closed the connection, as nginx writes it."""
+BUFFERED_BODIES = 16
+"""All bodies that are being received may have this many times the size of the largest one allowed."""
+CONTENT_SECURITY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": CONTENT_SECURITY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Headers of every answer that does not set them itself."""
+
+
+class ClientWentAwayError(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+@dataclass
+class Answer:
+    """Passes an answer on to the client, with the headers added, and remembers its status and size."""
+
+    send: Send
+    status: int = 0
+    size: int = 0
+    complete: bool = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = list(message.get("headers", ()))
+            present = {name.lower() for name, _ in headers}
+            headers += [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in present]
+            message = {**message, "headers": headers}
+        elif message["type"] == "http.response.body":
+            self.size += len(message.get("body", b""))
+            self.complete = not message.get("more_body", False)
+        await self.send(message)
+
+
+class Gate:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self.buffered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, result = time.perf_counter(), Answer(send)
+        try:
+            await self._answer(scope, receive, result)
+        except ClientWentAwayError:
+            result.status = CLIENT_WENT_AWAY
+        except ServiceError as error:
+            response = answer(scope["path"], problem_of(error))
+            response.headers["connection"] = "close"
+            await response(scope, receive, result)
+        finally:
+            self._record(scope, result, time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, result: Answer) -> None:
+        body = await self._read_body(scope, receive)
+        full = self.metrics.in_progress >= self.settings.max_requests
+        if full and scope["path"] not in ALWAYS_ANSWERED:
+            raise ServiceError("queue-full", "too many requests are in progress", "try again later", retry_after=1)
+        self.metrics.in_progress += 1
+        try:
+            await self._run(scope, receive, result, body)
+        finally:
+            self.metrics.in_progress -= 1
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body; a ServiceError if it is too large or comes too slowly."""
+        limit, parts, size = self.settings.max_body, [], 0
+        lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+        if any(value.isdigit() and int(value) > limit for value in lengths):
+            raise too_large(limit)
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientWentAwayError
+                    part = message.get("body", b"")
+                    parts.append(part)
+                    size, self.buffered = size + len(part), self.buffered + len(part)
+                    if size > limit:
+                        raise too_large(limit)
+                    if self.buffered > BUFFERED_BODIES * limit:
+                        raise ServiceError("queue-full", "too many requests are being received", retry_after=2)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError as error:
+            raise ServiceError("slow-request", "the request came too slowly") from error
+        finally:
+            self.buffered -= size
+
+    async def _run(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
+        """Call the application; cancel it if the client goes away."""
+        gone = asyncio.Event()
+        bodies = iter([body])
+
+        async def replay() -> Message:
+            for content in bodies:
+                return {"type": "http.request", "body": content, "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
+
+        handler = asyncio.ensure_future(self.app(scope, replay, result))
+        watcher = asyncio.ensure_future(watch())
+        try:
+            await asyncio.wait({handler, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            if not handler.done() and not result.complete:
+                handler.cancel()
+                with suppress(asyncio.CancelledError):
+                    await handler
+                raise ClientWentAwayError
+            await handler
+        finally:
+            handler.cancel()
+            watcher.cancel()
+
+    def _record(self, scope: Scope, result: Answer, seconds: float) -> None:
+        """Count the request and log one line without any text of the client."""
+        route = getattr(scope.get("route"), "path", "(unknown)")
+        method = scope["method"] if scope["method"] in METHODS else "(other)"
+        status = result.status or 500
+        self.metrics.count(method, route, status, seconds)
+        LOG.info("%s %s %d %.1f ms %d bytes", method, route, status, 1000 * seconds, result.size)
+
+
+def too_large(limit: int) -> ServiceError:
+    """The error for a body that is too large."""
+    return ServiceError("too-long", f"the body of the request has more than {limit} bytes")

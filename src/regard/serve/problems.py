@@ -1,0 +1,61 @@
+"""Answers for errors. Each API has its own shape; paths choose it. No answer has a path of a file or a traceback."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi.responses import JSONResponse
+
+from regard.errors import UserError
+from regard.files import JsonObject
+from regard.serve.errors import STATUS, ServiceError
+
+FILE_PATH = re.compile(r"(?<![\w/])(?:[A-Za-z]:)?[/\\][\w.~-]+(?:[/\\][\w.~ -]+)+")
+MAX_MESSAGE = 500
+INVALID = 422
+"""The status of a body that cannot be read, on our own routes."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error on its way to a client."""
+
+    status: int
+    code: str
+    message: str
+    retry_after: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an API answers errors."""
+
+    body: Callable[[Problem], JsonObject]
+    status: Callable[[Problem], int] = lambda problem: problem.status
+
+
+OWN = Shape(lambda problem: {"error": {"code": problem.code, "message": problem.message}})
+SHAPES: dict[str, Shape] = {}
+"""The shapes of other APIs by the beginning of their paths; all other paths have our own."""
+
+
+def problem_of(error: UserError) -> Problem:
+    """The problem that an error of the user is."""
+    status = error.status if isinstance(error, ServiceError) else STATUS.get(error.code, INVALID)
+    retry = error.retry_after if isinstance(error, ServiceError) else 0
+    message = error.problem if not error.remedy else f"{error.problem}; {error.remedy}"
+    return Problem(status, error.code or "invalid-request", without_paths(message), retry)
+
+
+def without_paths(message: str) -> str:
+    """A message in which folders and files of the server are not named; long ones are cut."""
+    message = FILE_PATH.sub("…", " ".join(message.split()))
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+
+
+def answer(path: str, problem: Problem) -> JSONResponse:
+    """The answer for a problem, in the shape of the API at this path."""
+    prefix = max((item for item in SHAPES if path.startswith(item)), key=len, default="")
+    shape = SHAPES.get(prefix, OWN)
+    headers = {"Retry-After": str(problem.retry_after)} if problem.retry_after else {}
+    return JSONResponse(shape.body(problem), shape.status(problem), headers)

@@ -1,0 +1,187 @@
+"""Sentences of documents through the worker of a translation run.
+
+sentence -> without letters? unchanged -> in the cache? -> search -> looped? search again, or cut -> links if needed
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.run.model import Model
+from regard.serve.worker import Worker
+from regard.tasks.base import Example, Prediction
+from regard.tasks.translation import TranslationTask
+
+CHUNK = 256
+"""Sentences of one request that wait at the same time, so that a long document does not fill the queue."""
+MAX_CACHED = 500
+"""Characters of the longest sentence that is kept in the cache."""
+NO_REPEAT = 3
+"""A sentence whose translation loops is translated again without repeated n-grams of this size."""
+REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
+
+OnSegment = Callable[[int, SegmentTranslation], None]
+"""Called in the event loop with the number of a segment and its translation, as soon as it is known."""
+Found = tuple[str, tuple[str, ...]]
+"""The best translation of a sentence, and others."""
+
+
+def predict(options: dict[str, Any], model: Model, examples: list[Example]) -> list[Prediction]:
+    """The predictions of a batch."""
+    return model.predict(examples, **options)
+
+
+def align(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Link, ...]]:
+    """The links of a batch of sources and translations."""
+    aligning = import_module("regard.run.aligning")
+    links: list[tuple[Link, ...]] = aligning.align(
+        model, [example for example, _ in pairs], [translation for _, translation in pairs]
+    )
+    return links
+
+
+def cut_repetition(text: str) -> str:
+    """A text in which a part that is repeated three times or more in a row stands once."""
+    return REPEATED.sub(r"\1", text).strip()
+
+
+@dataclass
+class SentenceCache:
+    """The most recently used sentences and their translations, in memory only."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str, int], Found] = OrderedDict()
+
+    def get(self, key: tuple[str, str, int]) -> Found | None:
+        """The translation that is kept, or None."""
+        found = self._found.get(key)
+        if found is not None:
+            self._found.move_to_end(key)
+        return found
+
+    def put(self, key: tuple[str, str, int], found: Found) -> None:
+        """Keep a translation; the least recently used one makes place."""
+        if self.size and len(key[1]) <= MAX_CACHED:
+            self._found[key] = found
+            self._found.move_to_end(key)
+            if len(self._found) > self.size:
+                self._found.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class SegmentTranslator:
+    """Translates segments with one run, joined with those of other requests."""
+
+    def __init__(self, worker: Worker, model: Model, several: bool, cache: int) -> None:
+        """`several`: the run has more than one target language, so an example names it."""
+        assert isinstance(model.task, TranslationTask)
+        self.worker, self.task, self.several = worker, model.task, several
+        self.cache = SentenceCache(cache)
+
+    def example(self, text: str, direction: tuple[str, str]) -> Example:
+        """The example of a sentence."""
+        return {"src": text, "from": direction[0], "to": direction[1]} if self.several else {"src": text}
+
+    async def translate(
+        self,
+        segments: Sequence[Segment],
+        direction: tuple[str, str],
+        *,
+        alternatives: int = 0,
+        links: bool = False,
+        on_segment: OnSegment | None = None,
+    ) -> list[SegmentTranslation]:
+        """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
+        results: list[SegmentTranslation] = []
+        for first in range(0, len(segments), CHUNK):
+            chunk = segments[first : first + CHUNK]
+            found = await self._search([segment.text for segment in chunk], direction, alternatives)
+            chosen = [links or segment.needs_links for segment in chunk]
+            linked = await self._links([segment.text for segment in chunk], found, chosen, direction)
+            new = [SegmentTranslation(*pair, item) for pair, item in zip(found, linked, strict=True)]
+            for number, item in enumerate(new, first):
+                if on_segment is not None:
+                    on_segment(number, item)
+            results += new
+        return results
+
+    async def _search(self, texts: Sequence[str], direction: tuple[str, str], alternatives: int) -> list[Found]:
+        """Translations from the cache, or of the model; equal sentences are translated once."""
+        found: dict[str, Found] = {}
+        for text in dict.fromkeys(texts):
+            if not any(map(str.isalpha, text)):
+                found[text] = (text, ())
+            elif (kept := self.cache.get((direction[1], text, alternatives))) is not None:
+                found[text] = kept
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        for text, item in zip(new, await self._decode(new, direction, alternatives), strict=True):
+            found[text] = item
+            self.cache.put((direction[1], text, alternatives), item)
+        return [found[text] for text in texts]
+
+    async def _decode(self, texts: Sequence[str], direction: tuple[str, str], alternatives: int) -> list[Found]:
+        """Translations of the model. The best one does not depend on the number of alternatives."""
+        examples = [self.example(text, direction) for text in texts]
+        nbest, decoding = alternatives + 1, self.task.decoding
+        same_search = decoding.search == "beam" and decoding.beam >= nbest
+        best = await self._predict(examples, {"nbest": nbest} if alternatives and same_search else {})
+        others = best
+        if alternatives and not same_search:
+            others = await self._predict(examples, {"nbest": nbest})
+        texts = await self._without_loops(examples, best)
+        return [
+            (text, other_texts(text, item, alternatives)) for text, item in zip(texts, others, strict=True)
+        ]  # fmt: skip
+
+    async def _without_loops(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[str]:
+        """The best texts; one that repeats itself endlessly is searched again, and cut if it still does."""
+        texts = [str(prediction["translation"]) for prediction in predictions]
+        looped = [number for number, prediction in enumerate(predictions) if prediction["looped"]]
+        if looped and self.task.decoding.search in ("greedy", "beam"):
+            again = await self._predict([examples[number] for number in looped], {"no_repeat_ngram": NO_REPEAT})
+            for number, prediction in zip(looped, again, strict=True):
+                texts[number] = str(prediction["translation"])
+        for number in looped:
+            texts[number] = cut_repetition(texts[number])
+        return texts
+
+    async def _predict(self, examples: Sequence[Example], options: dict[str, Any]) -> list[Prediction]:
+        key = ("predict", tuple(sorted(options.items())))
+        return await asyncio.wrap_future(self.worker.submit(key, partial(predict, options), examples))
+
+    async def _links(
+        self, texts: Sequence[str], found: Sequence[Found], chosen: Sequence[bool], direction: tuple[str, str]
+    ) -> list[tuple[Link, ...]]:
+        """The links of the chosen sentences, () for others; an unchanged sentence is one link."""
+        results: list[tuple[Link, ...]] = [()] * len(texts)
+        pairs, numbers = [], []
+        for number, (text, (translation, _)) in enumerate(zip(texts, found, strict=True)):
+            if not chosen[number] or not text or not translation:
+                continue
+            if text == translation:
+                results[number] = ((0, len(text), 0, len(text)),)
+            else:
+                pairs.append((self.example(text, direction), translation))
+                numbers.append(number)
+        computed = await asyncio.wrap_future(self.worker.submit("align", align, pairs))
+        for number, links in zip(numbers, computed, strict=True):
+            results[number] = links
+        return results
+
+
+def other_texts(best: str, prediction: Prediction, count: int) -> tuple[str, ...]:
+    """At most `count` other translations, none twice; none if the text was translated in parts, or if they loop."""
+    if not count or prediction["parts"] != 1:
+        return ()
+    texts = (str(item["text"]) for item in prediction["hypotheses"] if not item["looped"])
+    return tuple(text for text in dict.fromkeys(texts) if text != best)[:count]

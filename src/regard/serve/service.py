@@ -1,0 +1,390 @@
+"""What a server can do with its runs, without HTTP: translate, detect, predict. All APIs call this.
+
+Every method may raise a ServiceError, and a UserError for an input that its task cannot read.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeVar
+
+from regard.bundled.identification import Detected
+from regard.documents.document import Document, open_document
+from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.errors import UserError
+from regard.run.model import Input, Model
+from regard.serve.directions import Direction, NamedDirection, choose, directions_of, parse_languages
+from regard.serve.errors import ServiceError
+from regard.serve.segments import OnSegment, SegmentTranslator, predict
+from regard.serve.settings import ServeSettings
+from regard.serve.worker import Worker
+from regard.tasks.base import AnyTask, Prediction
+from regard.tasks.translation import TranslationTask
+
+T = TypeVar("T")
+Identify = Callable[[Sequence[str], int], list[list[Detected]]]
+DETECTED = 3
+"""Languages of a detection."""
+LONG_TEXT = 4000
+"""Characters from which a text is split and put together in another thread than that of the connections."""
+
+
+@dataclass(frozen=True)
+class TranslateRequest:
+    """Texts to translate, and how.
+
+    source   the language of all texts; None: detect that of each
+    target   the language to translate to; None: the only one that there is
+    format   text, or html
+    run      the run to use; None: the first one that translates from source to target
+    links    also say which part of each translation comes from which part of its text (format text)
+    """
+
+    texts: Sequence[str]
+    source: str | None
+    target: str | None
+    format: str = "text"
+    alternatives: int = 0
+    glossary: Mapping[str, str] = field(default_factory=dict)
+    run: str | None = None
+    links: bool = False
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """The translation of one text; `source` is its language, `detected` what was detected if it was not given."""
+
+    text: str
+    alternatives: list[str]
+    source: str
+    detected: list[Detected] | None
+    links: list[Link]
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """A run with its worker."""
+
+    name: str
+    model: Model
+    directions: tuple[Direction, ...]
+    worker: Worker
+    segments: SegmentTranslator | None
+    """None if it is not a translation run."""
+
+    @property
+    def task(self) -> AnyTask:
+        return self.model.task
+
+    @property
+    def info(self) -> dict[str, object]:
+        """Facts about the run, for clients."""
+        directions = [{"source": source, "target": target} for source, target in self.directions]
+        return {"name": self.name, "task": self.task.name, "directions": directions, "ready": self.ready}
+
+    @property
+    def ready(self) -> bool:
+        """True if the model is loaded."""
+        return self.worker.loaded.done() and self.worker.loaded.exception() is None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done with one text: a run and a direction; no run if the text is already in the target language."""
+
+    run: ServedRun | None
+    direction: Direction
+    detected: list[Detected] | None
+
+
+class Service:
+    """Runs and their workers."""
+
+    def __init__(self, models: Mapping[str, Model], settings: ServeSettings, identify: Identify | None = None) -> None:
+        """`identify` replaces the language identification that comes with regard."""
+        self.settings = settings
+        self.stopping = False
+        given = parse_languages(settings.languages, models)
+        self.runs: Mapping[str, ServedRun] = {
+            name: self._serve(name, model, given.get(name) or directions_of(model)) for name, model in models.items()
+        }
+        self._identify = identify
+        self._identifier: Worker | None = None
+
+    def _serve(self, name: str, model: Model, directions: tuple[Direction, ...]) -> ServedRun:
+        settings = self.settings
+        worker = Worker(
+            name,
+            partial(load, model),
+            max_batch=settings.max_batch,
+            max_queue=settings.max_queue,
+            delay=settings.batch_delay / 1000,
+        )
+        translates = isinstance(model.task, TranslationTask) and model.task.name == "translation"
+        several = len({target for _, target in directions}) > 1
+        segments = SegmentTranslator(worker, model, several, settings.cache) if translates else None
+        return ServedRun(name, model, directions, worker, segments)
+
+    # ---- start and stop ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start to load all models, each in its thread."""
+        for run in self.runs.values():
+            run.worker.start()
+
+    async def loaded(self) -> None:
+        """Wait until all models are loaded; raise the error of one that cannot be."""
+        await asyncio.gather(*(asyncio.wrap_future(run.worker.loaded) for run in self.runs.values()))
+
+    @property
+    def ready(self) -> bool:
+        """True if every run can answer."""
+        return not self.stopping and all(run.ready for run in self.runs.values())
+
+    async def stop(self) -> None:
+        """Refuse new work, compute what is in the queues, and end the threads."""
+        self.stopping = True
+        workers = [run.worker for run in self.runs.values()]
+        if self._identifier is not None:
+            workers.append(self._identifier)
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            await asyncio.to_thread(worker.join)
+
+    # ---- languages --------------------------------------------------------------------------------------------------
+
+    def directions(self) -> list[tuple[str, str, str]]:
+        """Source language, target language and run, for each direction of each run."""
+        return [(*direction, name) for name, run in self.runs.items() for direction in run.directions]
+
+    async def detect(self, texts: Sequence[str], top: int = DETECTED) -> list[list[Detected]]:
+        """The most probable languages of each text, best first; none for a text without letters."""
+        if self._identify is not None:
+            return self._identify(texts, top)
+        if self._identifier is None:
+            self._identifier = Worker("languages", load_identifier, max_batch=self.settings.max_batch)
+            self._identifier.start()
+        async with self._time_limit():
+            return await asyncio.wrap_future(self._identifier.submit(top, partial(identify_batch, top), texts))
+
+    # ---- translate --------------------------------------------------------------------------------------------------
+
+    async def translate(
+        self, request: TranslateRequest, on_segment: Callable[[int, int, SegmentTranslation], None] | None = None
+    ) -> list[TranslatedText]:
+        """Translate all texts; `on_segment` is told each segment: the numbers of its text and itself."""
+        self.check_size(request)
+        async with self._time_limit():
+            plans = await self._plan(request)
+            return list(
+                await asyncio.gather(
+                    *(
+                        self._translate_text(request, number, plan, on_segment)
+                        for number, plan in enumerate(plans)
+                    )
+                )
+            )  # fmt: skip
+
+    async def _translate_text(
+        self,
+        request: TranslateRequest,
+        number: int,
+        plan: Plan,
+        on_segment: Callable[[int, int, SegmentTranslation], None] | None,
+    ) -> TranslatedText:
+        text = request.texts[number]
+        if plan.run is None or not any(map(str.isalpha, text)):
+            links = [(0, len(text), 0, len(text))] if request.links and text else []
+            return TranslatedText(text, [], plan.direction[0], plan.detected, links)
+        document = await self._open(text, request, plan)
+        tell: OnSegment | None = None if on_segment is None else partial(on_segment, number)
+        links_too = request.links and request.format == "text"
+        translations = await require_translation(plan.run).translate(
+            document.segments, plan.direction, alternatives=request.alternatives, links=links_too, on_segment=tell
+        )
+        rendered = await self._in_thread_if_long(len(text), document.render, translations)
+        alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
+        links = text_links(text, rendered, document.segments, translations) if links_too else []
+        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
+
+    async def _open(self, text: str, request: TranslateRequest, plan: Plan) -> Document:
+        assert plan.run is not None
+        return await self._in_thread_if_long(
+            len(text),
+            partial(
+                open_document,
+                text,
+                request.format,
+                language=plan.direction[0],
+                glossary=request.glossary,
+                placeholders=getattr(plan.run.task, "placeholders", ()),
+            ),
+        )
+
+    async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        if size < LONG_TEXT:
+            return function(*arguments)
+        return await asyncio.to_thread(function, *arguments)
+
+    async def translate_file(self, name: str, content: bytes, source: str | None, target: str) -> bytes:
+        """Translate a file; the ending of its name says its format."""
+        open_file = import_module("regard.documents.files").open_file
+        async with self._time_limit(self.settings.file_timeout):
+            document = await asyncio.to_thread(open_file, name, content)
+            size = sum(len(segment.text) for segment in document.segments)
+            if size > self.settings.max_file_characters:
+                limit = self.settings.max_file_characters
+                raise ServiceError("too-long", f"the file has {size} characters; at most {limit} are allowed")
+            sample = " ".join(segment.text for segment in document.segments[:50])
+            (plan,) = await self._plan(TranslateRequest([sample], source, target))
+            if plan.run is None:
+                return content
+            placeholders = getattr(plan.run.task, "placeholders", ())
+            document = await asyncio.to_thread(
+                partial(open_file, name, content, language=plan.direction[0], placeholders=placeholders)
+            )
+            translations = await require_translation(plan.run).translate(document.segments, plan.direction)
+            rendered: bytes = await asyncio.to_thread(document.render, translations)
+            return rendered
+
+    def check_size(self, request: TranslateRequest) -> None:
+        """Raise a ServiceError if a request is larger than the settings allow."""
+        settings = self.settings
+        counts = {
+            "characters": (sum(map(len, request.texts)), settings.max_characters),
+            "texts": (len(request.texts), settings.max_batch_texts),
+            "alternatives": (request.alternatives, settings.max_alternatives),
+        }
+        for name, (count, limit) in counts.items():
+            if count > limit:
+                raise ServiceError("too-long", f"the request has {count} {name}; at most {limit} are allowed")
+
+    async def _plan(self, request: TranslateRequest) -> list[Plan]:
+        """The run and the direction of each text."""
+        run = None if request.run is None else self.run(request.run)
+        if run is not None and not run.directions:  # its languages are unknown, and it has one direction only
+            require_translation(run)
+            return [Plan(run, (request.source or "", request.target or ""), None) for _ in request.texts]
+        directions = [item for item in self.directions() if run is None or item[2] == run.name]
+        if request.source is not None:
+            return [self._plan_one(choose(directions, request.source, request.target), None)] * len(request.texts)
+        target = request.target.lower() if request.target else None
+        sources = [source for source, other, _ in directions if target in (None, other)]
+        known = {source for source, _, _ in directions} | {target for _, target, _ in directions}
+        detected = await self._detect_among(request.texts, known)
+        return [
+            self._plan_one(choose(directions, found[0].language if found else (sources or [""])[0], target), found)
+            for found in detected
+        ]
+
+    async def _detect_among(self, texts: Sequence[str], known: set[str]) -> list[list[Detected]]:
+        """The languages of each text among those that the runs know; none if languages cannot be identified."""
+        try:
+            detected = await self.detect(texts, top=100)
+        except ServiceError:
+            raise
+        except UserError:
+            return [[] for _ in texts]
+        return [[item for item in found if item.language in known][:DETECTED] for found in detected]
+
+    def _plan_one(self, direction: NamedDirection, detected: list[Detected] | None) -> Plan:
+        source, target, name = direction
+        return Plan(self.runs[name] if name else None, (source, target), detected)
+
+    # ---- any task ---------------------------------------------------------------------------------------------------
+
+    def run(self, name: str) -> ServedRun:
+        """The run of this name."""
+        if name not in self.runs:
+            raise ServiceError("unknown-run", f"there is no run {name!r}", f"write one of {', '.join(self.runs)}")
+        return self.runs[name]
+
+    async def predict(self, run: str, inputs: Sequence[Input], **options: Any) -> list[Prediction]:
+        """A prediction for each input, joined with those of other requests that have the same options."""
+        served = self.run(run)
+        task = served.task.configure(**options)
+        task.check_predict()
+        examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
+        decoding = getattr(task, "decoding", None)
+        function = partial(predict, options)
+        async with self._time_limit():
+            if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs
+                whole = await self.call(run, lambda model: function(model, list(examples)))
+                return list(whole)
+            key = ("predict", tuple(sorted(options.items())))
+            return await asyncio.wrap_future(served.worker.submit(key, function, examples))
+
+    async def call(self, run: str, function: Callable[[Model], T]) -> T:
+        """Any function of the model, called in its thread between two batches."""
+        worker = self.run(run).worker
+        async with self._time_limit():
+            (result,) = await asyncio.wrap_future(
+                worker.submit(object(), lambda model, _: [function(model)], [None])
+            )  # fmt: skip
+        found: T = result
+        return found
+
+    @asynccontextmanager
+    async def _time_limit(self, seconds: float | None = None) -> AsyncIterator[None]:
+        """Raise a ServiceError if the work inside takes too long; what waits in a queue is removed from it."""
+        try:
+            async with asyncio.timeout(seconds or self.settings.timeout):
+                yield
+        except TimeoutError as error:
+            raise ServiceError(
+                "timeout", f"the answer took more than {seconds or self.settings.timeout:g} seconds", "send less text"
+            ) from error
+
+
+# ---- helpers --------------------------------------------------------------------------------------------------------
+
+
+def load(model: Model) -> Model:
+    """Load the weights of a model, in the thread that uses them."""
+    _ = model.engine
+    return model
+
+
+def load_identifier() -> Model:
+    """Load the language identification that comes with regard."""
+    from regard.bundled.identification import identifier
+
+    return identifier()
+
+
+def identify_batch(top: int, model: Model, texts: list[str]) -> list[list[Detected]]:
+    """The languages of a batch of texts."""
+    from regard.bundled.identification import identify
+
+    return identify(texts, top)
+
+
+def require_translation(run: ServedRun) -> SegmentTranslator:
+    """The translator of a run; a ServiceError if it has another task."""
+    if run.segments is None:
+        raise ServiceError("wrong-task", f"the run {run.name} is of task {run.task.name}, not translation")
+    return run.segments
+
+
+def text_links(
+    text: str, rendered: str, segments: Sequence[Segment], translations: Sequence[SegmentTranslation]
+) -> list[Link]:
+    """The links of all segments, in characters of the whole text and of its translation.
+
+    A segment that is not found as it is, because a part of it is protected, has no links.
+    """
+    links: list[Link] = []
+    source = target = 0
+    for segment, translation in zip(segments, translations, strict=True):
+        start, place = text.find(segment.text, source), rendered.find(translation.text, target)
+        if start < 0 or place < 0:
+            continue
+        links += [
+            (start + a, start + b, place + c, place + d) for a, b, c, d in translation.links
+        ]  # fmt: skip
+        source, target = start + len(segment.text), place + len(translation.text)
+    return links

@@ -1,0 +1,88 @@
+"""Settings of the server. Each is an option of `regard serve` and an environment variable REGARD_SERVE_NAME."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from regard.config import Field, Settings, build
+from regard.errors import UserError
+
+PREFIX = "REGARD_SERVE_"
+KEYS_VARIABLE = "REGARD_API_KEYS"
+"""API keys, with blanks or commas between them."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServeSettings(Settings):
+    """Address, limits and access."""
+
+    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
+    port: int = Field(5000, ge=0, le=65535, description="port; 0 chooses a free one")
+    languages: tuple[str, ...] = Field(
+        (), description="RUN=SOURCE:TARGET, the languages of a run whose recipe does not say them; several are allowed"
+    )
+    max_batch: int = Field(64, ge=1, description="sentences that a model computes together")
+    batch_delay: float = Field(
+        0.0, ge=0, le=1000, description="milliseconds that a batch waits for further requests while the model is idle"
+    )
+    max_characters: int = Field(20_000, ge=1, description="characters of all texts of a request")
+    max_batch_texts: int = Field(128, ge=1, description="texts of a request")
+    max_body: int = Field(10_000_000, ge=1000, description="bytes of the body of a request, files included")
+    max_file_characters: int = Field(200_000, ge=1, description="characters of a file")
+    max_alternatives: int = Field(8, ge=0, le=64, description="alternatives of a translation")
+    max_queue: int = Field(4096, ge=1, description="sentences that wait for one run; more are answered with 503")
+    max_requests: int = Field(512, ge=1, description="requests in progress; more are answered with 503")
+    timeout: float = Field(60.0, gt=0, description="seconds that a request may take")
+    file_timeout: float = Field(600.0, gt=0, description="seconds that the translation of a file may take")
+    stop_timeout: float = Field(60.0, gt=0, description="seconds to finish accepted requests after SIGTERM")
+    requests_per_minute: int = Field(0, ge=0, description="requests of a key or an address in a minute; 0 is no limit")
+    api_keys: Path | None = Field(
+        None, description=f"file of API keys, one a line or its sha256; also the variable {KEYS_VARIABLE}"
+    )
+    cors: tuple[str, ...] = Field((), description="origin whose pages may call the server; * for all; several allowed")
+    proxy: str = Field("", description="address of a reverse proxy whose X-Forwarded-For is believed")
+    cache: int = Field(4096, ge=0, description="translated sentences that are kept in memory; 0 is none")
+
+    @property
+    def is_local(self) -> bool:
+        """True if only this machine can reach the server."""
+        return self.host in LOOPBACK
+
+
+def read_settings(options: Mapping[str, object], environment: Mapping[str, str] | None = None) -> ServeSettings:
+    """The settings of the options that were given (not None), else of the environment, else the defaults."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    for name, field in ServeSettings.model_fields.items():
+        text = environment.get(PREFIX + name.upper())
+        if options.get(name) is not None:
+            values[name] = options[name]
+        elif text is not None:
+            values[name] = parse_variable(name, text, field.annotation)
+    unknown = [name for name in environment if name.startswith(PREFIX) and name[len(PREFIX) :].lower() not in
+               ServeSettings.model_fields]  # fmt: skip
+    if unknown:
+        raise UserError(
+            f"{', '.join(sorted(unknown))}: no such setting of the server",
+            "see regard serve --help",
+            code="unknown-setting",
+            where=sorted(unknown)[0],
+        )
+    return build(ServeSettings, values, "regard serve")
+
+
+def parse_variable(name: str, text: str, kind: Any) -> object:
+    """The value of an environment variable for a setting of this type."""
+    kinds = (kind, *get_args(kind))
+    if str in kinds and Ellipsis in kinds:
+        return tuple(text.replace(",", " ").split())
+    if Path in kinds:
+        return Path(text) if text else None
+    if kind is str:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
