@@ -14,7 +14,7 @@ from tests.hostile import hostile_versions
 
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, FineTunedBert, write_finetuned
-from regard.exchange.folders import read_config
+from regard.exchange.folders import open_model, read_config
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import EncoderWithHead, build_encoder
 from regard.run.importing import READERS, import_model
@@ -47,7 +47,7 @@ def read(source: Path) -> None:
     config = read_config(source / "config.json")
     reader = READERS.get(str(config.get("model_type")))
     if reader is not None:
-        build_recipe({"name": "x"} | reader(source, config).values, str(source))
+        build_recipe({"name": "x"} | reader(open_model(source)).values, str(source))
 
 
 def failures(folder: Path, values_each: int) -> list[str]:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
 from regard.errors import UserError
-from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_bert_tokenizer, read_settings, write_bert
+from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_settings, write_bert
+from regard.exchange.bert_tokenizers import read_bert_tokenizer
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.text.bert import SPECIALS, BertTokenizer
 
@@ -211,7 +212,7 @@ def test_errors_name_file_and_key(tmp_path: Path) -> None:
     words = "model.safetensors:bert.embeddings.word_embeddings.weight"
     for changes, expected in (
         ({"model_type": "roberta"}, ("unsupported", "config.json:model_type")),
-        ({"hidden_act": "gelu_new"}, ("unsupported", "config.json:hidden_act")),
+        ({"hidden_act": "mish"}, ("unsupported", "config.json:hidden_act")),
         ({"num_attention_heads": 5}, ("unsupported", "config.json:num_attention_heads")),
         ({"vocab_size": 41}, ("damaged-file", words)),
     ):

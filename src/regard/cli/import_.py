@@ -16,13 +16,21 @@ def import_(
         Path, typer.Argument(metavar="MODEL", help="A folder with config.json, model.safetensors and the vocabulary.")
     ],
     folder: Folder = None,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option(
+            "--allow-pickle",
+            help="Read pytorch_model.bin if there is no model.safetensors. It is a pickle, which can hold code: its "
+            "tensors are read, and anything else in it is an error.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run from a Hugging Face model: BERT, Marian or Pegasus.
+    """Make a run from a Hugging Face model: BERT, RoBERTa, DistilBERT, Marian or Pegasus.
 
     config.json decides the task of the run: a pretrained BERT is a run of pretraining, a BERT with an output layer one
     of classification, regression, tagging, answering or choice, a Marian or Pegasus model one of translation. Nothing
-    is downloaded: MODEL is a local folder as save_pretrained writes it. pytorch_model.bin is not read.
+    is downloaded: MODEL is a local folder as save_pretrained writes it.
 
     \b
     Examples:
@@ -33,7 +41,7 @@ def import_(
     from regard.run.importing import import_model
 
     folder = folder or Path("runs") / (model.absolute().name or "imported")
-    imported = import_model(model, folder)
+    imported = import_model(model, folder, allow_pickle)
     recipe, random_weights = imported.run.recipe, imported.random_weights
     if as_json:
         values = {"run": str(folder), "task": recipe.task, "weights": imported.weights}

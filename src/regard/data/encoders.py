@@ -13,7 +13,7 @@ from regard.data.arrays import flatten, smallest_unsigned
 from regard.data.examples import Example
 from regard.data.filters import Filters
 from regard.data.store import Encoded
-from regard.text.bert import BertTokenizer
+from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS
 from regard.text.tokenizer import Tokenizer
 
@@ -109,7 +109,7 @@ class SentenceEncoder:
     Sentences without a token and documents without a sentence disappear.
     """
 
-    tokenizer: BertTokenizer
+    tokenizer: MaskedTokenizer
 
     @cached_property
     def identity(self) -> str:

@@ -40,7 +40,7 @@ from regard.data.arrays import Array, positions
 from regard.data.batch import IGNORE
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
-from regard.text.bert import SPECIALS, BertTokenizer
+from regard.text.inputs import MaskedTokenizer
 
 RANDOM_NEXT = 1
 """The label of an input whose second text does not follow the first; 0 if it does."""
@@ -270,10 +270,12 @@ class TokenizedInputs(NamedTuple):
 class InputBuilder:
     """Gathers the tokens of sampled inputs and adds the special tokens."""
 
-    def __init__(self, corpus: TokenizedDocuments, vocabulary: BertTokenizer, whole_words: bool) -> None:
+    def __init__(self, corpus: TokenizedDocuments, vocabulary: MaskedTokenizer, whole_words: bool) -> None:
         """With `whole_words` a word is all its tokens; without it every token is a word."""
         self._tokens, self._cls, self._sep = corpus.tokens, vocabulary.cls, vocabulary.sep
-        self._continues = np.array([whole_words and entry.startswith("##") for entry in vocabulary.entries])
+        self._continues = np.array(
+            [whole_words and vocabulary.continues_word(token) for token in range(len(vocabulary))]
+        )
 
     def __call__(self, sampled: SampledPairs) -> TokenizedInputs:
         """[CLS] A [SEP] B [SEP] of every input, or [CLS] A [SEP]."""
@@ -333,9 +335,10 @@ def take_while_fits(sizes: Array, budgets: Array) -> Array:
     return taken
 
 
-def regular_ids(vocabulary: BertTokenizer) -> Array:
+def regular_ids(vocabulary: MaskedTokenizer) -> Array:
     """Ids of all tokens but the special ones."""
-    return np.array([index for index, entry in enumerate(vocabulary.entries) if entry not in SPECIALS])
+    special = vocabulary.special_tokens
+    return np.array([index for index, entry in enumerate(vocabulary.entries) if entry not in special])
 
 
 def mask_tokens(

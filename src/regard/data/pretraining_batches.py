@@ -32,7 +32,7 @@ from regard.data.pretraining import (
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
 from regard.random import rng
-from regard.text.bert import BertTokenizer
+from regard.text.inputs import MaskedTokenizer
 
 INPUTS, ORDER, WORDS = range(3)
 """Purposes of random numbers, each with its own stream."""
@@ -93,7 +93,7 @@ class Objective(Protocol):
 
     pad_id: int
 
-    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None: ...
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: MaskedTokenizer) -> None: ...
 
     def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs: ...
 
@@ -105,7 +105,7 @@ class Objective(Protocol):
 class Masking:
     """The objective of BERT: gathers the tokens of inputs and masks some."""
 
-    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: MaskedTokenizer) -> None:
         self._build = InputBuilder(corpus, vocabulary, data.whole_words)
         self._rate, self._shares = data.masked, data.masking
         self.pad_id, self._mask_id, self._random_ids = vocabulary.pad, vocabulary.mask, regular_ids(vocabulary)
@@ -123,7 +123,7 @@ class Masking:
 class NextTokens:
     """The objective of a left-to-right model: each token predicts the next one, unless that is [CLS] or [SEP]."""
 
-    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: BertTokenizer) -> None:
+    def __init__(self, corpus: TokenizedDocuments, data: DocumentDataSettings, vocabulary: MaskedTokenizer) -> None:
         self._build, self.pad_id = InputBuilder(corpus, vocabulary, whole_words=False), vocabulary.pad
 
     def __call__(self, sampled: SampledPairs, rng: np.random.Generator) -> MaskedInputs:
@@ -181,7 +181,7 @@ class PretrainingBatches:
         self,
         corpus: TokenizedDocuments,
         data: DocumentDataSettings,
-        vocabulary: BertTokenizer,
+        vocabulary: MaskedTokenizer,
         batch_tokens: int,
         seed: int,
         share: Share = WHOLE,
@@ -247,7 +247,7 @@ class PretrainingBatches:
 def evaluation_batches(
     corpus: TokenizedDocuments,
     data: DocumentDataSettings,
-    vocabulary: BertTokenizer,
+    vocabulary: MaskedTokenizer,
     batch_tokens: int,
     seed: int,
     objective: type[Objective] = Masking,

@@ -18,21 +18,22 @@ from pathlib import Path
 import torch
 
 from regard.errors import UserError
+from regard.exchange.bert_tokenizers import VOCAB_FILE, tokenizer_config
 from regard.exchange.folders import (
     CONFIG,
     DOWNLOAD_AGAIN,
-    TOKENIZER,
     TOKENIZER_CONFIG,
-    WEIGHTS,
     Config,
+    ModelFiles,
     Tensors,
+    activation_name,
     check_fixed_values,
+    huggingface_activation,
     new_folder,
+    open_model,
     pop_tensor,
-    read_config,
     read_count,
     read_value,
-    read_weights,
     reading_settings,
     rename_weight,
     require_keys,
@@ -44,8 +45,6 @@ from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
 from regard.models.settings import name_of_size
 from regard.text.bert import BertTokenizer
-
-VOCAB_FILE = "vocab.txt"
 
 SHAPE = {
     "d_model": "hidden_size",
@@ -60,6 +59,9 @@ SHAPE = {
     "epsilon": "layer_norm_eps",
 }
 """Our settings, and the keys of config.json."""
+
+POOLER_ACTIVATION = "pooler_activation"
+"""A key that transformers does not have, for models that are read as a BERT (encoders.py)."""
 
 FIXED_VALUES = {
     "model_type": "bert",
@@ -145,30 +147,32 @@ class FineTunedBert:
     weights: Tensors
 
 
-def read_bert(folder: Path) -> tuple[BertSettings, Tensors]:
-    """The settings and weights of the BERT in `folder`. `bert.words.weight` has a row for every token."""
-    config, path = read_config(folder / CONFIG), folder / WEIGHTS
-    settings, vocab_size = read_settings(config, folder / CONFIG)
-    tensors = update_names(read_weights(path))
+def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
+    """The settings and weights of the BERT in a folder. `bert.words.weight` has a row for every token."""
+    files = open_model(model)
+    path = files.weights_path
+    settings, vocab_size = read_settings(files.config, files.config_path)
+    tensors = update_names(files.tensors)
     check_tied(tensors, path)
     weights = collect_weights(tensors, shapes(settings, vocab_size), MODULES, OPTIONAL, path)
     check_no_extra_weights(tensors, path)
     return settings, weights
 
 
-def read_finetuned(folder: Path) -> FineTunedBert:
-    """The BERT with the head of a task in `folder`."""
-    config, path = read_config(folder / CONFIG), folder / WEIGHTS
-    settings, vocab_size = read_settings(config, folder / CONFIG)
-    head = read_head(config, folder / CONFIG)
+def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
+    """The BERT with the head of a task in a folder."""
+    files = open_model(model)
+    config, path = files.config, files.weights_path
+    settings, vocab_size = read_settings(config, files.config_path)
+    head = read_head(config, files.config_path)
     if head is None:
         raise UserError(
-            f"{folder / CONFIG} names no class of a fine-tuned BERT",
+            f"{files.config_path} names no class of a fine-tuned BERT",
             "read it as a BERT without a head",
             code="unsupported",
-            where=f"{folder / CONFIG}:architectures",
+            where=f"{files.config_path}:architectures",
         )
-    tensors = update_names(read_weights(path))
+    tensors = update_names(files.tensors)
     bias = tensors.get(f"{head.module}.bias")
     outputs = 0 if bias is None else bias.numel()
     expected = encoder_shapes(settings, vocab_size, head)
@@ -176,7 +180,7 @@ def read_finetuned(folder: Path) -> FineTunedBert:
     weights = collect_weights(tensors, expected, modules(head), (), path)
     check_no_extra_weights({key: tensor for key, tensor in tensors.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "encoder.", name): tensor for name, tensor in weights.items()}
-    labels = labels_of(config, outputs, folder) if head.named_outputs or head == QUESTION_ANSWERING else ()
+    labels = labels_of(config, outputs, files.config_path) if head.named_outputs or head == QUESTION_ANSWERING else ()
     if head == QUESTION_ANSWERING and labels != ANSWER_LABELS:
         labels = ANSWER_LABELS[:1]
     return FineTunedBert(head, labels, settings, weights)
@@ -220,26 +224,12 @@ def write_folder(
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
         raise ValueError(f"the model has {config['vocab_size']} tokens, the tokenizer has {len(tokenizer)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
+    shape[SHAPE["activation"]] = huggingface_activation(settings.activation)
     other = {"initializer_range": INIT_STD, "pad_token_id": tokenizer.pad if tokenizer else 0}
     with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
             tokenizer.save_vocab_txt(path / VOCAB_FILE)
             write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, settings.max_positions))
-
-
-def read_bert_tokenizer(folder: Path) -> BertTokenizer:
-    """The tokenizer of the BERT in `folder`. The defaults of tokenizer_config.json are those of the uncased models."""
-    if not (folder / VOCAB_FILE).exists() and (folder / TOKENIZER).exists():
-        return BertTokenizer.load(folder / TOKENIZER)
-    path = folder / TOKENIZER_CONFIG
-    config = read_config(path) if path.exists() else {}
-    accents = config.get("strip_accents")
-    return BertTokenizer.load_vocab_txt(
-        folder / VOCAB_FILE,
-        lowercase=read_value(config, "do_lower_case", bool, True, path),
-        strip_accents=None if accents is None else read_value(config, "strip_accents", bool, False, path),
-        split_chinese=read_value(config, "tokenize_chinese_chars", bool, True, path),
-    )
 
 
 def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:
@@ -261,25 +251,25 @@ def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:
     return SEQUENCE_REGRESSION if problem_type == SEQUENCE_REGRESSION.problem_type else SEQUENCE_CLASSIFICATION
 
 
-def labels_of(config: Config, outputs: int, folder: Path) -> tuple[str, ...]:
+def labels_of(config: Config, outputs: int, path: Path) -> tuple[str, ...]:
     """The names of the outputs in order; without names, the defaults of transformers."""
-    names = read_value(config, "id2label", dict[str, str], {}, folder / CONFIG)
+    names = read_value(config, "id2label", dict[str, str], {}, path)
     names = names or {str(number): f"LABEL_{number}" for number in range(outputs)}
     try:
         labels = tuple(names[str(number)] for number in range(len(names)))
     except KeyError as error:
         raise UserError(
-            f"{folder / CONFIG}: id2label has no output {error}",
+            f"{path}: id2label has no output {error}",
             DOWNLOAD_AGAIN,
             code="damaged-file",
-            where=f"{folder / CONFIG}:id2label",
+            where=f"{path}:id2label",
         ) from error
     if len(labels) != outputs or len(set(labels)) < outputs:
         raise UserError(
-            f"{folder / CONFIG}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs",
+            f"{path}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs",
             "give every output a different name in id2label",
             code="damaged-file",
-            where=f"{folder / CONFIG}:id2label",
+            where=f"{path}:id2label",
         )
     return labels
 
@@ -311,6 +301,7 @@ def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
     check_fixed_values(config, FIXED_VALUES, path, "BERT")
     require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
+    values |= {"activation": activation_name(values["activation"]), "pooler": config.get(POOLER_ACTIVATION, "tanh")}
     values["size"] = name_of_size(values, SIZES)
     with reading_settings(path, SHAPE):
         return BertSettings.model_validate(values), read_count(config, "vocab_size", None, path)
@@ -385,14 +376,3 @@ def architecture(weights: Tensors) -> str:
         case [False, True]:
             return "BertForNextSentencePrediction"
     return "BertModel"
-
-
-def tokenizer_config(tokenizer: BertTokenizer, max_length: int) -> Config:
-    """The content of tokenizer_config.json."""
-    return {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents,
-        "tokenize_chinese_chars": tokenizer.split_chinese,
-        "model_max_length": max_length,
-    }

@@ -26,7 +26,7 @@ from regard.models.transformer import Transformer
 from regard.reading import check_type, read_json
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 MAX_POSITIONS = 4096
 """Number of positions in the table if the model has no limit. Longer sources are refused, longer outputs truncated."""
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,34 @@ DOWNLOAD_AGAIN = "download the model again"
 MAX_COUNT = 1 << 24
 """Largest vocabulary, number of positions or beam that is read."""
 
+ACTIVATIONS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+"""Activation functions that have another name here."""
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The content of config.json and all tensors of a model, and where they were read."""
+
+    folder: Path
+    config: Config
+    tensors: Tensors
+    weights_path: Path
+
+    @property
+    def config_path(self) -> Path:
+        return self.folder / CONFIG
+
+
+def open_model(model: Path | ModelFiles, allow_pickle: bool = False) -> ModelFiles:
+    """Read a folder; with `allow_pickle` its weights may be in pytorch_model.bin. Files that are read already stay."""
+    if isinstance(model, ModelFiles):
+        return model
+    config, pickled = read_config(model / CONFIG), model / PICKLED
+    if allow_pickle and not (model / WEIGHTS).exists() and pickled.exists():
+        return ModelFiles(model, config, read_pickled(pickled), pickled)
+    return ModelFiles(model, config, read_weights(model / WEIGHTS), model / WEIGHTS)
 
 
 def read_config(path: Path) -> Config:
@@ -101,7 +129,10 @@ def read_weights(path: Path) -> Tensors:
     """All tensors of a model.safetensors."""
     if not path.exists():
         pickled = path.with_name(PICKLED).exists()
-        remedy = f"{PICKLED} can execute code: load it with transformers and save it with save_pretrained"
+        remedy = (
+            f"{PICKLED} is a pickle, which can hold code: write --allow-pickle to read only its tensors, or load it "
+            "with transformers and save it with save_pretrained"
+        )
         raise UserError(
             f"{path}: no such file", remedy if pickled else nearest_file(path), code="missing-file", where=path
         )
@@ -112,6 +143,30 @@ def read_weights(path: Path) -> Tensors:
         raise UserError(
             f"{path} is damaged or cannot be read: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
         ) from error
+
+
+def read_pickled(path: Path) -> Tensors:
+    """All tensors of a pytorch_model.bin; anything in it that is not a tensor is refused, not executed."""
+    require_regular(path)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle and torch raise many kinds
+        raise UserError(
+            f"{path} is damaged, or holds more than tensors: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
+        ) from error
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise UserError(f"{path} holds more than tensors by name", DOWNLOAD_AGAIN, code="damaged-file", where=path)
+    return {str(name): tensor for name, tensor in content.items()}
+
+
+def activation_name(name: object) -> object:
+    """Our name of an activation function of transformers."""
+    return ACTIVATIONS.get(name, name) if isinstance(name, str) else name
+
+
+def huggingface_activation(name: str) -> str:
+    """The name of an activation function in transformers."""
+    return "gelu_new" if name == "gelu_tanh" else name
 
 
 def rename_weight(name: str, modules: Mapping[str, str]) -> str:

@@ -27,15 +27,17 @@ from regard.errors import UserError
 from regard.exchange.folders import (
     CONFIG,
     DOWNLOAD_AGAIN,
-    WEIGHTS,
     Config,
+    ModelFiles,
     Tensors,
+    activation_name,
     check_fixed_values,
+    huggingface_activation,
     new_folder,
+    open_model,
     pop_tensor,
     read_config,
     read_count,
-    read_weights,
     reading_settings,
     rename_weight,
     require_keys,
@@ -120,13 +122,12 @@ class MarianModel:
     beam: int
 
 
-def read_marian(folder: Path) -> MarianModel:
-    """The translation model in `folder`. Both tokenizers are the same object if one file serves both sides."""
-    path = folder / CONFIG
-    config = read_config(path)
-    settings, tensors = read_settings(config, path), read_weights(folder / WEIGHTS)
-    text = read_tokenizers(folder, config)
-    matrices, bias = read_matrices(config, tensors, folder / WEIGHTS)
+def read_marian(model: Path | ModelFiles) -> MarianModel:
+    """The translation model in a folder. Both tokenizers are the same object if one file serves both sides."""
+    files = open_model(model)
+    folder, path, config, tensors = files.folder, files.config_path, files.config, dict(files.tensors)
+    settings, text = read_settings(config, path), read_tokenizers(folder, config)
+    matrices, bias = read_matrices(config, tensors, files.weights_path)
     scale = 1.0 if config.get("scale_embedding", False) else settings.d_model**-0.5
     rows = torch.tensor(text.src_rows), torch.tensor(text.tgt_rows)
     order = sines_first(settings.d_model).argsort()
@@ -140,7 +141,7 @@ def read_marian(folder: Path) -> MarianModel:
         weights["output.bias" if settings.tie == "none" else "tgt_embedding.bias"] = bias
     for name in {"all": ("src_embedding", "output"), "output": ("output",), "none": ()}[settings.tie]:
         del weights[f"{name}.weight"]
-    weights |= read_layers(settings, tensors, folder / WEIGHTS)
+    weights |= read_layers(settings, tensors, files.weights_path)
     positions = read_count(config, "max_position_embeddings", POSITIONS, path)
     return MarianModel(settings, weights, text.tokenizers, positions, default_beam(folder, config))
 
@@ -211,6 +212,7 @@ def check_exportable(settings: TransformerSettings) -> None:
 def build_config(settings: TransformerSettings, kind: str) -> Config:
     """The content of config.json without vocabulary and special tokens."""
     config: Config = {key: getattr(settings, name) for name, key in SHAPE.items()}
+    config[SHAPE["activation"]] = huggingface_activation(settings.activation)
     config |= {exported: config[key] for key, exported in SAME_IN_DECODER.items()}
     config |= {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"} | FIXED_VALUES
     return config | {
@@ -247,7 +249,7 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
             where=f"{path}:{decoder_key}",
         )
     values = {name: config[key] for name, key in SHAPE.items()}
-    values["activation"] = "silu" if values["activation"] == "swish" else values["activation"]
+    values["activation"] = activation_name(values["activation"])
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     tie = ("all" if shared else "output") if tied and config.get("scale_embedding", False) else "none"
     size = name_of_size(values, SIZES)

@@ -11,7 +11,7 @@ B sentences, W hypotheses, S source, T target, D model; `*` is (B, T) padded or 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,8 +22,16 @@ from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.layers.residual import NoSublayer, Residual
 
 Activation = Callable[[Tensor], Tensor]
+ActivationKind = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
-ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by tanh, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): Hendrycks and Gimpel 2016, section 2."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh, "silu": F.silu}
+ACTIVATION = "activation function of the feed-forward layers; gelu_tanh is the approximation of GPT-2"
 
 
 class FeedForward(nn.Module):

@@ -23,7 +23,15 @@ from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.config import Field, SettingError, Unused, unless
-from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, NoFeedForward, TransformerStack
+from regard.layers.blocks import (
+    ACTIVATION,
+    ACTIVATIONS,
+    ActivationKind,
+    EncoderLayer,
+    FeedForward,
+    NoFeedForward,
+    TransformerStack,
+)
 from regard.layers.norms import NORMS
 from regard.layers.positions import (
     ALiBi,
@@ -54,9 +62,7 @@ class LayerSettings(ModelSettings):
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
-    activation: Literal["relu", "gelu", "silu"] = Field(
-        "relu", description="activation function of the feed-forward layers"
-    )
+    activation: ActivationKind = Field("relu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
         "post", description="norm after the residual connection (post, the paper) or before the sublayer (pre)"
     )

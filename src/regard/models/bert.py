@@ -13,6 +13,10 @@ layer on h or C:
 E is both the embedding and the output matrix. W_p and W_m are not in the paper but in the authors' program, and so in
 every published model.
 
+RoBERTa (Liu et al. 2019) is the same model with another tokenizer and one segment, so without S in effect. DistilBERT
+(Sanh et al. 2019) has no segments and no C; the layer before its classes is C with relu in the place of tanh
+(`pooler`).
+
 The left-to-right model of table 5 is the same with a causal mask (`causal`): token i attends to tokens 1 .. i, h_i
 predicts w_{i+1}, and C is from the last token, the only one that attends to all.
 
@@ -28,7 +32,15 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Layout, Packed, Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.config import Field, SettingError
-from regard.layers.blocks import ACTIVATIONS, EncoderLayer, FeedForward, TransformerStack
+from regard.layers.blocks import (
+    ACTIVATION,
+    ACTIVATIONS,
+    Activation,
+    ActivationKind,
+    EncoderLayer,
+    FeedForward,
+    TransformerStack,
+)
 from regard.layers.embeddings import OutputProjection
 from regard.layers.norms import LayerNorm
 from regard.layers.positions import Learned
@@ -38,6 +50,8 @@ from regard.models.settings import ModelSettings, counted, fill_from_size
 
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' program; the paper does not give it."""
+
+POOLER_ACTIVATIONS: dict[str, Activation] = {"tanh": torch.tanh, "relu": torch.relu}
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": dict(layers=2, d_model=128, num_heads=2, d_ff=512),
@@ -64,8 +78,9 @@ class BertSettings(ModelSettings):
     layers: int = Field(12, gt=0, description="number of layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the attention weights")
-    activation: Literal["gelu", "relu", "silu"] = Field(
-        "gelu", description="activation function of the feed-forward layers"
+    activation: ActivationKind = Field("gelu", description=ACTIVATION)
+    pooler: Literal["tanh", "relu"] = Field(
+        "tanh", description="activation function of the pooled vector: tanh (BERT, RoBERTa) or relu (DistilBERT)"
     )
     max_positions: int = Field(512, gt=0, description="maximum length of an input, special tokens included")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
@@ -93,6 +108,11 @@ class BertSettings(ModelSettings):
     @property
     def length_limit(self) -> int:
         return self.max_positions
+
+    @property
+    def is_standard(self) -> bool:
+        """True if this is the BERT of the paper, which other programs can run."""
+        return not self.causal and self.pooler == "tanh"
 
     @property
     def supports_packing(self) -> bool:
@@ -128,7 +148,7 @@ class Bert(TransformerBackbone):
             )
             for _ in range(s.layers)
         )
-        self.pooler = nn.Linear(s.d_model, s.d_model)
+        self.pooler, self.pooler_activation = nn.Linear(s.d_model, s.d_model), POOLER_ACTIVATIONS[s.pooler]
         self.apply(truncated_normal)
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
@@ -137,13 +157,14 @@ class Bert(TransformerBackbone):
 
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """-> x (*, D)."""
-        segments = torch.zeros_like(tokens.ids) if segments is None else segments
+        one = segments is None or self.settings.segments == 1  # both texts of a pair are of the same segment
+        segments = torch.zeros_like(tokens.ids) if one else segments
         x = self.words(tokens.ids) + self.positions(tokens.layout.positions) + self.segments(segments)  # (*, D)
         return self.dropout(self.norm(x))
 
     def pool(self, h: Tensor, layout: Layout) -> Tensor:
         """C = tanh(W_p h_1 + b_p), of the last token if causal: h (*, D) -> (B, D)."""
-        return torch.tanh(self.pooler(self.pooled_tokens(h, layout)))
+        return self.pooler_activation(self.pooler(self.pooled_tokens(h, layout)))
 
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
         """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field
+from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.models.backbone import (
     LayerFactory,
@@ -36,9 +37,7 @@ class TransformerLanguageSettings(LayerSettings):
 
     kind: Literal["transformer"] = "transformer"
     layers: int = Field(6, gt=0, description="number of layers")
-    activation: Literal["relu", "gelu", "silu"] = Field(
-        "gelu", description="activation function of the feed-forward layers"
-    )
+    activation: ActivationKind = Field("gelu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
         "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
     )

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field, SettingError, by_kind
+from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import CELL, CellKind, Recurrent
 from regard.models.backbone import (
@@ -57,9 +58,7 @@ class TransformerEncoderSettings(LayerSettings):
     d_model: int = Field(256, gt=0, description="model size: width of the hidden states")
     num_heads: int = Field(4, gt=0, description="attention heads; must divide d_model unless head_dim is given")
     d_ff: int = Field(1024, ge=0, description="inner size of the feed-forward layers; 0: no feed-forward layers")
-    activation: Literal["relu", "gelu", "silu"] = Field(
-        "gelu", description="activation function of the feed-forward layers"
-    )
+    activation: ActivationKind = Field("gelu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
         "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
     )

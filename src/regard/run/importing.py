@@ -1,9 +1,9 @@
 """A model of another program as a run, which can be used, evaluated and started from like any other.
 
-    config.json                     task of the run
-    bert, pretrained                pretraining
-    bert with an output layer       classification, regression, tagging, answering or choice
-    marian, pegasus                 translation
+    config.json                              task of the run
+    bert, roberta, distilbert, pretrained    pretraining
+    the same with an output layer            classification, regression, tagging, answering or choice
+    marian, pegasus                          translation
 
 The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
 example the pretraining heads of a bare encoder, are filled with random values; the checkpoint names them.
@@ -16,8 +16,10 @@ from pathlib import Path
 
 from regard.config import Table
 from regard.errors import UserError
-from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, read_head
-from regard.exchange.folders import CONFIG, Config, read_config
+from regard.exchange.bert import read_bert, read_finetuned, read_head
+from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
+from regard.exchange.encoders import as_bert
+from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config
 from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
@@ -28,6 +30,7 @@ from regard.tasks.labelled import LABELS, TOKENIZER
 from regard.tasks.registry import all_tasks, build_recipe
 from regard.tasks.translation import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
+from regard.text.inputs import MaskedTokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.training.progress import Progress
 from regard.training.weights import Tensors, weights_of
@@ -61,8 +64,11 @@ class RunContent:
     labels: tuple[str, ...] = ()
 
 
-def import_model(source: Path, folder: Path) -> Imported:
-    """Make the run `folder` from the model in `source`, completely or not at all."""
+def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Imported:
+    """Make the run `folder` from the model in `source`, completely or not at all.
+
+    With `allow_pickle` the tensors of a pytorch_model.bin are read if there is no model.safetensors.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(
             f"{folder} already exists",
@@ -94,7 +100,7 @@ def import_model(source: Path, folder: Path) -> Imported:
             code="unsupported-model",
             where=source / CONFIG,
         )
-    content = READERS[kind](source, config)
+    content = READERS[kind](open_model(source, allow_pickle))
     name = re.sub(r"[^\w.+-]", "-", folder.absolute().name)
     about = f"imported from {source.absolute().name}"
     recipe = build_recipe({"name": name, "about": about} | content.values, str(source))
@@ -113,13 +119,16 @@ def import_model(source: Path, folder: Path) -> Imported:
     return Imported(Run.open(folder), sum(tensor.numel() for tensor in content.weights.values()), random_weights)
 
 
-def read_bert_run(source: Path, config: Config) -> RunContent:
-    """A pretrained BERT, or one with the output layer of a task."""
-    head, tokenizer = read_head(config, source / CONFIG), read_bert_tokenizer(source)
+def read_bert_run(files: ModelFiles) -> RunContent:
+    """A pretrained BERT, RoBERTa or DistilBERT, or one with the output layer of a task."""
+    source, is_roberta = files.folder, files.config.get("model_type") == "roberta"
+    tokenizer = read_roberta_tokenizer(source) if is_roberta else read_bert_tokenizer(source)
+    files = as_bert(files)
+    head = read_head(files.config, files.config_path)
     labels: tuple[str, ...] = ()
     if head is None:
         task = "pretraining"
-        settings, weights = read_bert(source)
+        settings, weights = read_bert(files)
         embeddings = weights["bert.words.weight"]
         data: Table = {
             "max_length": min(PRETRAINING_LENGTH, settings.max_positions),
@@ -127,7 +136,7 @@ def read_bert_run(source: Path, config: Config) -> RunContent:
         }
     else:
         task = next(name for name, task in all_tasks().items() if task.bert_head == head)
-        model = read_finetuned(source)
+        model = read_finetuned(files)
         settings, weights, labels = model.settings, model.weights, model.labels
         embeddings = weights["encoder.words.weight"]
         data = {"max_length": min(MAX_LENGTH, settings.max_positions)}
@@ -141,21 +150,23 @@ def read_bert_run(source: Path, config: Config) -> RunContent:
     return RunContent(bert_recipe(task, settings, tokenizer, data), weights, {TOKENIZER: tokenizer}, labels)
 
 
-def bert_recipe(task: str, settings: BertSettings, tokenizer: BertTokenizer, data: Table) -> Table:
+def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, data: Table) -> Table:
     """The recipe of an imported BERT."""
-    text = {
-        "vocab_size": len(tokenizer),
-        "lowercase": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents,
-        "split_chinese": tokenizer.split_chinese,
-    }
+    text: Table = {"kind": "imported", "vocab_size": len(tokenizer)}
+    if isinstance(tokenizer, BertTokenizer):
+        text = {
+            "vocab_size": len(tokenizer),
+            "lowercase": tokenizer.lowercase,
+            "strip_accents": tokenizer.strip_accents,
+            "split_chinese": tokenizer.split_chinese,
+        }
     text = {name: value for name, value in text.items() if value is not None}
     return {"task": task, "data": data, "text": text, "model": settings.model_dump()}
 
 
-def read_marian_run(source: Path, config: Config) -> RunContent:
+def read_marian_run(files: ModelFiles) -> RunContent:
     """A translation model."""
-    model = read_marian(source)
+    model = read_marian(files)
     src, tgt = model.tokenizers
     joint = src is tgt
     values: Table = {
@@ -167,8 +178,10 @@ def read_marian_run(source: Path, config: Config) -> RunContent:
     return RunContent(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
 
 
-READERS: dict[str, Callable[[Path, Config], RunContent]] = {
+READERS: dict[str, Callable[[ModelFiles], RunContent]] = {
     "bert": read_bert_run,
+    "roberta": read_bert_run,
+    "distilbert": read_bert_run,
     "marian": read_marian_run,
     "pegasus": read_marian_run,
 }

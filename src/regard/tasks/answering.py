@@ -135,8 +135,9 @@ class Answering(LabelledTask[AnsweringRecipe]):
         data = self.recipe.data
         whole, text = self.tokenizer.tokenize(example["question"]), self.tokenize(example["context"])
         question = whole[: data.max_question]
-        before, gold = len(question) + 2, gold_tokens(example, text)
-        size = data.max_length - before - 1
+        start, between, end = map(len, self.tokenizer.frame)
+        before, gold = start + len(question) + between, gold_tokens(example, text)
+        size = data.max_length - before - end
         inputs: list[Input] = []
         for first in window_starts(len(text), size, data.stride):
             window = text[first : first + size]

@@ -16,11 +16,11 @@ from regard.exchange.bert import (
     BertHead,
     FineTunedBert,
     read_bert,
-    read_bert_tokenizer,
     read_finetuned,
     write_bert,
     write_finetuned,
 )
+from regard.exchange.bert_tokenizers import read_bert_tokenizer
 from regard.exchange.marian import read_marian, write_marian
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.models.text_encoder import EncoderWithHead

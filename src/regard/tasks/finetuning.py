@@ -45,7 +45,7 @@ class LabelledRecipe(Recipe):
     @model_validator(mode="after")
     def check_lengths(self) -> Self:
         """Check settings of different groups against each other."""
-        if self.model.kind == "bert" and self.text.kind != "bert":
+        if self.model.kind == "bert" and self.text.kind not in ("bert", "imported"):
             raise SettingError("text.kind", f'a BERT reads text of kind "bert", not "{self.text.kind}"; write "bert"')
         if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             raise SettingError(

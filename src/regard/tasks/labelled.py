@@ -388,11 +388,10 @@ class LabelledTask(Task[L, Inputs]):
         self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
     ) -> ExportedModel | None:
         """A BERT with the output layer of the task."""
-        settings = self.recipe.model
-        if not isinstance(settings, BertSettings) or settings.causal or self.bert_head is None:
+        settings, head, tokenizer = self.recipe.model, self.bert_head, self.tokenizer
+        if not isinstance(settings, BertSettings) or not isinstance(tokenizer, BertTokenizer) or head is None:
             return None
-        assert isinstance(self.tokenizer, BertTokenizer)
-        return export_bert_head(folder, model, self.bert_head, settings, self.labels, self.tokenizer)
+        return export_bert_head(folder, model, head, settings, self.labels, tokenizer) if settings.is_standard else None
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"

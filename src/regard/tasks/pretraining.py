@@ -53,8 +53,8 @@ from regard.tasks.pretraining_samples import REPORT_SENTENCES, masked_samples
 from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
 from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
 from regard.text.bert import BertTokenizer
-from regard.text.factory import train_tokenizer
-from regard.text.inputs import TextInput
+from regard.text.factory import load_masked_tokenizer, train_tokenizer
+from regard.text.inputs import MaskedTokenizer, TextInput
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.content import Shares, Text
@@ -75,7 +75,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     With a second text, `next` is the probability that it follows the first.
     """
 
-    tokenizer: BertTokenizer = field(repr=False)
+    tokenizer: MaskedTokenizer = field(repr=False)
     nbest: int = 5
     """Number of tokens for each [MASK]."""
     random_weights: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
 
     @classmethod
     def load(cls, recipe: PretrainingRecipe, folder: Path) -> Self:
-        return cls(recipe, BertTokenizer.load(folder / TOKENIZER))
+        return cls(recipe, load_masked_tokenizer(folder / TOKENIZER))
 
     @classmethod
     def prepare(cls, recipe: PretrainingRecipe, folder: Path, start: Path | None, report: Report) -> Self:
@@ -276,7 +276,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         masks = [*first.ids, *(second.ids if second else [])].count(self.tokenizer.mask)
         if encoded.ids.count(self.tokenizer.mask) < masks:
             raise UserError(
-                f"a [MASK] is beyond the {positions} tokens that the model reads: {example['text'][:60]!r}...",
+                f"a masked word is beyond the {positions} tokens that the model reads: {example['text'][:60]!r}...",
                 "give a shorter text",
                 code="too-long",
                 where="text",
@@ -317,7 +317,11 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             screen.bars([(item["token"], item["probability"]) for item in mask]) for mask in prediction.get("masks", ())
         ]
         bars += [f"next sentence: {prediction['next']:.0%}"] if "next" in prediction else []
-        nothing = "the text has no [MASK]" if "masks" in prediction else "imported without a masked-language-model head"
+        no_mask, no_head = (
+            f"the text has no {self.tokenizer.mask_text}",
+            "imported without a masked-language-model head",
+        )
+        nothing = no_mask if "masks" in prediction else no_head
         return "\n\n".join(bars) or nothing
 
     def present(self, example: Example, prediction: Prediction) -> list[Text]:
@@ -337,16 +341,16 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
     ) -> ExportedModel | None:
         """A BERT with both heads; a left-to-right one pools another token than Hugging Face's."""
-        if self.recipe.model.causal:
+        if not self.recipe.model.is_standard or not isinstance(self.tokenizer, BertTokenizer):
             return None
         return export_bert(folder, model, self.recipe.model, self.tokenizer, random_weights)
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"
         return [
-            f'regard predict {folder} "The [MASK] is here."',
+            f'regard predict {folder} "The {self.tokenizer.mask_text} is here."',
             f'regard embed {folder} "A text."',
             f"regard evaluate {folder}{test}",
-            f'regard inspect {folder} "The [MASK] is here."',
+            f'regard inspect {folder} "The {self.tokenizer.mask_text} is here."',
             f"regard train RECIPE start_from={folder}          with a recipe of a labelled task",
         ]

@@ -12,7 +12,7 @@ from regard.models.bert import BertSettings
 from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.finetuning import BERT_TRAINING
-from regard.text.settings import BertTextSettings
+from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
 
 MASKING = ("data.masked", "data.masking", "data.whole_words")
 """Settings of masking."""
@@ -37,7 +37,7 @@ class PretrainingRecipe(Recipe):
     )  # fmt: skip
 
     data: DocumentDataSettings = DocumentDataSettings()
-    text: BertTextSettings = BertTextSettings()
+    text: MaskedTextSettings = BertTextSettings()
     model: BertSettings = BertSettings()
 
     @model_validator(mode="after")
@@ -68,4 +68,6 @@ class PretrainingRecipe(Recipe):
     def no_effect(self) -> Iterator[Unused]:
         yield "training.r_drop", "translation"
         yield "training.batch_examples", "labelled tasks"
+        if isinstance(self.text, TextSettings):
+            yield from ((key, "translation") for key in ("text.joint", "text.dropout"))
         yield from unless(not self.model.causal, "model.causal = false", *MASKING)

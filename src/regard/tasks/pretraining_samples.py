@@ -1,6 +1,5 @@
 """Samples of BERT pretraining: sentences with masked tokens, and as a model fills them in."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,6 @@ from regard.data.batch import IGNORE
 from regard.data.inputs import Input, Inputs
 from regard.data.pretraining import InputBuilder, SampledPairs, TokenizedDocuments, choose_masked
 from regard.random import rng
-from regard.text.bert import BertTokenizer
 from regard.training.task import Sample
 
 if TYPE_CHECKING:
@@ -44,11 +42,6 @@ def masked_samples(task: "Pretraining", model: nn.Module, store: TokenizedDocume
         predicting = there - first - int(task.recipe.model.causal)  # a causal model predicts a token at the one before
         words, _ = model(batch.source, batch["segments"], torch.as_tensor(predicting, device=device))
         filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
-    texts = ([text_of(task.tokenizer, ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
+    texts = ([task.tokenizer.decode_all(ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
              for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip
     return [Sample(*text) for text in texts]
-
-
-def text_of(tokenizer: BertTokenizer, ids: Iterable[int]) -> str:
-    """Tokens as text, [MASK] included."""
-    return " ".join(tokenizer.tokens(ids)).replace(" ##", "")

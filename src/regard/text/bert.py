@@ -21,7 +21,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import parse_json, read_text
-from regard.text.inputs import Encoding, InputTokenizer, encoding_of
+from regard.text.inputs import Encoding, Frame, MaskedTokenizer, encoding_of
 from regard.text.tokenizer import require_unicode
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -30,7 +30,7 @@ MAX_WORD_LENGTH = 100
 """Words with more characters become [UNK]."""
 
 
-class BertTokenizer(InputTokenizer):
+class BertTokenizer(MaskedTokenizer):
     """The tokenizer of a BERT model."""
 
     def __init__(
@@ -53,9 +53,6 @@ class BertTokenizer(InputTokenizer):
         self.lowercase, self.strip_accents, self.split_chinese = lowercase, strip_accents, split_chinese
         self._tokenizer = assemble(ids, lowercase, strip_accents, split_chinese)
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
     @property
     def special_tokens(self) -> tuple[str, ...]:
         return SPECIALS
@@ -66,13 +63,9 @@ class BertTokenizer(InputTokenizer):
         return sys.maxsize
 
     @property
-    def frame(self) -> tuple[int, int, int]:
+    def frame(self) -> Frame:
         """[CLS] first [SEP] second [SEP]."""
-        return self.cls, self.sep, self.sep
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of `text`, without [CLS] and [SEP]."""
-        return self.tokenize(text).ids
+        return (self.cls,), (self.sep,), (self.sep,)
 
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text` with their spans and words."""
@@ -84,9 +77,11 @@ class BertTokenizer(InputTokenizer):
             require_unicode(word)
         return encoding_of(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
 
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the tokens as written in the vocabulary."""
-        return [self.entries[token] for token in ids]
+    def continues_word(self, token: int) -> bool:
+        return self.entries[token].startswith(CONTINUATION)
+
+    def decode_all(self, ids: Iterable[int]) -> str:
+        return " ".join(self.tokens(ids)).replace(f" {CONTINUATION}", "")
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of token ids; special tokens other than [UNK] are left out."""

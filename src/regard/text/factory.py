@@ -8,7 +8,8 @@ from regard.errors import UserError
 from regard.reading import parse_json, read_text
 from regard.text.bert import BertTokenizer
 from regard.text.bert_training import train_bert_tokenizer
-from regard.text.inputs import InputTokenizer, SubwordInputTokenizer
+from regard.text.inputs import InputTokenizer, MaskedTokenizer, SubwordInputTokenizer
+from regard.text.roberta import PROCESSING, RobertaTokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
@@ -74,7 +75,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def load_input_tokenizer(path: Path) -> InputTokenizer:
     """Read the `tokenizer.json` of a text encoder."""
     tokenizer = load_tokenizer(path)
-    if isinstance(tokenizer, BertTokenizer):
+    if isinstance(tokenizer, InputTokenizer):
         return tokenizer
     if isinstance(tokenizer, SubwordTokenizer):
         return SubwordInputTokenizer.from_json(tokenizer.to_json())
@@ -86,12 +87,28 @@ def load_input_tokenizer(path: Path) -> InputTokenizer:
     )
 
 
+def load_masked_tokenizer(path: Path) -> MaskedTokenizer:
+    """Read the `tokenizer.json` of a masked language model."""
+    tokenizer = load_tokenizer(path)
+    if not isinstance(tokenizer, MaskedTokenizer):
+        raise UserError(
+            f"{path} is not a tokenizer of BERT or RoBERTa: it has no token for masked words",
+            "give the vocab.txt or tokenizer.json of the model",
+            code="damaged-file",
+            where=path,
+        )
+    return tokenizer
+
+
 def tokenizer_from_json(text: str) -> Tokenizer:
     """Read the content of a `tokenizer.json`; a ValueError says what is wrong with it."""
     content = parse_json(text)
     normalizer = content.get("normalizer") if isinstance(content, dict) else None
     if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
         return BertTokenizer.from_json(text)
+    processor = content.get("post_processor") if isinstance(content, dict) else None
+    if isinstance(processor, dict) and processor.get("type") == PROCESSING:
+        return RobertaTokenizer.from_json(text)
     tokenizer = build_tokenizer(text)
     is_unigram = type(tokenizer.model).__name__ == "Unigram"
     return SentencePieceTokenizer(tokenizer) if is_unigram else SubwordTokenizer(tokenizer)

@@ -1,6 +1,7 @@
 """Inputs of text encoders: tokenized texts with their spans, and special tokens around them.
 
     BERT                [CLS] A [SEP]       [CLS] A [SEP] B [SEP]       Devlin et al. 2018, section 3
+    RoBERTa             <s> A </s>          <s> A </s> </s> B </s>      Liu et al. 2019, section 2.1
     language models     ⟨/s⟩ A ⟨/s⟩         ⟨/s⟩ A ⟨s⟩ B ⟨/s⟩           Radford et al. 2018, section 3.3
 
 A language model of regard reads every line after the end of the line before, so its texts begin with the end symbol
@@ -8,7 +9,7 @@ too. It never saw the symbol between two texts; fine-tuning learns it, as that o
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +52,10 @@ class TextInput:
     """Number of tokens that were cut off."""
 
 
+Frame = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Special tokens before the first text, between two texts, and after the last text."""
+
+
 class InputTokenizer(Tokenizer):
     """The tokenizer of a text encoder."""
 
@@ -58,8 +63,13 @@ class InputTokenizer(Tokenizer):
 
     @property
     @abstractmethod
-    def frame(self) -> tuple[int, int, int]:
+    def frame(self) -> Frame:
         """The special tokens of an input: before the first text, between two texts, and after the last text."""
+
+    def frame_size(self, texts: int) -> int:
+        """The number of special tokens in an input of one text or two."""
+        start, between, end = self.frame
+        return len(start) + (texts - 1) * len(between) + len(end)
 
     @abstractmethod
     def tokenize(self, text: str) -> Encoding:
@@ -82,10 +92,11 @@ class InputTokenizer(Tokenizer):
         """
         length = len(first) + len(second or ())
         if max_length is not None:
-            first, second = truncate_pair(first, second, max_length - (2 if second is None else 3), truncate)
+            room = max_length - self.frame_size(1 if second is None else 2)
+            first, second = truncate_pair(first, second, room, truncate)
         start, between, end = self.frame
-        parts = [([start], None, 0), (first.ids, first, 0), ([end if second is None else between], None, 0)]
-        parts += [(second.ids, second, 1), ([end], None, 1)] if second is not None else []
+        parts = [(start, None, 0), (first.ids, first, 0), (end if second is None else between, None, 0)]
+        parts += [(second.ids, second, 1), (end, None, 1)] if second is not None else []
         result = TextInput([], [], [], [], length - len(first) - len(second or ()))
         for ids, encoding, segment in parts:
             result.ids.extend(ids)
@@ -95,14 +106,47 @@ class InputTokenizer(Tokenizer):
         return result
 
 
-class SubwordInputTokenizer(SubwordTokenizer, InputTokenizer):
-    """The byte-level tokenizer of a language model."""
+class MaskedTokenizer(InputTokenizer):
+    """The tokenizer of a masked language model."""
 
-    pad, frame = PAD, (EOS, BOS, EOS)
+    entries: list[str]
+    """The tokens by id."""
+    unk: int
+    cls: int
+    sep: int
+    mask: int
+
+    @abstractmethod
+    def continues_word(self, token: int) -> bool:
+        """Say whether a token continues the word of the token before it."""
+
+    @abstractmethod
+    def decode_all(self, ids: Iterable[int]) -> str:
+        """Return the text of token ids, special tokens included."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`, without those around a text."""
+        return self.tokenize(text).ids
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the tokens as written in the vocabulary."""
+        return [self.entries[token] for token in ids]
+
+    @property
+    def mask_text(self) -> str:
+        """How a masked token is written in a text."""
+        return self.entries[self.mask]
+
+
+class ByteLevelInputTokenizer(InputTokenizer):
+    """A tokenizer of bytes, whose tokens may begin with a blank."""
 
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text`; a span does not include the blanks at the beginning of a token."""
-        encoding = encoding_of(self._encoding(text))
+        encoding = encoding_of(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
         spans = [(end - len(text[start:end].lstrip()), end) for start, end in encoding.spans]
         return Encoding(encoding.ids, spans, encoding.words)
 
@@ -116,6 +160,12 @@ class SubwordInputTokenizer(SubwordTokenizer, InputTokenizer):
             for (start, end), blank in zip(encoding.spans, blanks, strict=True)
         ]
         return Encoding(encoding.ids, spans, encoding.words)
+
+
+class SubwordInputTokenizer(ByteLevelInputTokenizer, SubwordTokenizer):
+    """The byte-level tokenizer of a language model."""
+
+    pad, frame = PAD, ((EOS,), (BOS,), (EOS,))
 
 
 def encoding_of(encoding: HuggingFaceEncoding) -> Encoding:

@@ -92,7 +92,13 @@ EncoderTextSettings = Annotated[
     | Annotated[TextSettings, Tag("wordpiece")]
     | Annotated[TextSettings, Tag("word")]
     | Annotated[TextSettings, Tag("token")]
-    | Annotated[TextSettings, Tag("char")],
+    | Annotated[TextSettings, Tag("char")]
+    | Annotated[TextSettings, Tag("imported")],
     by_kind("bert"),
 ]
 """The tokenizer of a text encoder: that of BERT, or one of a language model."""
+
+MaskedTextSettings = Annotated[
+    Annotated[BertTextSettings, Tag("bert")] | Annotated[TextSettings, Tag("imported")], by_kind("bert")
+]
+"""The tokenizer of a masked language model: that of BERT, or that of an imported model."""

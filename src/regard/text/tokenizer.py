@@ -2,6 +2,7 @@
 
     SubwordTokenizer         trained here: bpe, wordpiece, word, token and char; decode(encode(text)) == text
     BertTokenizer            trained here or imported: WordPiece of BERT; normalises text, has [UNK]
+    RobertaTokenizer         imported: byte pair encoding of RoBERTa; decode(encode(text)) == text
     SentencePieceTokenizer   imported with Marian models; normalises text, has <unk>
 
 Each is one `tokenizer.json` that the library `tokenizers` of Hugging Face reads as well.
