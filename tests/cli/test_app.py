@@ -18,8 +18,8 @@ from regard.cli.app import verb as function_of
 from regard.cli.options import OptionGroup, expand_groups
 
 LARGE_LIBRARIES = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
-WITHOUT_JSON = {"predict", "embed"}
-"""Verbs that always print JSON, or have --format."""
+WITHOUT_JSON = {"predict", "embed", "serve"}
+"""Verbs that always print JSON, have --format, or print no result."""
 
 
 def loaded_after(code: str, names: tuple[str, ...] = LARGE_LIBRARIES) -> set[str]:

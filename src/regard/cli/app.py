@@ -17,7 +17,7 @@ GROUPS = {
     "Prepare": ("recipes", "split", "doctor"),
     "Train": ("demo", "train", "average", "distill", "ladder"),
     "Learn": ("lab",),
-    "Use": ("predict", "translate", "generate", "chat", "parse", "embed"),
+    "Use": ("predict", "translate", "generate", "chat", "parse", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
     "Exchange with other programs": ("import", "export"),
 }

@@ -50,7 +50,7 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
     for routes in APIS:
         app.include_router(routes(service, settings))
     add_error_answers(app)
-    app.add_middleware(Gate, settings=settings, metrics=app.state.metrics)
+    app.add_middleware(Gate, service=service, metrics=app.state.metrics)
     if settings.cors:
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     return app

@@ -7,6 +7,7 @@ requests in progress. If a client goes away, its request is cancelled and leaves
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve.errors import ServiceError
 from regard.serve.metrics import Metrics
-from regard.serve.problems import answer, problem_of
-from regard.serve.settings import ServeSettings
+from regard.serve.problems import Problem, answer, problem_of
+from regard.serve.service import Service
 
 LOG = logging.getLogger("regard.serve")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -57,6 +58,8 @@ class Answer:
     """Passes an answer on to the client, with the headers added, and remembers its status and size."""
 
     send: Send
+    close: Callable[[], bool]
+    """Asked at the beginning of the answer: True tells the client to close the connection."""
     status: int = 0
     size: int = 0
     complete: bool = False
@@ -67,6 +70,9 @@ class Answer:
             headers = list(message.get("headers", ()))
             present = {name.lower() for name, _ in headers}
             headers += [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in present]
+            if self.close():
+                headers = [(name, value) for name, value in headers if name.lower() != b"connection"]
+                headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         elif message["type"] == "http.response.body":
             self.size += len(message.get("body", b""))
@@ -77,23 +83,28 @@ class Answer:
 class Gate:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics) -> None:
+        self.app, self.service, self.settings, self.metrics = app, service, service.settings, metrics
         self.buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, result = time.perf_counter(), Answer(send)
+        started, result = time.perf_counter(), Answer(send, lambda: self.service.stopping)
         try:
             await self._answer(scope, receive, result)
         except ClientWentAwayError:
             result.status = CLIENT_WENT_AWAY
         except ServiceError as error:
-            response = answer(scope["path"], problem_of(error))
-            response.headers["connection"] = "close"
-            await response(scope, receive, result)
+            result.close = lambda: True  # the rest of the body is not read
+            await answer(scope["path"], problem_of(error))(scope, receive, result)
+        except Exception:
+            if not result.status:
+                LOG.exception("an error in regard while answering a request")
+                result.close = lambda: True
+                problem = Problem(500, "internal", "an error in the server")
+                await answer(scope["path"], problem)(scope, receive, result)
         finally:
             self._record(scope, result, time.perf_counter() - started)
 

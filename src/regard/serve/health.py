@@ -4,7 +4,6 @@ import html
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-from fastapi.routing import APIRoute
 
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
@@ -44,10 +43,10 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     async def list_routes(request: Request) -> HTMLResponse:
         """A page with all routes."""
         rows = [
-            f"<tr><td>{' '.join(sorted(route.methods or ()))}</td><td><code>{html.escape(route.path)}</code></td>"
-            f"<td>{html.escape((route.description or '').partition(chr(10))[0])}</td></tr>"
-            for route in request.app.routes
-            if isinstance(route, APIRoute) and route.include_in_schema
+            f"<tr><td>{method.upper()}</td><td><code>{html.escape(path)}</code></td>"
+            f"<td>{html.escape(operation.get('description', '').partition(chr(10))[0])}</td></tr>"
+            for path, operations in request.app.openapi()["paths"].items()
+            for method, operation in operations.items()
         ]
         return HTMLResponse(PAGE.format(rows="\n".join(rows)))
 

@@ -43,6 +43,7 @@ class ServeSettings(Settings):
     )
     cors: tuple[str, ...] = Field((), description="origin whose pages may call the server; * for all; several allowed")
     proxy: str = Field("", description="address of a reverse proxy whose X-Forwarded-For is believed")
+    access_log: bool = Field(True, description="print a line for each request, without its text")
     cache: int = Field(4096, ge=0, description="translated sentences that are kept in memory; 0 is none")
 
     @property

@@ -1,0 +1,134 @@
+"""regard serve: a server of trained runs."""
+
+from dataclasses import asdict
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from regard.cli.options import ModelOptions, OptionGroup, help_of, option_type
+from regard.cli.screen import report
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
+    from regard.serve.settings import ServeSettings
+
+TRANSLATOR = "translator"
+"""The run that is served if none is given; it comes with regard."""
+
+
+class ServerOptions(OptionGroup):
+    """The fields of `ServeSettings`; those that are not given are as in the environment."""
+
+    title = "Server (default: environment variables REGARD_SERVE_NAME)"
+
+    def __init__(self, **values: object) -> None:
+        self.values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        from regard.serve.settings import ServeSettings
+
+        return [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation(field.annotation, help_))
+            for name, field in ServeSettings.model_fields.items()
+            for help_ in [f"{help_of(field)}{'' if field.default in (None, ()) else f' [{field.default}]'}"]
+        ]
+
+    def settings(self) -> "ServeSettings":
+        """The settings, checked."""
+        from regard.serve.settings import read_settings
+
+        return read_settings(self.values)
+
+
+def annotation(kind: Any, help_text: str) -> object:
+    """The annotation of an optional option for a setting of this type."""
+    if Ellipsis in get_args(kind):
+        return Annotated[list[str] | None, typer.Option(metavar="TEXT", help=help_text)]
+    if Path in get_args(kind):
+        return Annotated[Path | None, typer.Option(metavar="FILE", help=help_text)]
+    return option_type(kind, help_text)
+
+
+def serve(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help="Folders of runs; without any, the bundled translator.")
+    ] = None,
+    *,
+    server: ServerOptions,
+    model: ModelOptions,
+) -> None:
+    """Serve runs of any task over HTTP: a page, our API, and those of LibreTranslate, DeepL and Hugging Face.
+
+    Requests of many clients are joined into batches. The server listens on this machine only, unless --host says
+    otherwise, and it stores nothing. SIGTERM and Ctrl+C stop it after all accepted requests are answered. The name of a
+    run is that of its folder. The page is at /, the list of routes at /api, metrics for Prometheus at /metrics.
+
+    \b
+    Examples:
+      regard serve                                       the translator that comes with regard
+      regard serve runs/de runs/sst-2 --port 8080
+      regard serve runs/de --languages de=en:de          languages, if the recipe does not say them
+      regard serve runs/de --engine ctranslate2 --batch-delay 5
+      regard serve --host 0.0.0.0 --api-keys keys.txt --requests-per-minute 60
+    """
+    settings = server.settings()
+    require_packages()
+    from regard.serve.server import run_server
+    from regard.serve.service import Service
+
+    service = Service(open_runs(runs or [TRANSLATOR], model), settings)
+    warn_if_open(settings)
+    for run in service.runs.values():
+        pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
+        report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")
+    run_server(service, settings, report)
+
+
+def require_packages() -> None:
+    """Raise UserError if the packages of the server are missing."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"the server needs the package {error.name}",
+            'pip install "regard[serve]"',
+            code="missing-package",
+            where=error.name,
+        ) from error
+
+
+def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":
+    """The model of each run by its name, not yet loaded; an engine is used by the tasks that support it."""
+    from regard.run.model import Model
+    from regard.run.run import Run
+
+    models: dict[str, Model] = {}
+    for folder in folders:
+        run = Run.open(folder)
+        values = asdict(options)
+        if options.engine not in run.task.engines:
+            values |= {"engine": "torch", "quantization": None}
+        name = unused_name(run.folder.resolve().name, models)
+        models[name] = Model([run], **values)
+    return models
+
+
+def unused_name(name: str, used: "dict[str, Model]") -> str:
+    """The name, or name-2, name-3 ... if it is used."""
+    names = (name, *(f"{name}-{number}" for number in range(2, len(used) + 2)))
+    return next(item for item in names if item not in used)
+
+
+def warn_if_open(settings: "ServeSettings") -> None:
+    """Warn about a server that others can reach without a key."""
+    import os
+
+    from regard.serve.settings import KEYS_VARIABLE
+
+    if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
+        report(f"warning: everybody who can reach {settings.host} may use this server; --api-keys FILE asks for keys")
