@@ -1,7 +1,8 @@
-"""A self-contained HTML page: style, program and data are inside it; it needs no network and no server.
+"""An HTML page without network: either self-contained, or served with its two files beside it.
 
-Data are JSON in a block that the browser does not execute. The content security policy allows only the program of
-the page, so text from a corpus can never run.
+A self-contained page has style, program and data inside it and needs no server. Data are JSON in a block that the
+browser does not execute. The content security policy allows only the program of the page, so text from a corpus can
+never run.
 """
 
 import base64
@@ -12,24 +13,66 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
+STYLE = ("page.css",)
+SERVED_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""A served page loads its own files and asks its own server, and nothing else."""
 
-def document(title: str, sections: Sequence[str], program: Sequence[str], words: object, data: object) -> str:
+
+def document(
+    title: str,
+    sections: Sequence[str],
+    program: Sequence[str],
+    words: object,
+    data: object,
+    style: Sequence[str] = STYLE,
+) -> str:
     """Make a page of empty sections and the program that fills them; equal values give equal bytes.
 
     `words` are the texts of the page by language and key; `data` is the input of the program.
     """
-    style = asset("page.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in program) + "})();\n"
+    styled, script = style_text(style), program_text(program)
+    policy = (
+        f"default-src 'none'; script-src '{_policy_hash(script)}'; style-src '{_policy_hash(styled)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    inline = f"<style>{styled}</style>", f"<script>{script}</script>"
+    return _fill(title, sections, words, data, policy, *inline)
+
+
+def served_document(
+    title: str, sections: Sequence[str], words: object, data: object, style_address: str, program_address: str
+) -> str:
+    """The same page with style and program at their own addresses."""
+    style = f'<link rel="stylesheet" href="{html.escape(style_address)}">'
+    script = f'<script src="{html.escape(program_address)}"></script>'
+    return _fill(title, sections, words, data, SERVED_POLICY, style, script)
+
+
+def _fill(
+    title: str, sections: Sequence[str], words: object, data: object, policy: str, style: str, program: str
+) -> str:
     return Template(asset("page.html")).substitute(
         title=html.escape(title),
+        policy=policy,
         style=style,
-        style_hash=_policy_hash(style),
         sections="\n".join(f'  <section id="{html.escape(name)}"></section>' for name in sections),
-        program=script,
-        program_hash=_policy_hash(script),
+        program=program,
         words=embed(words),
         data=embed(data),
     )
+
+
+def style_text(names: Sequence[str]) -> str:
+    """The style sheets of a page as one."""
+    return "\n".join(asset(name) for name in names)
+
+
+def program_text(names: Sequence[str]) -> str:
+    """The files of a program as one; they share their names with each other and with nothing else."""
+    return '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in names) + "})();\n"
 
 
 def embed(value: object) -> str:

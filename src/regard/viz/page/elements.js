@@ -81,9 +81,41 @@ const RAMPS = {
   dark: [[27, 33, 42], [27, 76, 96], [35, 132, 144], [110, 198, 160], [250, 236, 150]],
 };
 
+// True if the page is dark now: as its own switch says, else as the system.
+function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : DARK.matches;
+}
+
+// Show a theme: "light", "dark", or "auto", as the system.
+function showTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  for (const button of document.querySelectorAll("#themes button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.theme === theme));
+  }
+}
+
+// What this browser remembers of the choices of a person; nothing if it keeps nothing for a page in a file.
+function remembered(name) {
+  try {
+    return window.localStorage.getItem(`regard-${name}`) || "";
+  } catch {
+    return "";
+  }
+}
+
+function remember(name, value) {
+  try {
+    window.localStorage.setItem(`regard-${name}`, value);
+  } catch {
+    // the choice lasts as long as the page
+  }
+}
+
 // The colour of a weight between 0 and 1 as [red, green, blue]: evenly darker (or, in the dark, brighter).
 function heat(value) {
-  const ramp = DARK.matches ? RAMPS.dark : RAMPS.light;
+  const ramp = isDark() ? RAMPS.dark : RAMPS.light;
   const place = clamp(value, 0, 1) * (ramp.length - 1);
   const left = Math.min(Math.floor(place), ramp.length - 2);
   return ramp[left].map((from, n) => Math.round(from + (ramp[left + 1][n] - from) * (place - left)));

@@ -71,7 +71,7 @@ function goToExample(number) {
   const parent = document.getElementById("attention");
   choose(parent, { example: number, row: null, column: null });
   parent.scrollIntoView({ block: "start" });
-  parent.querySelector("select").focus({ preventScroll: true });
+  parent.querySelector("select, .thumb").focus({ preventScroll: true });
 }
 
 function controls(parent, shown) {
@@ -87,7 +87,8 @@ function controls(parent, shown) {
   const lift = make("input", { type: "checkbox", onchange: (event) => choose(parent, { lifted: event.target.checked }) });
   lift.checked = explorer.lifted;
   return make("div", { class: "controls" },
-    make("div", { class: "chooser" }, step("previous", "‹", place - 1), select, step("next", "›", place + 1)),
+    shown.length > 1 ? make("div", { class: "chooser" }, step("previous", "‹", place - 1), select,
+      step("next", "›", place + 1)) : null,
     choice(say("kind"), maps.map((map) => [map.name, called(map.name, "map_")]), explorer.kind,
       (kind) => choose(parent, { kind, row: null, column: null })),
     choice(say("view"), Object.keys(VIEWS).map((view) => [view, say(view)]), explorer.view,

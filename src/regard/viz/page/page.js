@@ -1,7 +1,7 @@
 // The whole page: its language and facts; it is drawn again if the window or the colour scheme changes.
 
 function language() {
-  const chosen = window.location.hash.slice(1).toLowerCase().split("/")[0];
+  const chosen = window.location.hash.slice(1).toLowerCase().split("/")[0] || remembered("language");
   if (Object.hasOwn(WORDS, chosen)) return chosen;
   return (navigator.language || "en").toLowerCase().startsWith("zh") ? "zh" : "en";
 }
@@ -20,6 +20,7 @@ function drawPage() {
 
 for (const button of document.querySelectorAll("#languages button")) {
   button.addEventListener("click", () => {
+    remember("language", button.dataset.lang);
     const [, place] = window.location.hash.split("/");
     window.location.hash = place ? `${button.dataset.lang}/${place}` : button.dataset.lang;
   });
@@ -27,6 +28,14 @@ for (const button of document.querySelectorAll("#languages button")) {
 window.addEventListener("hashchange", () => {
   if (language() !== page.language) drawPage(); // else a link to another place of the page
 });
+for (const button of document.querySelectorAll("#themes button")) {
+  button.addEventListener("click", () => {
+    remember("theme", button.dataset.theme);
+    showTheme(button.dataset.theme);
+    drawPage();
+  });
+}
+showTheme(remembered("theme") || "auto");
 DARK.addEventListener("change", drawPage);
 let drawnWidth = window.innerWidth;
 window.addEventListener("resize", () => {
