@@ -217,12 +217,13 @@ def test_a_damaged_checkpoint(copied: Path) -> None:
     assert fails("translate", copied, stdin=TEXT).code == "no-checkpoint"
 
 
-@pytest.mark.parametrize("sentence", ["one two", "一二三", "on/off one two"])
-def test_a_sentence_in_place_of_a_run(trained: Path, sentence: str) -> None:
-    result = fails("translate", trained, sentence)
-    assert result.code == "not-a-run"
-    assert f"echo '{sentence}' | regard translate {trained}" in result.err
+def test_a_sentence_after_a_run(trained: Path) -> None:
+    for sentence in ("one two", "on/off one two"):
+        assert regard("translate", trained, sentence).lines == regard("translate", trained, stdin=sentence).lines
+    assert len(regard("translate", trained, "one\ntwo").lines) == 2
+    assert fails("translate", trained, "one", "--input", "file").code == "conflicting-options"
     assert fails("translate", trained, trained.parent / "nothing").code == "not-a-run"
+    assert fails("translate", "one two").code == "not-a-run"
 
 
 def test_a_run_of_another_task(language: Path, classifier: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regard.cli.parse import FORMATS, print_trees, split_words
-from regard.cli.translate import Counts, check_runs, json_line, plain_line, scored_line, with_prefixes
+from regard.cli.translate import Counts, json_line, plain_line, scored_line, split_arguments, with_prefixes
 from regard.errors import UserError
 
 ONE = {"translation": "a", "score": -0.5, "parts": 1}
@@ -52,16 +52,25 @@ def test_doubtful_translations_are_counted(capsys: pytest.CaptureFixture[str]) -
     assert [line.split()[1:4] for line in capsys.readouterr().err.splitlines()] == [["1", "of", "4"]] * 2
 
 
-def test_a_sentence_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_come_first_and_then_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "second").mkdir()
-    check_runs(["first"])
-    check_runs(["first", "second"])
-    check_runs(["first", "runs/missing"])
-    for name in ("hello", "a sentence/with a slash"):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.toml").touch()
+    (tmp_path / "folder").mkdir()
+    assert split_arguments([]) == ([], None)
+    assert split_arguments(["first", "second"]) == (["first", "second"], None)
+    assert split_arguments(["first", "hello"]) == (["first"], "hello")
+    assert split_arguments(["a sentence/with a slash"], True) == ([], "a sentence/with a slash")
+    for names, wrong in (
+        (["first", "runs/missing"], "runs/missing"),
+        (["hello"], "hello"),
+        (["first", "hello", "second"], "hello"),
+        (["folder"], "folder"),
+    ):
         with pytest.raises(UserError) as error:
-            check_runs(["first", "second", name])
-        assert (error.value.code, error.value.where) == ("not-a-run", name)
+            split_arguments(names)
+        assert (error.value.code, error.value.where) == ("not-a-run", wrong)
 
 
 def test_words_are_split_as_in_treebanks() -> None:

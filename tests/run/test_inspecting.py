@@ -25,7 +25,11 @@ from regard.training.log import METRICS
 from regard.viz.packing import pack_array, unpack_array
 
 SENTENCE = "one two three"
-BEAM = {"decoding": {"search": "beam", "beam": 4, "extra_length": 4}, "training.max_steps": 40, "training.validate_every": 40}
+BEAM = {
+    "decoding": {"search": "beam", "beam": 4, "extra_length": 4},
+    "training.max_steps": 40,
+    "training.validate_every": 40,
+}
 
 
 @pytest.fixture(scope="module")

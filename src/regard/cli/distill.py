@@ -2,14 +2,19 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, ModelOptions, SearchOptions, one_of
+from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLanguage, TargetLanguage, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.cli.shell import as_called
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.run.distill import Distilled
 
 SPLITS = ("train", "valid", "test")
 
@@ -22,14 +27,17 @@ def distill(
         Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder for the files [RUN/distilled].")
     ] = None,
     on: Annotated[str, typer.Option(metavar="train|valid|test", help="The split of the recipe's data.")] = "train",
+    source: SourceLanguage = None,
+    target: TargetLanguage = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate the training data of a run, to train a student on it.
 
     A corpus has different translations of similar sentences; the teacher always gives one, which is easier to learn
     (Kim & Rush 2016). Models that predict all tokens at once (model.kind = "masked") need it most. FOLDER gets
-    train.src and train.tgt, one sentence per line, and a manifest that says how they were made. After an interruption,
-    the same command continues.
+    train.src and train.tgt, one sentence per line, and a manifest that says how they were made. A teacher of several
+    languages gives files for each direction: train.en-de.src and so on. After an interruption, the same command
+    continues.
 
     \b
     Examples:
@@ -37,7 +45,8 @@ def distill(
       regard distill runs/de --beam 4 --folder data/distilled
       regard distill runs/de runs/de-2 runs/de-3 --folder data/distilled     an ensemble is the teacher
     """
-    from regard.run.distill import distill as write_translations
+    from regard.run.distill import distill as distill_split
+    from regard.run.distill import select_directions
 
     split, options = one_of("--on", on, SPLITS), search.changes()
     if options.get("nbest", 1) > 1:
@@ -49,15 +58,25 @@ def distill(
         )
     translator = model.load_translator(*runs)
     with ProgressLine("translated:") as progress:
-        distilled = write_translations(
-            translator, folder or translator.run.folder / "distilled", split, progress, **options
-        )
+        directions = select_directions(translator.task, source, target)
+        path = folder or translator.run.folder / "distilled"
+        distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]
+    setting = training_setting(split, distilled)
     if as_json:
-        files = {"src": str(distilled.src), "tgt": str(distilled.tgt)}
-        print_json({**files, "lines": distilled.lines, "before": distilled.before, "setting": distilled.setting})
+        files = [{"src": str(item.src), "tgt": str(item.tgt), "lines": item.lines} for item in distilled]
+        before = sum(item.before for item in distilled)
+        first = files[0] | {"lines": sum(item.lines for item in distilled), "before": before, "setting": setting}
+        print_json(first | ({"files": files} if len(files) > 1 else {}))
         return
-    if distilled.before:
-        report(f"{distilled.before:,} of {distilled.lines:,} lines were already translated")
-    print_result(f"{distilled.lines:,} sources and their translations: {distilled.src} and {distilled.tgt}")
+    for item in distilled:
+        if item.before:
+            report(f"{item.before:,} of {item.lines:,} lines were already translated")
+        print_result(f"{item.lines:,} sources and their translations: {item.src} and {item.tgt}")
     use = {"train": "train on them", "valid": "validate on them", "test": "evaluate on them"}[split]
-    print_result(as_called(f"{use}: regard train RECIPE {shlex.quote(distilled.setting)}"))
+    print_result(as_called(f"{use}: regard train RECIPE {shlex.quote(setting)}"))
+
+
+def training_setting(split: str, distilled: "Sequence[Distilled]") -> str:
+    """The setting of `regard train` that uses the files."""
+    sources = [item.source for item in distilled]
+    return f"data.{split}={sources[0] if len(sources) == 1 else '[' + ', '.join(sources) + ']'}"

@@ -39,6 +39,13 @@ Folder = Annotated[
     Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/NAME].")
 ]
 Interactive = Annotated[bool, typer.Option("--interactive", help="Ask for input on the terminal.")]
+SourceLanguage = Annotated[
+    str | None,
+    typer.Option("--from", metavar="CODE", help="The source language of runs with several, as en."),
+]
+TargetLanguage = Annotated[
+    str | None, typer.Option("--to", metavar="CODE", help="The target language of runs with several, as de.")
+]
 Split = Annotated[str, typer.Option("--on", metavar="test|valid", help="The split of the recipe's data.")]
 
 

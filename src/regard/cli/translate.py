@@ -4,13 +4,24 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import repeat, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, InputFile, ModelOptions, OutputFile, SearchOptions, TableOptions
+from regard.bundled_files import bundled_runs
+from regard.cli.options import (
+    AsJson,
+    InputFile,
+    ModelOptions,
+    Options,
+    OutputFile,
+    SearchOptions,
+    SourceLanguage,
+    TableOptions,
+    TargetLanguage,
+)
 from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import (
     STDIO,
@@ -25,18 +36,37 @@ from regard.cli.tables import read_rows, table_source
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.run.model import Translator
     from regard.tasks.base import Example, Prediction
+    from regard.tasks.translation import TranslationTask
+
+    Form = Callable[[int, Example, Prediction], str]
+
+BUNDLED = "translator"
+"""The run that is used if none is given."""
+
+
+RunsAndText = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN]... [TEXT]",
+        help="The folder of a run, or several as an ensemble [the translator that comes with regard]; and a text, "
+        "otherwise the text is read from the input.",
+        show_default=False,
+    ),
+]
 
 
 def translate(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN", help="The folder of a run; several runs are an ensemble.")
-    ],
+    arguments: RunsAndText = None,
+    *,
     search: SearchOptions,
     model: ModelOptions,
     table: TableOptions,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
+    source: SourceLanguage = None,
+    target: TargetLanguage = None,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="The beginning of every translation.")] = "",
     prefix_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="The beginning of each translation, one line for each line.")
@@ -48,6 +78,9 @@ def translate(
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
 
+    Without RUN, the translator that comes with regard is used: English to and from German, French, Spanish and Chinese.
+    A run of several languages needs --to; --from is checked against its directions.
+
     Lines keep their order, and blank lines stay blank. Of a .csv, .tsv, .json or .jsonl file it translates the column
     of the source, by the recipe or --columns. Without --input it reads stdin; on a terminal it asks for
     sentences. With --nbest N, each translation is a line "index ||| text ||| score"; index counts input lines from 0,
@@ -57,6 +90,8 @@ def translate(
 
     \b
     Examples:
+      regard translate --to de "How are you?"
+      regard translate --to en -i briefe.txt -o letters.txt
       regard translate runs/de < input.txt > output.txt
       regard translate runs/de -i input.txt.gz -o output.txt --beam 8
       regard translate runs/de runs/de-2 runs/de-3 -i input.txt       an ensemble
@@ -66,39 +101,87 @@ def translate(
     """
     check_output(output, input_, prefix_file)
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
-    check_runs(runs)
-    translator, options = model.load_translator(*runs), search.changes()
+    runs, text = split_arguments(arguments or [], bool(source or target))
+    check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
+    translator, options = model.load_translator(*runs or [BUNDLED]), search.changes()
+    options |= choose_direction(translator.task, source, target)
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
     pairs = table_source(task, input_, table.settings(task))
     lines = (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
-    counts = Counts()
-    if is_interactive(input_ != STDIO):
-        for source in with_prefixes(prompt_lines(), prefixes):
-            for pair in translator.stream_pairs([source], **options):
-                print(form(counts.lines, pair[0], task.output(pair[1])), flush=True)
-                counts.add(pair[1])
-        return
+    lines = lines if text is None else iter(text.splitlines() or [""])
+    if is_interactive(input_ != STDIO, text is not None):
+        answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form)
+    else:
+        translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
+
+
+def answer_lines(translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form") -> None:
+    """Print the translation of each line that a person writes."""
+    task = translator.task.configure(**options)
+    for number, example in enumerate(examples):
+        for pair in translator.stream_pairs([example], **options):
+            print(form(number, pair[0], task.output(pair[1])), flush=True)
+
+
+def translate_lines(
+    translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form", output: str
+) -> None:
+    """Write the translation of each line, and report how many may be wrong."""
+    task, counts = translator.task.configure(**options), Counts()
     with open_output(output) as stream, ProgressLine("translated lines:") as progress:
-        sources = with_prefixes(lines, prefixes)
-        for pair in translator.stream_pairs(sources, where="line", **options):
+        for pair in translator.stream_pairs(examples, where="line", **options):
             print(form(counts.lines, pair[0], task.output(pair[1])), file=stream, flush=True)
             counts.add(pair[1], progress.clear)
             progress(counts.lines)
     counts.report()
 
 
-def check_runs(runs: list[str]) -> None:
-    """Raise UserError if a sentence is given in place of a run: sentences are read from stdin."""
-    for name in runs[1:]:
-        if not Path(name).exists() and (os.sep not in name or " " in name):
+def split_arguments(arguments: list[str], languages_given: bool = False) -> tuple[list[str], str | None]:
+    """The runs among the arguments, and the text after them; a UserError if a run does not exist.
+
+    An argument that is not a run is a text if it follows a run, or if languages are given.
+    """
+    runs = list(takewhile(is_run, arguments))
+    others = arguments[len(runs) :]
+    if not others:
+        return runs, None
+    name = others[0]
+    is_path = os.sep in name and not any(map(str.isspace, name))
+    if len(others) > 1 or is_path or Path(name).is_dir() or not (runs or languages_given):
+        command = shlex.join(["regard", "translate", *(runs or ["--to", "de"])])
+        hint = f"if it is a text, write it in quotes as the last argument: {command} '...'"
+        raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
+    return runs, name
+
+
+def is_run(name: str) -> bool:
+    """True if an argument is the folder of a run, or the name of one that comes with regard."""
+    return (Path(name) / "recipe.toml").is_file() or name in bundled_runs()
+
+
+def choose_direction(task: "TranslationTask[Any]", source: str | None, target: str | None) -> Options:
+    """The option of the target language; a UserError if the run does not translate in this direction."""
+    tags, directions = task.src_tokenizer.language_tags, task.directions
+    if target is None and tags:
+        targets = {pair[1] for pair in directions if source in (None, pair[0])}
+        if source is None or len(targets) != 1:
             raise UserError(
-                f"{name}: no such run; sentences are read from stdin",
-                f"for a sentence write: echo {shlex.quote(name)} | regard translate {shlex.quote(runs[0])}",
-                code="not-a-run",
-                where=name,
+                "the target language is not given", f"write --to CODE, one of {', '.join(tags)}",
+                code="unknown-language", where="to",
+            )  # fmt: skip
+        target = targets.pop()
+    if (source or target) and directions:
+        pairs = [pair for pair in directions if source in (None, pair[0]) and target in (None, pair[1])]
+        if not pairs:
+            raise UserError(
+                f"the run does not translate from {source or 'any language'} to {target or 'any language'}",
+                f"its directions: {', '.join(f'{a}-{b}' for a, b in directions)}",
+                code="unknown-language",
+                where="from" if source else "to",
             )
+    return {"to": target} if tags else {}
 
 
 def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "Iterator[str | Example]":

@@ -155,6 +155,10 @@ class Keys:
     pair: Hashes
     blank: Mask
 
+    def select(self, rows: npt.NDArray[np.int64]) -> "Keys":
+        """The hashes of some pairs."""
+        return Keys(self.src[rows], self.tgt[rows], self.pair[rows], self.blank[rows])
+
 
 def read_keys(pairs: Iterable[Example], seed: int, progress: Progress | None = None) -> Keys:
     """The first reading."""

@@ -12,7 +12,9 @@ from numpy.typing import DTypeLike
 from regard.data.arrays import flatten, smallest_unsigned
 from regard.data.examples import Example
 from regard.data.filters import Filters
+from regard.data.placeholders import insert_placeholders
 from regard.data.store import Encoded
+from regard.errors import UserError
 from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS
 from regard.text.tokenizer import Tokenizer
@@ -20,18 +22,22 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Filters and tokenises {"src", "tgt"}: columns `src` and `tgt`, each row with its end symbol.
+    """Filters and tokenises {"src", "tgt", "to"?}: columns `src` and `tgt`, each row with its end symbol.
 
-    Counts the pairs that the filters drop, by reason (see `FilterReport`).
+    If the tokenizer has language tags, a source begins with the tag of its target language. Counts the pairs that the
+    filters drop, by reason (see `FilterReport`).
     """
 
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
     filters: Filters
+    placeholders: float = 0.0
+    """The share of pairs with placeholders (see placeholders.py)."""
 
     @cached_property
     def identity(self) -> str:
-        return repr(("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), self.filters))
+        parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), self.filters)
+        return repr((*parts, self.placeholders) if self.placeholders else parts)
 
     @property
     def dtypes(self) -> Mapping[str, DTypeLike]:
@@ -49,11 +55,14 @@ class PairEncoder:
                 src, tgt, self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes
             )
             if reason is None:
-                texts.append((src, tgt))
+                texts.append((*insert_placeholders(src, tgt, self.placeholders), example.get("to")))
             else:
                 dropped[reason] += 1
-        src_rows = self.src_tokenizer.encode_batch([src for src, _ in texts])
-        tgt_rows = self.tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
+        tags = [self.tags(language) for _, _, language in texts]
+        src_rows = [
+            tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
+        ]
+        tgt_rows = self.tgt_tokenizer.encode_batch([t[1] for t in texts])
         indices = []
         for index, (src_row, tgt_row) in enumerate(zip(src_rows, tgt_rows, strict=True)):
             src_row.append(EOS)
@@ -70,10 +79,29 @@ class PairEncoder:
         keys = np.array([_pair_key(*texts[index]) for index in indices], np.uint64)
         return Encoded(columns, len(examples), dropped, keys if self.filters.drop_duplicates else None)
 
+    def tags(self, language: str | None) -> list[int]:
+        """The tokens before a source: the tag of its target language, if the tokenizer has tags."""
+        return language_tags(self.src_tokenizer, language)
 
-def _pair_key(src: str, tgt: str) -> int:
+
+def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
+    """The tag of a target language as a list of one token; [] if a tokenizer has no tags."""
+    tags = tokenizer.language_tags
+    if not tags:
+        return []
+    if language not in tags:
+        raise UserError(
+            "the target language is not given" if not language else f"the model has no target language {language!r}",
+            f"give one of {', '.join(tags)}: --to on the command line, to=... in Python, tgt_lang in a source of data",
+            code="unknown-language",
+            where="to",
+        )
+    return [tags[language]]
+
+
+def _pair_key(src: str, tgt: str, language: str | None = None) -> int:
     """64-bit hash of a pair. Among a hundred million pairs the odds of one wrong match are one in four thousand."""
-    content = f"{len(src)} {src}{tgt}".encode()
+    content = f"{len(src)} {src}{tgt}{language or ''}".encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
 
 

@@ -1,6 +1,6 @@
 """Examples: plain dictionaries, with the same keys in files, on the command line and in Python.
 
-    pair            {"src", "tgt"}
+    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True}     languages; reversed: read backward
     tree            {"src", "tgt", "tree"}                 sentence, linearised tree, tree in brackets
     line            {"text"}
     sentence        {"text", "first": bool}                first: True if a document begins with it
@@ -17,7 +17,7 @@ example of a record of a file, and check it.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -56,6 +56,19 @@ def read_pair(record: Record, source: Source) -> Example:
             check_surrogates(text, record.location, record.location.where)
         example[side] = text
     return example
+
+
+def orient_pair(pair: Example, source: Source) -> Iterator[Example]:
+    """A pair with its languages, in each direction of its source."""
+    languages = source.language_pairs()
+    if not languages:
+        yield pair
+    for direction in languages:
+        named = dict(zip(("from", "to"), direction, strict=True))
+        if direction == (source.src_lang, source.tgt_lang):
+            yield {**pair, **named}
+        elif "tgt" in pair:
+            yield {"src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True}
 
 
 def _side_column(record: Record, source: Source, side: str) -> Column:

@@ -98,8 +98,8 @@ class Fields:
         ).strip()
 
     def group_text(self, example: Example) -> str:
-        """The first input: examples with the same one are held out together."""
-        text = example[self.inputs[0]]
+        """The first input: examples with the same one are held out together, in both directions of a pair."""
+        text = example[self.target if example.get("reversed") else self.inputs[0]]
         return text if isinstance(text, str) else " ".join(text)
 
 
@@ -129,6 +129,7 @@ PAIRS = Fields(
     formats=("json", "dialogues", "aligned"),
     builtins=("dates", "numbers", "trees"),
     columns=("src_column", "tgt_column"),
+    options=("src_lang", "tgt_lang", "directions"),
     headed_tables=False,
 )
 TREES = replace(
@@ -142,6 +143,7 @@ TREES = replace(
     formats=(),
     builtins=("trees",),
     columns=(),
+    options=(),
 )
 LINES = Fields(
     inputs=("text",),

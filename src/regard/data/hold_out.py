@@ -115,14 +115,32 @@ def report_held_out(data: DataSettings, fields: Fields, report: Callable[[str], 
 
 
 def assign_texts(examples: Iterable[Example], data: DataSettings, fields: Fields) -> Assignments:
-    """By the text of the first input, so that no text is in two splits."""
-    target = fields.target
-    pairs = ({"src": fields.group_text(item), "tgt": str(item[target]) if target else "-"} for item in examples)
-    keys = read_keys(pairs, SEED)
+    """By the text of the first input, so that no text is in two splits.
+
+    Of pairs in several directions, the split follows from the text of the same side in every direction, and valid and
+    test keep the first translation in each direction.
+    """
+    directions: list[tuple[str, str] | None] = []
+
+    def pairs() -> Iterator[Example]:
+        for item in examples:
+            group = fields.group_text(item)
+            directions.append((item["from"], item["to"]) if "to" in item else None)
+            target = item["src"] if item.get("reversed") else item.get(fields.target, "-")
+            yield {"src": group, "tgt": str(target)}
+
+    keys = read_keys(pairs(), SEED)
     texts = len(np.unique(keys.src[~keys.blank]))
     valid = sizes_of(data, texts)[0] if not data.hold_out else data.hold_out
     plan = SplitPlan(valid if "valid" in data.held_out else 0, data.hold_out_test, "src", SEED)
     assigned, shares = assign(keys, np.empty(0, np.uint64), plan)
+    names = {direction: number for number, direction in enumerate(dict.fromkeys(directions))}
+    if len(names) > 1:
+        numbers = np.fromiter(map(names.__getitem__, directions), np.int64, len(directions))
+        plan = SplitPlan(shares["valid"], shares["test"], "src", SEED)
+        for number in names.values():
+            rows = np.flatnonzero(numbers == number)
+            assigned[rows] = assign(keys.select(rows), np.empty(0, np.uint64), plan)[0]
     position = (keys.src >> np.uint64(64 - POSITION_BITS)).astype(np.int64)
     low, high = (round(shares[split] * POSITIONS) for split in ("test", "valid"))
     in_train = (position >= low) & (position < POSITIONS - high)  # copies and blanks too: the filters decide on them

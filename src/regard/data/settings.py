@@ -131,8 +131,28 @@ class PairDataSettings(DataSettings):
         description="leave out training pairs with equal sides; off by default, as names and numbers are copied, but "
         "crawled text has many untranslated sentences that teach a model to copy",
     )
-    src_lang: str = Field(default="", description="name of the source language, for display only")
-    tgt_lang: str = Field(default="", description="name of the target language, for display only")
+    placeholders: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="share of the training pairs in which some words that are the same on both sides, as names and "
+        "numbers, become placeholders, so that the model learns to copy parts of a text that must not change",
+    )
+    src_lang: str = Field(default="", description="source language of a run with one direction: a code, as en")
+    tgt_lang: str = Field(default="", description="target language of a run with one direction: a code, as de")
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """(source language, target language) of all training pairs; () if the languages are not given."""
+        pairs = [pair for source in self.train for pair in source.language_pairs()]
+        own = [(self.src_lang, self.tgt_lang)] if self.src_lang and self.tgt_lang else []
+        return tuple(dict.fromkeys(pairs or own))
+
+    @property
+    def tagged_languages(self) -> tuple[str, ...]:
+        """The target languages that need a tag: all of them, if there are several."""
+        targets = tuple(dict.fromkeys(target for _, target in self.directions))
+        return targets if len(targets) > 1 else ()
 
 
 class TextDataSettings(DataSettings):

@@ -27,6 +27,8 @@ Format = Literal[
     "dialogues", "trees", "documents", "examples",
 ]  # fmt: skip
 
+LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
+"""Language codes: en, zh, zh-Hant, pt-BR."""
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")
 """Settings that name the data; all others are options, which a task or a format may not have."""
 COLUMNS = (
@@ -34,7 +36,13 @@ COLUMNS = (
     "src_column", "tgt_column",
 )  # fmt: skip
 """Settings that name the column of a field."""
-DEFAULTS: dict[str, object] = {"turns": 1, "leaves": "XX", "boundary": "blank", "sentences": "lines"}
+DEFAULTS: dict[str, object] = {
+    "directions": "forward",
+    "turns": 1,
+    "leaves": "XX",
+    "boundary": "blank",
+    "sentences": "lines",
+}
 """Values that mean the same as no value."""
 
 
@@ -110,6 +118,20 @@ class Source(Settings):
     tgt_column: Column | None = Field(
         default=None, description="translation: column of the target; default: the one named tgt or target, else 2"
     )
+    src_lang: str | None = Field(
+        default=None, pattern=LANGUAGE, description="translation: code of the language of the source, as en"
+    )
+    tgt_lang: str | None = Field(
+        default=None,
+        pattern=LANGUAGE,
+        description="translation: code of the language of the target, as de; if train has several, a tag of its "
+        "target language is put before each source sentence",
+    )
+    directions: Literal["forward", "backward", "both"] | None = Field(
+        default=None,
+        description="translation: how pairs are read: from source to target, from target to source, or both; default: "
+        "forward",
+    )
     turns: int | None = Field(
         default=None, ge=1, description="dialogues: number of turns that a model reads before each reply; default: 1"
     )
@@ -150,6 +172,8 @@ class Source(Settings):
             raise SettingError("format", "is the format of file, and there is no file")
         if self.turns is None and self.format == "dialogues" and isinstance(self.context, int):
             raise SettingError("context", f"has a new name for dialogues: write turns = {self.context}")
+        if self.directions not in (None, "forward") and not (self.src_lang and self.tgt_lang):
+            raise SettingError("directions", "needs src_lang and tgt_lang, so that the languages are known")
         for name, column in self.columns():
             if isinstance(column, int) and column < 1:
                 raise SettingError(name, f"{column}: columns count from 1; the first column is 1")
@@ -162,6 +186,13 @@ class Source(Settings):
         return {
             name: value for name, value in values.items() if value not in (None, {}) and DEFAULTS.get(name) != value
         }
+
+    def language_pairs(self) -> list[tuple[str, str]]:
+        """The directions of the pairs, as (source language, target language); [] if the languages are not given."""
+        if not self.src_lang or not self.tgt_lang:
+            return []
+        pairs = {"forward": [(self.src_lang, self.tgt_lang)], "backward": [(self.tgt_lang, self.src_lang)]}
+        return pairs.get(self.directions or "forward") or [*pairs["forward"], *pairs["backward"]]
 
     def options(self) -> list[str]:
         """The names of the options that are given."""

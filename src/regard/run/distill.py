@@ -10,6 +10,8 @@ The folder, for a split of the corpus such as train:
     train.src, train.tgt     one source per line, and its translation
     train.manifest.json      the teacher, its search, and checksums of both files
 
+A teacher of several languages gives such files for each direction: train.en-de.src and so on.
+
 Until all lines are translated, they are in train.unfinished, written in chunks. A continued run starts after the last
 complete chunk. So the same lines are translated together as without the interruption, and the files are equal to the
 byte.
@@ -21,18 +23,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
 from regard.tasks.base import Progress
 from regard.tasks.inputs import one_line
+from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import weights_sum
 
 FORMAT = 1
 CHUNK_LINES = 1024
-"""Lines that are translated together; an interruption loses at most this many."""
+"""Lines that are translated together on a CPU; an interruption loses at most this many."""
+GPU_CHUNK_LINES = 16_384
 
 
 @dataclass(frozen=True)
@@ -45,31 +49,61 @@ class Distilled:
     before: int
     """Lines that were already translated."""
 
+    direction: tuple[str, str] | None = None
+    """Source and target language; None if the teacher has one direction."""
+
     @property
-    def setting(self) -> str:
-        """The setting of `regard train` that uses the files, for the split they are translations of."""
-        return f'data.{self.src.stem}={{src="{self.src.absolute()}", tgt="{self.tgt.absolute()}"}}'
+    def source(self) -> str:
+        """The files as a source of data in a recipe."""
+        names = dict(zip(("src_lang", "tgt_lang"), self.direction or (), strict=False))
+        values = {"src": str(self.src.absolute()), "tgt": str(self.tgt.absolute())} | names
+        return "{" + ", ".join(f'{key}="{value}"' for key, value in values.items()) + "}"
+
+
+def select_directions(
+    task: TranslationTask[Any], source: str | None = None, target: str | None = None
+) -> list[tuple[str, str] | None]:
+    """The directions of a teacher from and to given languages, or all; [None] for a teacher of one target language."""
+    if not task.src_tokenizer.language_tags:
+        return [None]
+    chosen = [pair for pair in task.directions if source in (None, pair[0]) and target in (None, pair[1])]
+    if not chosen:
+        raise UserError(
+            f"the teacher does not translate from {source or 'any language'} to {target or 'any language'}",
+            "its directions: " + ", ".join(f"{a}-{b}" for a, b in task.directions),
+            code="unknown-language",
+            where="to",
+        )
+    return list(chosen)
 
 
 def distill(
-    translator: Translator, folder: Path, split: str = "train", progress: Progress | None = None, **options: object
+    translator: Translator,
+    folder: Path,
+    split: str = "train",
+    progress: Progress | None = None,
+    direction: tuple[str, str] | None = None,
+    **options: object,
 ) -> Distilled:
     """Translate the sources of a split of the run's data into `folder`, or continue there."""
+    name = f"{split}.{'-'.join(direction)}" if direction else split
     src, tgt, unfinished, path = (
-        folder / f"{split}.{ending}" for ending in ("src", "tgt", "unfinished", "manifest.json")
+        folder / f"{name}.{ending}" for ending in ("src", "tgt", "unfinished", "manifest.json")
     )
+    if direction:
+        options = {**options, "to": direction[1]}
     with locked(folder):
         remove_leftovers(folder)
-        total, src_sum = count_lines(source_lines(translator, split))
+        total, src_sum = count_lines(source_lines(translator, split, direction))
         inputs = {**origin(translator, options), "split": split, "src": src_sum}
         manifest = read_manifest(path, inputs, [tgt] if is_source(src, src_sum) else [src, tgt])
         if manifest is None:  # written first: it says that the other files are made here
             Manifest(FORMAT, inputs).write(path)
         elif tgt.name in manifest.files and not manifest.damaged(folder):
-            return Distilled(src, tgt, total, total)
+            return Distilled(src, tgt, total, total, direction)
         if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
-                stream.writelines(source_lines(translator, split))
+                stream.writelines(source_lines(translator, split, direction))
         before = translate_file(translator, src, unfinished, total, progress, options)
         complete = Manifest.describe(folder, [src.name, unfinished.name], format=FORMAT, inputs=inputs)
         complete.files[tgt.name] = complete.files.pop(unfinished.name)
@@ -77,12 +111,17 @@ def distill(
         with io_errors(tgt):
             unfinished.replace(tgt)
             flush(folder)
-        return Distilled(src, tgt, total, before)
+        return Distilled(src, tgt, total, before, direction)
 
 
-def source_lines(translator: Translator, split: str) -> Iterator[bytes]:
-    """The source sentences of a split, one per line."""
-    return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split))
+def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
+    """The source sentences of a split, or of one direction of it, one per line."""
+    data, sources = translator.task.recipe.data, None
+    if direction is not None and not data.held_out:  # only the files of this direction are read
+        sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
+    for pair in translator.task.read(split, sources):
+        if direction is None or (pair.get("from"), pair.get("to")) == direction:
+            yield f"{one_line(pair['src'])}\n".encode()
 
 
 def is_source(src: Path, sha256: str) -> bool:
@@ -108,7 +147,7 @@ def origin(translator: Translator, options: JsonObject) -> JsonObject:
         "weights": [weights_sum(path) for path in paths],
         "precision": translator.world.precision,
         "decoding": translator.task.configure(**options).decoding.model_dump(),
-    }
+    } | ({"to": options["to"]} if "to" in options else {})
 
 
 def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Manifest | None:
@@ -140,10 +179,11 @@ def translate_file(
     translator: Translator, src: Path, unfinished: Path, total: int, progress: Progress | None, options: JsonObject
 ) -> int:
     """Translate the lines of `src` that `unfinished` does not have yet; returns how many it had."""
+    size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
     with io_errors(unfinished), unfinished.open("a+b") as stream, src.open("rb") as lines:
-        before = done = complete_chunks(stream, total)
+        before = done = complete_chunks(stream, total, size)
         remaining = islice(lines, done, None)
-        while chunk := [line.removesuffix(b"\n").decode() for line in islice(remaining, CHUNK_LINES)]:
+        while chunk := [line.removesuffix(b"\n").decode() for line in islice(remaining, size)]:
             predictions = translator.predict(chunk, **options)
             stream.write("".join(f"{prediction['translation']}\n" for prediction in predictions).encode())
             stream.flush()
@@ -154,13 +194,13 @@ def translate_file(
     return before
 
 
-def complete_chunks(stream: BinaryIO, total: int) -> int:
-    """Truncate a file after its last complete chunk; returns the number of lines that are left."""
+def complete_chunks(stream: BinaryIO, total: int, size: int = CHUNK_LINES) -> int:
+    """Truncate a file after its last complete chunk of `size` lines; returns the number of lines that are left."""
     stream.seek(0)
     done = end = position = 0
     for number, line in enumerate(stream, 1):
         position += len(line)
-        if line.endswith(b"\n") and number <= total and (number % CHUNK_LINES == 0 or number == total):
+        if line.endswith(b"\n") and number <= total and (number % size == 0 or number == total):
             done, end = number, position
     stream.truncate(end)
     return done

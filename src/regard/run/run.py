@@ -296,8 +296,15 @@ def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:
 def absolutize(recipe: Recipe) -> Recipe:
     """The recipe with absolute paths."""
     data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
-    start = str(Path(recipe.start_from).expanduser().absolute()) if recipe.start_from else ""
-    return recipe.model_copy(update={"data": data, "start_from": start})
+    start = absolute_path(recipe.start_from)
+    text, other = recipe.text, getattr(recipe.text, "tokenizer_from", "")
+    text = text.model_copy(update={"tokenizer_from": absolute_path(other)}) if other else text
+    return recipe.model_copy(update={"data": data, "text": text, "start_from": start})
+
+
+def absolute_path(path: str) -> str:
+    """A path as an absolute one; "" stays."""
+    return str(Path(path).expanduser().absolute()) if path else ""
 
 
 def fixed_settings(recipe: Recipe) -> JsonObject:

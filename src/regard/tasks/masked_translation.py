@@ -136,11 +136,11 @@ class MaskedTranslation(Translation):
         )
 
     def attention_weights(
-        self, model: Any, source: str, target: Sequence[int]
+        self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens after the LENGTH token, target tokens, and all weights with every token visible."""
         device = next(model.parameters()).device
-        ids = self.src_tokenizer.encode(source)[: self.max_source - 1]
+        ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
         src, tgt = (torch.tensor([[*row, EOS]], device=device) for row in (ids, target))
         lengths = [torch.tensor([row.size(1)], device=device) for row in (src, tgt)]
         weights = model.attentions(Padded.of(src, lengths[0]), Padded.of(tgt, lengths[1]))

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Packed, Padded
 from regard.config import SettingError, Table, Unused, build
 from regard.data.batch import Batch
+from regard.data.encoders import language_tags
 from regard.data.fields import PAIRS, Fields
 from regard.data.pairs import Pairs
 from regard.data.planning import groups_by_length
@@ -40,7 +41,7 @@ from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
-from regard.text.settings import TextSettings
+from regard.text.settings import PairTextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.viz.report import AttentionMap, attention_maps
@@ -58,7 +59,7 @@ class TranslationRecipe(Recipe):
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
 
     data: PairDataSettings
-    text: TextSettings = TextSettings()
+    text: PairTextSettings = PairTextSettings()
     model: TranslationModelSettings = TransformerSettings()
     decoding: DecodingSettings = DecodingSettings()
 
@@ -76,6 +77,10 @@ class TranslationRecipe(Recipe):
         imported = self.text.kind == "imported"
         if not self.data.train and not imported:
             raise SettingError("data.train", "must name at least one", "missing-setting")
+        if self.text.dropout and (self.data.tagged_languages or self.data.placeholders):
+            raise SettingError(
+                "text.dropout", "BPE-dropout does not work with several target languages or placeholders"
+            )
         if self.model.shared_vocabulary and not self.text.joint and not imported:
             raise SettingError("model.tie", '"all" needs text.joint = true; otherwise write "output"')
         masked = isinstance(self.model, MaskedSettings)
@@ -121,6 +126,8 @@ class Seq2SeqTask(Task[R, Pairs]):
     """The number of target positions of the model; None if it has no limit."""
     bleu_tokenizer: str = ""
     """The tokenizer of BLEU; if it is not given, it follows from the script of the references."""
+    target_language: str = ""
+    """The target language of examples that name none; "" for a model of one target language."""
 
     long_inputs = "split"
     causal_sequence = "target"
@@ -184,6 +191,22 @@ class Seq2SeqTask(Task[R, Pairs]):
     def input_length(self, example: Example) -> int:
         return len(self.src_tokenizer.encode(example["src"])) + 1
 
+    # ---- languages --------------------------------------------------------------------------------------------------
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """(source language, target language) of all that the model translates; () if the languages are not known."""
+        return self.recipe.data.directions
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Symbols that the model copies from a source to its translation; () if it has none."""
+        return self.src_tokenizer.placeholders
+
+    def tags(self, example: Example) -> list[int]:
+        """The tokens before a source: the tag of its target language, if the model has several."""
+        return language_tags(self.src_tokenizer, example.get("to") or self.target_language)
+
     def filter_counts(self, store: Pairs) -> dict[str, int]:
         counts = asdict(store.report)
         return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
@@ -206,6 +229,8 @@ class Seq2SeqTask(Task[R, Pairs]):
         if tokenizer is not None:
             bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
             task = replace(task, bleu_tokenizer=str(tokenizer))
+        if (language := options.pop("to", None)) is not None:
+            task = replace(task, target_language=check_language(self, str(language)))
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
             settings = build(type(self.decoding), change_search(self.decoding, options), option_names(options))
@@ -251,11 +276,13 @@ class Seq2SeqTask(Task[R, Pairs]):
     def _predict_chunk(self, engine: Engine, examples: Sequence[Example], first: int) -> Iterator[Prediction]:
         """Split long lines, decode all parts, join them again."""
         lines = [example["src"] for example in examples]
-        splits = [split_text(line, self.src_tokenizer, self.max_source - 1) if line.strip() else [] for line in lines]
+        tags = [self.tags(example) for example in examples]
+        limit = self.max_source - 1 - max(map(len, tags), default=0)
+        splits = [split_text(line, self.src_tokenizer, limit) if line.strip() else [] for line in lines]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
         prefixes = [self._prefix(example.get("prefix", "")) for example in examples]
         forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
-        sources = [[*ids, EOS] for _, _, ids in parts]
+        sources = [[*tags[index], *ids, EOS] for index, _, ids in parts]
         lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
         limits = self.decoding.max_new_tokens(lengths).tolist()
         if self.max_target is not None:  # the prefix uses some of the positions
@@ -323,7 +350,7 @@ class Seq2SeqTask(Task[R, Pairs]):
         else:
             self._check_drawable(prediction["translation"], self.tgt_tokenizer)
             target = self.tgt_tokenizer.encode(prediction["translation"])
-        rows, columns, weights = self.attention_weights(model, example["src"], target)
+        rows, columns, weights = self.attention_weights(model, example["src"], target, self.tags(example))
         encoder, decoder, cross = (
             None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
@@ -340,13 +367,26 @@ class Seq2SeqTask(Task[R, Pairs]):
             )
 
     def attention_weights(
-        self, model: Any, source: str, target: Sequence[int]
+        self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens, target tokens (a row is the position that wrote the token) and all attention weights."""
         device = next(model.parameters()).device
-        ids = self.src_tokenizer.encode(source)[: self.max_source - 1]
+        ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
         src = torch.tensor([[*ids, EOS]])
         tgt = torch.tensor([[BOS, *target]])
         src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
         return self.src_tokenizer.tokens([*ids, EOS]), self.tgt_tokenizer.tokens([*target, EOS]), weights
+
+
+def check_language(task: Seq2SeqTask[Any], language: str) -> str:
+    """The code of a target language; a UserError if the model does not translate into it."""
+    known = dict.fromkeys([target for _, target in task.directions] or task.src_tokenizer.language_tags)
+    if known and language not in known:
+        raise UserError(
+            f"the model does not translate into {language!r}",
+            f"it translates into {', '.join(known)}",
+            code="unknown-language",
+            where="to",
+        )
+    return language

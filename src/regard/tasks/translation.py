@@ -32,10 +32,11 @@ from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.plausibility import pair_warnings
 from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
-from regard.tasks.translation_tables import length_table, lowest_chrf
+from regard.tasks.translation_tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
+from regard.text.symbols import PLACEHOLDERS, language_tag
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.content import Matrix, Table
@@ -74,14 +75,21 @@ class TranslationTask(Seq2SeqTask[R]):
                 texts = [pair["src"]] * (name != TGT) + [pair["tgt"]] * (name != SRC)
                 yield from (text for text in texts if len(text) <= max_characters)
 
+        other = start or (Path(recipe.text.tokenizer_from) if recipe.text.tokenizer_from else None)
         for name in cls.artifacts(recipe):
             text = cls.text_settings(recipe, name)
-            if start is not None:
-                copy_tokenizer(start, folder, name)
+            if other is not None:
+                copy_tokenizer(other, folder, name)
             elif not (folder / name).exists():
                 report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
-                train_tokenizer(lines(name), text).save(folder / name)
+                train_tokenizer(lines(name), text, cls.symbols(recipe, name)).save(folder / name)
         return cls.load(recipe, folder)
+
+    @classmethod
+    def symbols(cls, recipe: R, name: str) -> list[str]:
+        """Language tags and placeholders of the tokenizer in file `name`; tags are in sources only."""
+        tags = [language_tag(language) for language in recipe.data.tagged_languages if name != TGT]
+        return [*tags, *(PLACEHOLDERS if recipe.data.placeholders else ())]
 
     @classmethod
     def text_settings(cls, recipe: R, name: str) -> TextSettings:
@@ -92,7 +100,8 @@ class TranslationTask(Seq2SeqTask[R]):
 
     def encoder(self, filtered: bool) -> PairEncoder:
         filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
-        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters)
+        share = self.recipe.data.placeholders if filtered else 0.0
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, share)
 
     def view(self, store: Store) -> Pairs:
         pairs = Pairs(store)
@@ -214,6 +223,10 @@ class TranslationTask(Seq2SeqTask[R]):
     def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
         return printable(prediction["translation"])
 
+    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
+        """Scores by direction, if the examples have several."""
+        return direction_table(examples, predictions, self.bleu_tokenizer)
+
     def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
         return [length_table(self, examples, predictions), *lowest_chrf(examples, predictions)]
 
@@ -234,7 +247,8 @@ class TranslationTask(Seq2SeqTask[R]):
     def facts(self) -> dict[str, str]:
         data, (src, tgt) = self.recipe.data, (self.src_tokenizer, self.tgt_tokenizer)
         same = src is tgt or src.to_json() == tgt.to_json()
-        languages = " → ".join(filter(None, (data.src_lang, data.tgt_lang)))
+        languages = ", ".join(f"{source} → {target}" for source, target in data.directions)
+        languages = languages or data.src_lang or data.tgt_lang
         vocabulary = f"{len(src):,} tokens" if same else f"{len(src):,} and {len(tgt):,} tokens"
         return ({"languages": languages} if languages else {}) | {"vocabulary": vocabulary}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, chrf_metric
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, bin_name
-from regard.viz.content import Cell, Table
+from regard.viz.content import Cell, Matrix, Table
 
 if TYPE_CHECKING:
     from regard.tasks.translation import TranslationTask
@@ -31,6 +31,24 @@ def length_table(task: "TranslationTask[Any]", examples: Sequence[Example], pred
         rows.append([name, len(pairs), score, chrf(outputs, references).value])
     columns = {"source tokens": "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}
     return Table("scores by length", columns, rows)
+
+
+def direction_table(
+    examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str = ""
+) -> list[Table | Matrix]:
+    """BLEU and chrF of each direction; [] if there is only one."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for example, item in zip(examples, predictions, strict=True):
+        if "to" in example:
+            name = f"{example.get('from', '?')} → {example['to']}"
+            groups.setdefault(name, []).append((item["translation"], example["tgt"]))
+    rows: list[list[Cell]] = []
+    for name, pairs in groups.items():
+        outputs, references = ([pair[side] for pair in pairs] for side in (0, 1))
+        score = bleu(outputs, references, tokenize=tokenizer or bleu_tokenizer_for(references))
+        rows.append([name, len(pairs), score.value, chrf(outputs, references).value])
+    columns = {"direction": "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}
+    return [Table("scores by direction", columns, rows)] if len(rows) > 1 else []
 
 
 def lowest_chrf(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:

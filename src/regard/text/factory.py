@@ -1,6 +1,6 @@
 """Making tokenizers: training them on text, and loading them from files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -33,17 +33,20 @@ TRAINERS = {
 
 
 @overload
-def train_tokenizer(lines: Iterable[str], settings: TextSettings) -> SubwordTokenizer: ...
+def train_tokenizer(lines: Iterable[str], settings: TextSettings, symbols: Sequence[str] = ()) -> SubwordTokenizer: ...
 
 
 @overload
-def train_tokenizer(lines: Iterable[str], settings: BertTextSettings) -> BertTokenizer: ...
+def train_tokenizer(lines: Iterable[str], settings: BertTextSettings, symbols: Sequence[str] = ()) -> BertTokenizer: ...
 
 
 def train_tokenizer(
-    lines: Iterable[str], settings: TextSettings | BertTextSettings
+    lines: Iterable[str], settings: TextSettings | BertTextSettings, symbols: Sequence[str] = ()
 ) -> SubwordTokenizer | BertTokenizer:
-    """Train the tokenizer of `settings`; equal lines give equal files, byte by byte."""
+    """Train the tokenizer of `settings`; equal lines give equal files, byte by byte.
+
+    `symbols` are language tags and placeholders, which are tokens of their own (bpe only).
+    """
     if isinstance(settings, BertTextSettings):
         return train_bert_tokenizer(lines, settings)
     if settings.kind not in TRAINERS:
@@ -54,6 +57,15 @@ def train_tokenizer(
             where="text.kind",
         )
     checked = (require_unicode(line) for line in lines)
+    if symbols:
+        if settings.kind != "bpe":
+            raise UserError(
+                f'language tags and placeholders need text.kind = "bpe", not "{settings.kind}"',
+                'write text.kind = "bpe"',
+                code="unsupported",
+                where="text.kind",
+            )
+        return SubwordTokenizer(train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
     by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"
     train = train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
     return SubwordTokenizer(train(checked, settings.vocab_size, settings.min_frequency))

@@ -64,6 +64,16 @@ class TextSettings(Settings):
         return self
 
 
+class PairTextSettings(TextSettings):
+    """The tokenizers of a translation model."""
+
+    tokenizer_from: str = Field(
+        default="",
+        description="a run whose tokenizers are used; none are trained (for a student of another run, "
+        "and for the members of an ensemble)",
+    )
+
+
 class BertTextSettings(Settings):
     """A tokenizer of BERT: its vocabulary size, training and normalisation."""
 

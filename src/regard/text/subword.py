@@ -9,7 +9,7 @@ from typing import Self
 from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, SPECIALS, to_bytes
+from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, PLACEHOLDERS, SPECIALS, tagged_language, to_bytes
 from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
 
 # Tokens are shown with signs for control characters, and with the value of bytes that are not UTF-8, which Python's
@@ -52,6 +52,15 @@ class SubwordTokenizer(Tokenizer):
     def max_token_bytes(self) -> int:
         return max(map(len, self._bytes))
 
+    @cached_property
+    def language_tags(self) -> dict[str, int]:
+        languages = ((tagged_language(token), index) for index, token in enumerate(self._symbols))
+        return {language: index for language, index in languages if language is not None}
+
+    @cached_property
+    def placeholders(self) -> tuple[str, ...]:
+        return tuple(symbol for symbol in PLACEHOLDERS if symbol in self.token_ids)
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, without special tokens."""
         ids: list[int] = self._encoding(text).ids
@@ -67,8 +76,8 @@ class SubwordTokenizer(Tokenizer):
         return [self._readable(token) for token in ids]
 
     def _readable(self, token: int) -> str:
-        if token < len(SPECIALS):
-            return SPECIALS[token]
+        if token < len(SPECIALS) or tagged_language(self._symbols[token]) is not None:
+            return self._symbols[token]
         text = self._bytes[token].decode("utf-8", "surrogateescape").translate(READABLE)
         if self._implied and len(text) > 1:
             return text.removeprefix(self._implied)

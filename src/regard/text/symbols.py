@@ -4,11 +4,17 @@ A token is written as a string of byte symbols, one printable character for each
 "Language Models are Unsupervised Multitask Learners", section 2.2). Since all 256 bytes are in every vocabulary, no
 character is unknown and decoding is exact. Special tokens and the continuation sign are written with characters outside
 the table, so no text can be mistaken for them.
+
+A model of several languages has a tag for each target language, as ⟨2de⟩, which is the first token of a source
+(Johnson et al. 2017, "Google's Multilingual Neural Machine Translation System", section 3). Placeholders, as ⦅0⦆, stand
+for parts of a text that a model copies; unlike tags they are written in text.
 """
 
 PAD, BOS, EOS = 0, 1, 2
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 CONTINUATION = "⋯"
+TAG_START, TAG_END = "⟨2", "⟩"
+PLACEHOLDERS = tuple(f"⦅{number}⦆" for number in range(8))
 IMPLIED = " "  # kind "token" adds it before every text
 
 
@@ -23,8 +29,24 @@ BYTE_SYMBOLS = _byte_symbols()
 _TO_BYTE = {symbol: byte for byte, symbol in enumerate(BYTE_SYMBOLS)}
 
 
+def language_tag(language: str) -> str:
+    """The tag of a target language."""
+    return f"{TAG_START}{language}{TAG_END}"
+
+
+def tagged_language(token: str) -> str | None:
+    """The language of a tag; None for any other token."""
+    is_tag = token.startswith(TAG_START) and token.endswith(TAG_END)
+    return token.removeprefix(TAG_START).removesuffix(TAG_END) if is_tag else None
+
+
 def to_bytes(token: str) -> bytes:
-    """Return the bytes of a token, none for a special token; raise a KeyError for a character that is not a symbol."""
-    if token in SPECIALS:
+    """Return the bytes of a token; raise a KeyError for a character that is not a symbol.
+
+    Special tokens and tags have no bytes; a placeholder is written as it is.
+    """
+    if token in SPECIALS or tagged_language(token) is not None:
         return b""
+    if token in PLACEHOLDERS:
+        return token.encode()
     return bytes(_TO_BYTE[symbol] for symbol in token.removeprefix(CONTINUATION))

@@ -39,6 +39,16 @@ class Tokenizer(ABC):
     def max_token_bytes(self) -> int:
         """The bytes of the longest token: n bytes of text have at least n / max_token_bytes tokens."""
 
+    @property
+    def language_tags(self) -> dict[str, int]:
+        """The token of each target language; empty if the model has one target language."""
+        return {}
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Symbols in a text that the model copies; () if it has none."""
+        return ()
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, without special tokens."""
         return self.encode_batch([text])[0]

@@ -22,11 +22,11 @@ so a megabyte without a space is not slower than any other text.
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.text.symbols import BYTE_SYMBOLS, CONTINUATION, IMPLIED, SPECIALS
+from regard.text.symbols import BYTE_SYMBOLS, CONTINUATION, IMPLIED, PLACEHOLDERS, SPECIALS
 from regard.text.wordpiece import learn_by_likelihood
 
 WORD = (
@@ -66,14 +66,14 @@ def into_characters() -> pre_tokenizers.PreTokenizer:
     return _split(CHARACTER)
 
 
-def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Tokenizer:
-    """Learn the merges from `texts`."""
+def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int, symbols: Sequence[str] = ()) -> Tokenizer:
+    """Learn the merges from `texts`; `symbols` are language tags and placeholders, which follow the special tokens."""
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = into_words()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=list(SPECIALS),
+        special_tokens=[*SPECIALS, *symbols],
         initial_alphabet=list(BYTE_SYMBOLS),
         show_progress=False,
     )
@@ -83,6 +83,8 @@ def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int) -> Toke
     tokenizer = Tokenizer(models.BPE(vocab=model["vocab"], merges=[tuple(merge) for merge in model["merges"]]))
     tokenizer.pre_tokenizer = into_words()
     tokenizer.decoder = decoders.ByteLevel()
+    # Placeholders are found in text before it is split into words.
+    tokenizer.add_tokens([AddedToken(symbol, normalized=False) for symbol in symbols if symbol in PLACEHOLDERS])
     return tokenizer
 
 

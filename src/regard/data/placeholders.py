@@ -1,0 +1,50 @@
+"""Placeholders in training pairs: a model learns to copy ⦅0⦆, ⦅1⦆ ... from source to target.
+
+    Delete row 17 of Orders.    Löschen Sie Zeile 17 von Orders.
+    Delete row ⦅0⦆ of ⦅1⦆.      Löschen Sie Zeile ⦅0⦆ von ⦅1⦆.
+
+Later a placeholder stands for anything that must not change: a variable of a message (%s, {name}), code, or the term of
+a glossary. Only words that occur once on each side are replaced. Which pairs and words are replaced is a function of
+their text.
+"""
+
+import hashlib
+import re
+
+from regard.text.symbols import PLACEHOLDERS
+
+WORD = re.compile(r"[A-Za-z0-9_]+(?:[.:/@-][A-Za-z0-9_]+)*")
+"""A word of ASCII letters and digits, or several joined by signs. Chinese text has no spaces around it."""
+MAX_REPLACED = 3
+
+
+def insert_placeholders(src: str, tgt: str, share: float) -> tuple[str, str]:
+    """The pair, with some of its common words replaced in a `share` of all pairs."""
+    number = int.from_bytes(hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=8).digest())
+    if number / 2**64 >= share:
+        return src, tgt
+    src_spans, tgt_spans = unique_words(src), unique_words(tgt)
+    common = [word for word in src_spans if word in tgt_spans]
+    count = 1 + number % MAX_REPLACED
+    first = number % max(1, len(common) - count + 1)
+    chosen = common[first : first + count]
+    symbols = dict(zip(chosen, PLACEHOLDERS, strict=False))
+    return replace_spans(src, src_spans, symbols), replace_spans(tgt, tgt_spans, symbols)
+
+
+def unique_words(text: str) -> dict[str, tuple[int, int]]:
+    """The words that occur once in a text, in their order, with their places."""
+    spans: dict[str, tuple[int, int]] = {}
+    repeated = set()
+    for match in WORD.finditer(text):
+        if match.group() in spans:
+            repeated.add(match.group())
+        spans[match.group()] = match.span()
+    return {word: span for word, span in spans.items() if word not in repeated}
+
+
+def replace_spans(text: str, spans: dict[str, tuple[int, int]], symbols: dict[str, str]) -> str:
+    """A text with some of its words replaced by their symbols."""
+    for start, end, symbol in sorted(((*spans[word], symbol) for word, symbol in symbols.items()), reverse=True):
+        text = text[:start] + symbol + text[end:]
+    return text

@@ -1,0 +1,195 @@
+"""Several languages in one model: tags, directions, splits, scores, distillation and the command line."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from tests.cli.command import regard
+
+from regard.data.encoders import PairEncoder
+from regard.data.fields import PAIRS
+from regard.data.filters import KEEP_ALL
+from regard.data.hold_out import read_split
+from regard.data.placeholders import insert_placeholders
+from regard.errors import UserError
+from regard.recipe import Recipe, to_toml
+from regard.run.model import Translator
+from regard.tasks.registry import build_recipe
+from regard.text.factory import tokenizer_from_json, train_tokenizer
+from regard.text.settings import TextSettings
+from regard.text.symbols import PLACEHOLDERS, language_tag, tagged_language
+
+WORDS = {
+    "en": ["one", "two", "three", "four", "five", "six"],
+    "de": ["eins", "zwei", "drei", "vier", "fünf", "sechs"],
+    "fr": ["un", "deux", "trois", "quatre", "cinq", "six"],
+}
+DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"))
+
+
+def sentence(numbers: list[int], language: str) -> str:
+    return " ".join(WORDS[language][number] for number in numbers)
+
+
+def write_recipe(folder: Path, **changes: object) -> Path:
+    draw = random.Random(1)
+    numbers = [[draw.randrange(6) for _ in range(draw.randint(1, 5))] for _ in range(400)]
+    for language in ("de", "fr"):
+        rows = [f"{sentence(row, 'en')}\t{sentence(row, language)}\n" for row in numbers]
+        (folder / f"{language}.tsv").write_text("".join(rows), encoding="utf-8")
+    values = {
+        "name": "languages",
+        "data": {
+            "root": str(folder),
+            "train": [
+                {"file": "de.tsv", "src_lang": "en", "tgt_lang": "de", "directions": "both"},
+                {"file": "fr.tsv", "src_lang": "en", "tgt_lang": "fr"},
+            ],
+            "hold_out": 0.1, "hold_out_test": 0.1, "max_length": 16, "workers": 1,
+        },
+        "text": {"kind": "bpe", "vocab_size": 500},
+        "model": {
+            "kind": "transformer", "size": "tiny", "d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1,
+            "decoder_layers": 1, "norm": "pre", "dropout": 0.0,
+        },
+        "training": {
+            "max_steps": 400, "batch_tokens": 384, "schedule": "inverse_sqrt", "learning_rate": 6e-3, "warmup": 40,
+            "validate_every": 200, "label_smoothing": 0.0,
+        },
+        "decoding": {"search": "greedy", "extra_length": 4},
+        "runtime": {"device": "cpu", "threads": 1},
+    }  # fmt: skip
+    (folder / "recipe.toml").write_text(to_toml(values | changes), encoding="utf-8")
+    return folder / "recipe.toml"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("languages")
+    result = regard("train", write_recipe(folder), "--folder", folder / "run")
+    assert result.status == 0, result.err
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def translator(run: Path) -> Translator:
+    return Translator.load(run, device="cpu")
+
+
+def recipe_of(folder: Path) -> Recipe:
+    import tomllib
+
+    return build_recipe(tomllib.loads(write_recipe(folder).read_text(encoding="utf-8")), "recipe")
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sentence_is_in_one_split_in_every_direction(tmp_path: Path) -> None:
+    data = recipe_of(tmp_path).data
+    splits = {split: list(read_split(data, PAIRS, split)) for split in ("train", "valid", "test")}
+    english = {
+        split: {example["tgt" if example.get("reversed") else "src"] for example in examples}
+        for split, examples in splits.items()
+    }
+    assert not english["train"] & english["valid"] and not english["train"] & english["test"]
+    assert not english["valid"] & english["test"]
+    for split in ("valid", "test"):
+        groups: dict[tuple[str, str], list[str]] = {pair: [] for pair in DIRECTIONS}
+        for example in splits[split]:
+            groups[example["from"], example["to"]].append(example["tgt" if example.get("reversed") else "src"])
+        assert groups["en", "de"] == groups["de", "en"] and set(groups["en", "fr"]) == set(groups["en", "de"])
+        assert len(set(groups["en", "de"])) == len(groups["en", "de"]) > 5
+
+
+def test_tags_are_tokens_that_no_text_can_spell() -> None:
+    symbols = [language_tag("de"), language_tag("zh-Hant"), *PLACEHOLDERS]
+    tokenizer = train_tokenizer(["one two three"] * 3, TextSettings(vocab_size=300), symbols)
+    tags = tokenizer.language_tags
+    assert list(tags) == ["de", "zh-Hant"] and tokenizer.placeholders == PLACEHOLDERS
+    assert tagged_language(tokenizer.tokens([tags["de"]])[0]) == "de" and tokenizer.decode([tags["de"]]) == ""
+    text = f"{language_tag('de')} one ⦅3⦆, ⦅9⦆ 二"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text and not set(ids) & set(tags.values())
+    assert sum(token in ids for token in map(tokenizer.token_ids.__getitem__, PLACEHOLDERS)) == 1
+    assert tokenizer_from_json(tokenizer.to_json()).encode(text) == ids
+    encoder = PairEncoder(tokenizer, tokenizer, KEEP_ALL)
+    rows, lengths = encoder([{"src": "one", "tgt": "two", "to": "de"}]).columns["src"]
+    assert rows[0] == tags["de"] and lengths[0] == len(tokenizer.encode("one")) + 2
+    with pytest.raises(UserError) as error:
+        encoder([{"src": "one", "tgt": "two", "to": "it"}])
+    assert error.value.code == "unknown-language"
+
+
+def test_placeholders_replace_the_same_words_on_both_sides() -> None:
+    pairs = [(f"Delete row {n} of Orders.", f"Löschen Sie Zeile {n} von Orders.") for n in range(300)]
+    changed = [pair for pair in pairs if insert_placeholders(*pair, 0.5) != pair]
+    assert 100 < len(changed) < 200
+    assert all(insert_placeholders(*pair, 0.0) == pair for pair in pairs)
+    for pair in changed:
+        src, tgt = insert_placeholders(*pair, 0.5)
+        used = [symbol for symbol in PLACEHOLDERS if symbol in src]
+        assert used and used == [symbol for symbol in PLACEHOLDERS if symbol in tgt] == list(PLACEHOLDERS[: len(used)])
+        words = [word for word in (*pair[0].rstrip(".").split(),) if word not in src.rstrip(".").split()]
+        for symbol, word in zip(used, words, strict=True):
+            src, tgt = src.replace(symbol, word), tgt.replace(symbol, word)
+        assert (src, tgt) == pair
+
+
+# ---- use -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_model_translates_in_every_direction(translator: Translator) -> None:
+    assert translator.task.directions == DIRECTIONS
+    rows = [[0, 1, 2], [5], [3, 3, 4, 0]]
+    for source, target in DIRECTIONS:
+        texts = [sentence(row, source) for row in rows]
+        expected = [sentence(row, target) for row in rows]
+        assert translator.translate(texts, to=target) == expected
+        examples = [{"src": text, "to": target} for text in texts]
+        assert [item["translation"] for item in translator.predict(examples)] == expected
+    for options in ({}, {"to": "it"}):
+        with pytest.raises(UserError) as error:
+            translator.translate("one", **options)
+        assert error.value.code == "unknown-language"
+
+
+def test_attention_is_that_of_the_translation_with_its_tag(translator: Translator) -> None:
+    maps = translator.explain("one two", to="fr").maps
+    assert {language_tag("fr"), "one"} <= {token for item in maps for token in item.columns}
+
+
+def test_the_command_line_chooses_a_direction(run: Path) -> None:
+    assert regard("translate", run, "--to", "fr", "one two").lines == ["un deux"]
+    assert regard("translate", run, "--from", "de", "zwei").lines == ["two"]
+    assert regard("translate", run, "--to", "de", stdin="one\n\ntwo two\n").lines == ["eins", "", "zwei zwei"]
+    for options in ((), ("--from", "en"), ("--to", "it"), ("--from", "fr", "--to", "de")):
+        result = regard("translate", run, *options, "one")
+        assert result.status == 1 and result.lines == []
+
+
+def test_scores_are_given_by_direction(run: Path) -> None:
+    result = regard("evaluate", run, "--on", "test")
+    assert result.status == 0 and all(f"{source} → {target}" in result.out for source, target in DIRECTIONS)
+
+
+def test_a_student_learns_from_every_direction_with_the_tokenizer_of_its_teacher(run: Path, tmp_path: Path) -> None:
+    result = regard("distill", run, "--folder", tmp_path / "distilled", "--json")
+    values = json.loads(result.out)
+    assert [Path(item["src"]).name for item in values["files"]] == [f"train.{a}-{b}.src" for a, b in DIRECTIONS]
+    student = regard(
+        "train", run.parent / "recipe.toml", values["setting"], "data.valid={builtin='numbers', split='valid'}",
+        "data.hold_out=0", "data.hold_out_test=0", f"text.tokenizer_from={run}", "training.max_steps=2",
+        "--folder", tmp_path / "student",
+    )  # fmt: skip
+    assert student.status == 1, "the validation data has no languages"
+    student = regard(
+        "train", run.parent / "recipe.toml", values["setting"], "data.hold_out_test=0", f"text.tokenizer_from={run}",
+        "training.max_steps=2", "--folder", tmp_path / "student",
+    )  # fmt: skip
+    assert student.status == 0, student.err
+    copied, own = (folder / "tokenizer.json" for folder in (tmp_path / "student", run))
+    assert copied.read_text(encoding="utf-8") == own.read_text(encoding="utf-8")
+    assert regard("distill", run, "--folder", tmp_path / "one", "--to", "fr").status == 0
+    assert sorted(path.name for path in (tmp_path / "one").glob("*.src")) == ["train.en-fr.src"]
