@@ -1,6 +1,7 @@
 """Defaults and bounds of all settings equal tests/defaults.txt, so that none changes by mistake.
 
 After a wanted change, write the file again and look at the difference: python -m tests.test_defaults
+The same command writes the names and values that the shell completes (src/regard/cli/setting_names.tsv).
 """
 
 from collections import defaultdict
@@ -8,10 +9,13 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
+from regard.cli.completion import NAMES
+from regard.cli.settings import setting_rows
 from regard.config import describe
 from regard.tasks.registry import TASKS
 
 FILE = Path(__file__).with_name("defaults.txt")
+TYPES = ("text", "number", "table", "source")
 BOUNDS = ("gt", "ge", "lt", "le", "pattern", "min_length", "max_length")
 
 
@@ -40,9 +44,27 @@ def all_defaults() -> str:
     )
 
 
+def names_and_values() -> str:
+    """A line for each setting: its name, its values if they are named, its defaults."""
+    values: dict[str, set[str]] = defaultdict(set)
+    defaults: dict[str, set[str]] = defaultdict(set)
+    for row in setting_rows():
+        named = row["type"].split(" | ") if " | " in row["type"] else []
+        values[row["setting"]] |= {value for value in named if value not in TYPES and " " not in value}
+        shown = row["default"].strip('"')
+        defaults[row["setting"]] |= {shown} - {"", "required", "not set", "[]"} if " " not in shown else set()
+    rows = ((name, " ".join(sorted(values[name])), " ".join(sorted(defaults[name]))) for name in sorted(values))
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def test_the_names_that_the_shell_completes() -> None:
+    assert names_and_values().splitlines() == NAMES.read_text(encoding="utf-8").splitlines()
+
+
 def test_defaults_and_bounds() -> None:
     assert all_defaults().splitlines() == FILE.read_text(encoding="utf-8").splitlines()
 
 
 if __name__ == "__main__":
     FILE.write_text(all_defaults(), encoding="utf-8")
+    NAMES.write_text(names_and_values(), encoding="utf-8")

@@ -95,10 +95,11 @@ def verb(name: str) -> Callable[..., None]:
 
 def build_command(name: str) -> Click:
     """The command of a verb, with all its options."""
+    from regard.cli.completion import with_completion
     from regard.cli.options import expand_groups
 
     single = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-    single.command(name, cls=Verb, context_settings=CONTEXT)(expand_groups(verb(name)))
+    single.command(name, cls=Verb, context_settings=CONTEXT)(with_completion(expand_groups(verb(name))))
     return get_command(single)
 
 
