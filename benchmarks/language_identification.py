@@ -1,0 +1,167 @@
+"""The language classifier that comes with regard beside py3langid, on texts that it was not trained on.
+
+    python -m benchmarks.language_data --data DATA --output data/languages
+    python -m benchmarks.language_identification data/languages/test.tsv
+    python -m benchmarks.language_identification data/languages/test.tsv --others czech.txt --run runs/another
+
+Every identifier classifies the same texts. py3langid (0.4.0, pip install py3langid) is used twice: restricted to the
+five languages, as regard is, and with all of its 97. Accuracy is in percent. The confidence of regard is compared with
+its accuracy in ten ranges; the weighted mean of the differences is the expected calibration error (Guo et al. 2017,
+section 2). `--others` names files of text in other languages, one sentence a line: the table says how confident each
+identifier is in one of the five languages. Speed is that of one thread, for all texts in one call.
+"""
+
+import argparse
+import csv
+import resource
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from benchmarks.language_data import LANGUAGES
+
+from regard.bundled import identification
+from regard.bundled_files import find_run
+from regard.files import open_binary
+from regard.run.model import Model
+
+Answers = list[tuple[str, float]]
+"""The language of each text and its confidence, from 0 to 1."""
+SHORT_SENTENCE = 60
+"""Characters of a short sentence at most."""
+ALL = 97
+"""Languages of py3langid."""
+RANGES = 10
+CONFIDENT = 0.8
+
+
+@dataclass(frozen=True)
+class Row:
+    """A text with its language and what it was cut from."""
+
+    text: str
+    label: str
+    domain: str
+    form: str
+    variation: str
+
+    @property
+    def length(self) -> str:
+        if self.form in ("word", "few"):
+            return {"word": "1 word", "few": "2 or 3 words"}[self.form]
+        long = len(self.text) > SHORT_SENTENCE
+        return f"more than {SHORT_SENTENCE} characters" if long else f"4 words to {SHORT_SENTENCE} characters"
+
+
+def read_rows(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [Row(**row) for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)]
+
+
+# ---- identifiers -----------------------------------------------------------------------------------------------------
+
+
+def with_regard(texts: Sequence[str]) -> Answers:
+    found = identification.identify(texts, top=1)
+    return [(best[0].language, best[0].confidence) if best else ("", 0.0) for best in found]
+
+
+def with_py3langid(languages: Sequence[str] | None) -> Callable[[Sequence[str]], Answers]:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(languages)
+    return lambda texts: [identifier.classify(text) for text in texts]
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def accuracy(rows: Sequence[Row], answers: Answers, kept: Iterable[int]) -> float:
+    right = [answers[index][0] == rows[index].label for index in kept]
+    return 100 * sum(right) / max(1, len(right))
+
+
+def print_accuracies(title: str, rows: Sequence[Row], answers: dict[str, Answers], key: Callable[[Row], str]) -> None:
+    """Accuracy of every identifier for each value of `key`, and for all texts."""
+    print(f"\n| {title} | texts | {' | '.join(answers)} |\n| --- | ---: |{' ---: |' * len(answers)}")
+    for name in [*sorted({key(row) for row in rows}), "all"]:
+        kept = [index for index, row in enumerate(rows) if name in (key(row), "all")]
+        values = " | ".join(f"{accuracy(rows, each, kept):.1f}" for each in answers.values())
+        print(f"| {name} | {len(kept):,} | {values} |")
+
+
+def calibration_error(rows: Sequence[Row], answers: Answers) -> float:
+    """The mean difference of confidence and accuracy over ranges of confidence, weighted by their texts."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for row, (language, confidence) in zip(rows, answers, strict=True):
+        bins.setdefault(min(RANGES - 1, int(RANGES * confidence)), []).append((confidence, language == row.label))
+    gaps = (abs(sum(confidence - right for confidence, right in values)) for values in bins.values())
+    return sum(gaps) / max(1, len(rows))
+
+
+def print_calibration(rows: Sequence[Row], answers: dict[str, Answers]) -> None:
+    print(f"\n| calibration error (0 to 1) | {' | '.join(answers)} |\n| --- |{' ---: |' * len(answers)}")
+    for name in [*sorted({row.length for row in rows}), "all"]:
+        kept = [index for index, row in enumerate(rows) if name in (row.length, "all")]
+        part = [rows[index] for index in kept]
+        values = [calibration_error(part, [each[index] for index in kept]) for each in answers.values()]
+        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in values)} |")
+
+
+def print_others(groups: dict[str, list[str]], identifiers: dict[str, Callable[[Sequence[str]], Answers]]) -> None:
+    """How many texts of no known language are called one of the five with confidence."""
+    head = f"texts in none of the languages: share with a confidence of {CONFIDENT} or more in one of the five"
+    print(f"\n| {head} | texts | {' | '.join(identifiers)} |\n| --- | ---: |{' ---: |' * len(identifiers)}")
+    for name, texts in groups.items():
+        shares = []
+        for identify in identifiers.values():
+            wrong = [language in LANGUAGES and confidence >= CONFIDENT for language, confidence in identify(texts)]
+            shares.append(100 * sum(wrong) / max(1, len(wrong)))
+        print(f"| {name} | {len(texts):,} | {' | '.join(f'{share:.1f}' for share in shares)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("test", type=Path, help="test.tsv of benchmarks.language_data")
+    parser.add_argument("--run", default="languages", help="the classifier [the one that comes with regard]")
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="files of text in other languages")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    model = Model.load(find_run(arguments.run), device="cpu")
+    identification.identifier = lambda: model  # type: ignore[assignment]
+    identification.identify(["Guten Tag"])
+    print(f"loaded in {time.perf_counter() - started:.2f} s, after torch was imported")
+    everything = read_rows(arguments.test)
+    rows = [row for row in everything if row.label in LANGUAGES]
+    identifiers = {
+        "regard": with_regard,
+        "py3langid, 5 languages": with_py3langid(LANGUAGES),
+        f"py3langid, {ALL} languages": with_py3langid(None),
+    }
+    answers, texts = {}, [row.text for row in rows]
+    for name, identify in identifiers.items():
+        started = time.perf_counter()
+        answers[name] = identify(texts)
+        print(f"{name}: {len(texts) / (time.perf_counter() - started):,.0f} texts/s")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    print_accuracies("length", rows, answers, lambda row: row.length)
+    print_accuracies("domain", rows, answers, lambda row: row.domain)
+    print_accuracies("variation", rows, answers, lambda row: row.variation)
+    print_accuracies("language", rows, answers, lambda row: row.label)
+    print_calibration(rows, answers)
+    groups: dict[str, list[str]] = {}
+    for row in everything:
+        if row.label not in LANGUAGES:
+            groups.setdefault(row.domain, []).append(row.text)
+    for path in arguments.others:
+        with open_binary(path) as stream:
+            groups[path.name] = [line.decode().strip() for line in stream if line.strip()]
+    print_others(groups, identifiers)
+
+
+if __name__ == "__main__":
+    main()
