@@ -1,5 +1,6 @@
 """The best legal tags are those that trying all finds; every word of every sentence is asked for once, by its head."""
 
+import math
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -172,7 +173,13 @@ def test_other_tags_are_said_freely() -> None:
     examples = [{"words": ["a", "b"], "tags": ["DET", "NOUN"]}, {"words": ["\x00", "c"], "tags": ["NOUN", "I-VERB"]}]
     logits = [torch.eye(3)[[0, 0, 2, 0]], torch.eye(3)[[2, 1, 2]]]
     said = [task.decode(each, task.encode(each), [x]) for each, x in zip(examples, logits, strict=True)]
-    assert said == [{"words": ["a", "b"], "tags": ["DET", "NOUN"]}, {"words": ["\x00", "c"], "tags": ["O", "I-VERB"]}]
+    outputs = [task.output(item) for item in said]
+    assert outputs == [
+        {"words": ["a", "b"], "tags": ["DET", "NOUN"]},
+        {"words": ["\x00", "c"], "tags": ["O", "I-VERB"]},
+    ]
+    p = math.e / (math.e + 2)
+    assert [item["probabilities"] for item in said] == [pytest.approx([p, p]), pytest.approx([0, p])]
     scores = task.score(examples, said)
     assert scores["accuracy"].value == 75 and scores["accuracy"].signature == "4 words"
     assert scores["f1"].value == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)  # DET, NOUN, I-VERB, O

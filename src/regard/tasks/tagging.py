@@ -123,8 +123,12 @@ class Tagging(LabelledTask[TaggingRecipe]):
         else:
             best = log_p.argmax(axis=1).tolist()
         tags = [self.labels[number] if word in labelled else OUTSIDE for word, number in enumerate(best)]
-        prediction: Prediction = {"words": words, "tags": tags}
+        p = np.exp(log_p[np.arange(len(words)), best]).tolist()
+        prediction: Prediction = {"words": words, "tags": tags, "probabilities": p}
         return prediction | {"entities": entity_list(words, tags)} if marks_entities(self.labels) else prediction
+
+    def output(self, prediction: Prediction) -> Prediction:
+        return {key: value for key, value in prediction.items() if key != "probabilities"}
 
     def parse_line(self, line: str, where: str) -> Example:
         """A sentence; words and punctuation are separated as BERT does."""
