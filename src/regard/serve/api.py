@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.errors import UserError
 from regard.run.embedding import Features
-from regard.run.model import Model
+from regard.run.model import Input, Model
 from regard.serve.access import check_access
 from regard.serve.errors import ServiceError
 from regard.serve.service import Service, TranslatedText, TranslateRequest
@@ -127,7 +127,7 @@ def as_list(text: str | list[str]) -> list[str]:
     return [text] if isinstance(text, str) else text
 
 
-def check_inputs(inputs: Sequence[str | dict[str, Any]], settings: ServeSettings) -> None:
+def check_inputs(inputs: Sequence[Input], settings: ServeSettings) -> None:
     """Raise a ServiceError if there are too many inputs, or too long ones."""
     size = sum(len(value) if isinstance(value, str) else len(str(value)) for value in inputs)
     if len(inputs) > settings.max_batch_texts or size > settings.max_characters:

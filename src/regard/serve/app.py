@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
 from regard.errors import UserError
-from regard.serve import api, health
+from regard.serve import api, deepl, health, huggingface, libretranslate
 from regard.serve.access import Access
 from regard.serve.gate import Gate
 from regard.serve.metrics import Metrics
@@ -24,7 +24,13 @@ from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
 LOG = logging.getLogger("regard.serve")
-APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (health.routes, api.routes)
+APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
+    health.routes,
+    api.routes,
+    libretranslate.routes,
+    deepl.routes,
+    huggingface.routes,
+)
 """The routes of each API."""
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
 

@@ -19,7 +19,7 @@ STATUS = {
     "stopping": 503,
     "timeout": 504,
 }
-"""The HTTP status of each code on our own routes; any other UserError is 422."""
+"""The HTTP status of each code on our own routes; a UserError of another part is 422."""
 
 
 class ServiceError(UserError):

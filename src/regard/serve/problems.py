@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.serve.errors import STATUS, ServiceError
+from regard.serve.errors import ServiceError
 
 FILE_PATH = re.compile(r"(?<![\w/])(?:[A-Za-z]:)?[/\\][\w.~-]+(?:[/\\][\w.~ -]+)+")
 MAX_MESSAGE = 500
@@ -41,7 +41,7 @@ SHAPES: dict[str, Shape] = {}
 
 def problem_of(error: UserError) -> Problem:
     """The problem that an error of the user is."""
-    status = error.status if isinstance(error, ServiceError) else STATUS.get(error.code, INVALID)
+    status = error.status if isinstance(error, ServiceError) else INVALID
     retry = error.retry_after if isinstance(error, ServiceError) else 0
     message = error.problem if not error.remedy else f"{error.problem}; {error.remedy}"
     return Problem(status, error.code or "invalid-request", without_paths(message), retry)

@@ -1,0 +1,179 @@
+"""DeepL's API, version 2: translate, languages, usage. Its official clients work with the address of this server.
+
+    deepl.DeepLClient("any key", server_url="http://127.0.0.1:5000").translate_text("Hello", target_lang="DE")
+
+Codes are in upper case; English and Portuguese have regional targets (EN-US, PT-BR), which are one language here.
+Errors are {"message": "..."}. The characters of /v2/usage are those since the start of the server; there is no limit.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from regard.serve.access import access_of
+from regard.serve.errors import ServiceError
+from regard.serve.fields import Fields, as_glossary, as_texts, invalid, read_fields
+from regard.serve.languages import Languages, name_of
+from regard.serve.problems import SHAPES, Problem, Shape
+from regard.serve.service import Service, TranslateRequest
+from regard.serve.settings import ServeSettings
+
+PREFIX = "/v2"
+NO_LIMIT = 1_000_000_000_000
+"""The limit of characters that DeepL states for an account without one."""
+VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-BR", "PT-PT"), "zh": ("ZH", "ZH-HANS")}
+"""The targets that stand for one language."""
+FORMATS = {"": "text", "html": "html", "xml": "html"}
+MODEL_TYPE = "latency_optimized"
+REFUSED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "ignore_tags")
+"""Fields whose meaning would be lost if they were ignored."""
+BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["text", "target_lang"],
+    "properties": {
+        "text": {"type": "array", "items": {"type": "string"}},
+        "target_lang": {"type": "string", "description": "DE, EN-US, ..."},
+        "source_lang": {"type": "string", "description": "detected if it is absent"},
+        "tag_handling": {"type": "string", "enum": ["html", "xml"]},
+        "show_billed_characters": {"type": "boolean"},
+        "glossary": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "terms and their translations; not a field of DeepL",
+        },
+    },
+}
+
+
+def routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """The routes of DeepL's API."""
+    SHAPES[PREFIX] = Shape(lambda problem: {"message": problem.message}, status)
+    api = DeepL(service, settings)
+    router = APIRouter(tags=["DeepL"], prefix=PREFIX)
+    types = ("application/json", "application/x-www-form-urlencoded")
+    body = {"requestBody": {"required": True, "content": {media: {"schema": BODY} for media in types}}}
+
+    @router.post("/translate", openapi_extra=body)
+    async def translate(request: Request) -> Response:
+        """Translate texts."""
+        return JSONResponse(await api.translate(await api.read(request)))
+
+    @router.get("/languages")
+    @router.post("/languages", include_in_schema=False)
+    async def languages(request: Request) -> Response:
+        """The source languages, or with type=target the target languages."""
+        return JSONResponse(api.list_languages(await api.read(request)))
+
+    @router.get("/usage")
+    @router.post("/usage", include_in_schema=False)
+    async def usage(request: Request) -> Response:
+        """The characters translated since the start of the server."""
+        await api.read(request)
+        return JSONResponse({"character_count": api.characters, "character_limit": NO_LIMIT})
+
+    return router
+
+
+@dataclass
+class DeepL:
+    """The answers of DeepL's API, from the fields of a request to JSON."""
+
+    service: Service
+    settings: ServeSettings
+    characters: int = 0
+
+    async def read(self, request: Request) -> Fields:
+        """The fields of a request, if its key is allowed; the Python client sends them with GET in a body."""
+        fields = await read_fields(request, self.settings.max_body)
+        access_of(request).check(request, fields.text("auth_key"))
+        return fields
+
+    async def translate(self, fields: Fields) -> dict[str, object]:
+        """The answer of /v2/translate."""
+        request = self.parse(fields)
+        try:
+            translated = await self.service.translate(request)
+        except ServiceError as error:
+            raise language_error(error) from error
+        billed = sum(map(len, request.texts))
+        self.characters += billed
+        answers: list[dict[str, object]] = []
+        for text, item in zip(request.texts, translated, strict=True):
+            answer: dict[str, object] = {"detected_source_language": item.source.upper(), "text": item.text}
+            if is_true(fields["show_billed_characters"]):
+                answer["billed_characters"] = len(text)
+            if fields["model_type"]:
+                answer["model_type_used"] = MODEL_TYPE
+            answers.append(answer)
+        return {"translations": answers}
+
+    def parse(self, fields: Fields) -> TranslateRequest:
+        """The request that the fields mean."""
+        if fields["text"] is None or fields["text"] == []:
+            raise invalid("Parameter 'text' not specified.", "text")
+        texts = as_texts(fields["text"], "text")
+        tags, formality = fields["tag_handling"] or "", fields["formality"] or "default"
+        if not isinstance(tags, str) or tags not in FORMATS:
+            raise invalid("Value for 'tag_handling' not supported.", "tag_handling")
+        if formality in ("more", "less"):
+            raise invalid("'formality' is not supported for given 'target_lang'.", "formality")
+        for name in REFUSED:
+            if fields[name]:
+                raise invalid(f"Parameter '{name}' is not supported.", name)
+        if not fields["target_lang"]:
+            raise invalid("Value for 'target_lang' not supported.", "target_lang")
+        languages = Languages.of(self.service.directions())
+        source = find(languages, fields["source_lang"], "source_lang") if fields["source_lang"] else None
+        target = find(languages, fields["target_lang"], "target_lang")
+        return TranslateRequest(texts, source, target, FORMATS[tags], glossary=as_glossary(fields["glossary"]))
+
+    def list_languages(self, fields: Fields) -> list[dict[str, object]]:
+        """The answer of /v2/languages."""
+        kind = fields["type"] or "source"
+        if kind not in ("source", "target"):
+            raise invalid("Value for 'type' not supported.", "type")
+        languages = Languages.of(self.service.directions())
+        if kind == "source":
+            return [{"language": code.upper(), "name": name_of(code)} for code in languages.sources]
+        targets = [code for code in languages.codes if any(target == code for _, target in languages.pairs)]
+        return [
+            {"language": written, "name": variant_name(code, written), "supports_formality": False}
+            for code in targets
+            for written in VARIANTS.get(code, (code.upper(),))
+        ]
+
+
+def status(problem: Problem) -> int:
+    """The status of an error: DeepL answers 400 to a wrong request, 403 without a key."""
+    return {401: 403, 422: 400}.get(problem.status, problem.status)
+
+
+def find(languages: Languages, code: object, name: str) -> str:
+    """Our code of a language or of one of its variants; a ServiceError if no run knows it."""
+    text = code if isinstance(code, str) else ""
+    main = next((main for main, variants in VARIANTS.items() if text.upper() in variants), text)
+    found = languages.find(text) or languages.find(main)
+    if found is None:
+        raise invalid(f"Value for '{name}' not supported.", name)
+    return found
+
+
+def language_error(error: ServiceError) -> ServiceError:
+    """The error of a missing pair in DeepL's words; any other as it is."""
+    known = error.code in ("unknown-pair", "unknown-language")
+    return invalid("Value for 'target_lang' not supported.", error.where) if known else error
+
+
+def variant_name(code: str, written: str) -> str:
+    """The name of a target language: "English (American)"."""
+    names = {"EN-GB": "English (British)", "EN-US": "English (American)", "PT-BR": "Portuguese (Brazilian)"}
+    names |= {"PT-PT": "Portuguese (European)", "ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"}
+    return names.get(written, name_of(code))
+
+
+def is_true(value: object) -> bool:
+    """A boolean of JSON, or 1 or true in a form."""
+    return value is True or value == 1 or (isinstance(value, str) and value.lower() in ("1", "true"))

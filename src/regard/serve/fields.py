@@ -1,0 +1,136 @@
+"""The fields of a request, wherever its client puts them: JSON, a form, or the query string.
+
+Clients of one API differ in this: deep-translator writes everything into the query string, deepl-node repeats a field
+of a form, others send JSON. The routes of the compatible APIs read a `Fields` value, not the parameters that FastAPI
+checks, because its answer to a wrong parameter has another status and another shape than theirs.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from regard.serve.errors import ServiceError
+
+MAX_FIELDS, MAX_FILES = 4096, 16
+"""Fields and files of a form; a list is one field for each of its texts."""
+JSON_TYPES = ("application/json", "text/json")
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file of a form."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a request by name. A field that is given several times is a list."""
+
+    values: Mapping[str, object]
+    files: Mapping[str, Upload] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a field; None if it is absent."""
+        return self.values.get(name)
+
+    def text(self, name: str) -> str:
+        """A field that is one text; empty if it is absent or anything else."""
+        value = self.values.get(name)
+        return value if isinstance(value, str) else ""
+
+
+async def read_fields(request: Request, max_body: int) -> Fields:
+    """The fields of a request; a ServiceError with the code "invalid-request" if they cannot be read.
+
+    A JSON body replaces the query string. A field of the query string comes before the same field of a form.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type in JSON_TYPES or content_type.endswith("+json"):
+        return Fields(json_object(await request.body()))
+    values: dict[str, object] = {}
+    files: dict[str, Upload] = {}
+    if content_type in FORM_TYPES:
+        values, files = await read_form(request, max_body)
+    fields = Fields(values | collect(request.query_params.multi_items()), files)
+    check_characters([fields.values, [file.name for file in files.values()]])
+    return fields
+
+
+async def read_form(request: Request, max_body: int) -> tuple[dict[str, object], dict[str, Upload]]:
+    """The fields and files of a form."""
+    try:
+        async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=max_body) as form:
+            items = form.multi_items()
+            values = collect([(name, item) for name, item in items if isinstance(item, str)])
+            uploads = [(name, item) for name, item in items if isinstance(item, UploadFile)]
+            files = {name: Upload(item.filename or "", await item.read()) for name, item in uploads}
+    except (HTTPException, ValueError, KeyError, AssertionError) as error:  # a form that python-multipart cannot read
+        raise invalid("The form of the request is not valid.") from error
+    return values, files
+
+
+def collect(items: list[tuple[str, str]]) -> dict[str, object]:
+    """Pairs as a dictionary; the values of a repeated name are a list."""
+    values: dict[str, list[str]] = {}
+    for name, value in items:
+        values.setdefault(name, []).append(value)
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()}
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """A JSON object; a ServiceError if the body is anything else."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise invalid("The body of the request is not valid JSON.") from error
+    if not isinstance(value, dict):
+        raise invalid("Invalid JSON format")
+    check_characters(value)
+    return value
+
+
+def check_characters(value: object) -> None:
+    """Raise ServiceError if a text holds half of a character (a lone surrogate), which cannot be written as UTF-8."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError as error:
+                raise invalid("A text of the request is not valid Unicode.") from error
+        elif isinstance(item, Mapping):
+            todo += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            todo += item
+
+
+def invalid(problem: str, where: str = "") -> ServiceError:
+    """The error of a request that cannot be read or lacks something."""
+    return ServiceError("invalid-request", problem, where=where)
+
+
+def as_texts(value: object, name: str) -> list[str]:
+    """One text or a list of texts as a list; a ServiceError for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise invalid(f"Invalid request: {name} parameter is not a text", name)
+    return [str(text) for text in texts]
+
+
+def as_glossary(value: object) -> dict[str, str]:
+    """The glossary of a request: an object of terms and their translations, or the same as JSON text."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        value = json_object(value.encode())
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise invalid("Invalid request: glossary parameter is not an object of texts", "glossary")
+    return value

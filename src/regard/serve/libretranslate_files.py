@@ -1,0 +1,68 @@
+"""Files through LibreTranslate's API: upload, translate, download."""
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from regard.errors import UserError
+from regard.serve.errors import ServiceError
+from regard.serve.fields import Fields, invalid
+from regard.serve.files import FileStore, safe_name, translated_name
+from regard.serve.languages import public_code
+from regard.serve.libretranslate_spec import request_body
+
+if TYPE_CHECKING:
+    from regard.serve.libretranslate import LibreTranslate
+
+FILE_FORMATS: tuple[str, ...] = ()
+MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8"}
+
+
+def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
+    """Add /translate_file and /download_file/NAME."""
+    store = FileStore()
+
+    @router.post("/translate_file", openapi_extra=request_body("translate_file"))
+    async def translate_file(request: Request) -> Response:
+        """Translate a file; the answer says where to download the result within half an hour."""
+        fields = await api.read(request)
+        key = store.put(*await translate_upload(api, fields))
+        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
+
+    @router.get("/download_file/{name}")
+    async def download_file(request: Request) -> Response:
+        """A translated file, as an attachment: a browser stores it and does not show it."""
+        file = store.get(request.path_params["name"])
+        if file is None:
+            return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "X-Content-Type-Options": "nosniff",
+        }
+        media_type = MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream")
+        return Response(file.content, media_type=media_type, headers=headers)
+
+
+async def translate_upload(api: "LibreTranslate", fields: Fields) -> tuple[str, bytes]:
+    """The name and the content of the translation of an uploaded file."""
+    from regard.serve.libretranslate import pair_error, require
+
+    upload = fields.files.get("file")
+    if upload is None or not upload.name:
+        raise invalid("Invalid request: missing file parameter", "file")
+    require(fields, "source", "target")
+    name = safe_name(upload.name)
+    if PurePosixPath(name).suffix.lower() not in FILE_FORMATS:
+        raise invalid("Invalid request: file format not supported", "file")
+    source, target = api.find_pair(fields)
+    try:
+        content = await api.service.translate_file(name, upload.content, source, target)
+    except ServiceError as error:
+        raise pair_error(error) from error
+    except UserError as error:  # the reader of the file names its place in the file, not a path of the server
+        raise invalid(f"Invalid request: {error.problem}", "file") from error
+    return translated_name(name, public_code(target)), content
