@@ -11,7 +11,6 @@ from regard.data.settings import (
     AnsweringDataSettings,
     LabelledDataSettings,
     PairDataSettings,
-    TextDataSettings,
     build_source,
 )
 from regard.data.sources import Source, migrate_data, migrate_source
@@ -156,7 +155,6 @@ def test_settings_that_contradict_themselves_are_refused() -> None:
         ({"train": one, "hold_out": 0.5, "hold_out_test": 0.5}, ("invalid-setting", "hold_out")),
     ):
         assert refused(wrong, LabelledDataSettings) == problem
-    assert refused({"valid": one}, TextDataSettings) == ("missing-setting", "train")
     windows = {"max_length": 128, "max_question": 64}
     assert refused({**windows, "stride": 62}, AnsweringDataSettings) == ("invalid-setting", "stride")
     assert refused({**windows, "max_question": 125}, AnsweringDataSettings) == ("invalid-setting", "max_question")

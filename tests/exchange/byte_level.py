@@ -1,4 +1,4 @@
-"""A small vocabulary of byte pair encoding over bytes, as RoBERTa and GPT-2 have it, and texts that are hard to tokenise."""
+"""A small vocabulary of byte pair encoding over bytes, as RoBERTa and GPT-2 have it, and hard texts."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,8 @@ from regard.text.symbols import BYTE_SYMBOLS
 
 TRAINING = ["the cat sat on the mat", "a cat and a hat", "naïve café in Zürich, 1234 times", "don't they'll we've"]
 HARD_TEXTS = [
-    "", " ", "the cat", " the cat  sat", "Don't! they'll've", "1234567 cats,cats", "naïve café — “quoted”", "注意力 is all 你 need",
+    "", " ", "the cat", " the cat  sat", "Don't! they'll've", "1234567 cats,cats", "naïve café — “quoted”",
+    "注意力 is all 你 need",
     "tab\tnew\nline\r\n end  ", "🙂🙃 e\u0301 \u200b x", "<s> is not a token? </s>", "a" * 70,
 ]  # fmt: skip
 

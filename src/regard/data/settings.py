@@ -170,12 +170,6 @@ class TextDataSettings(DataSettings):
         description=f"replace words that occur fewer times than this in the training text by {UNKNOWN}; 0: keep all",
     )
 
-    @model_validator(mode="after")
-    def _check_splits(self) -> Self:
-        if not self.train:
-            raise SettingError("train", "must name at least one", "missing-setting")
-        return self
-
 
 class DocumentDataSettings(DataSettings):
     """Data of BERT pretraining: how inputs are made of documents, and what is masked in them."""

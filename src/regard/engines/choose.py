@@ -9,6 +9,7 @@ from torch import nn
 from regard.decoding.engine import Engine
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.stepper import Symbols
+from regard.decoding.without_beginning import WithoutBeginning
 from regard.engines.mask_predict import MaskPredict
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
@@ -59,3 +60,10 @@ def as_engine(model: nn.Module | Engine, symbols: Symbols) -> Engine:
         return model
     tensor = next(model.parameters(), None)  # an n-gram model has buffers and no parameters
     return readable_engine([model], symbols, (next(model.buffers()) if tensor is None else tensor).device)
+
+
+def prompt_engine(engine: Engine, settings: ModelSettings) -> Engine:
+    """The engine of a language model for prompts, with or without the beginning symbol as the settings say."""
+    if getattr(settings, "begin_symbol", True) or not isinstance(engine, StepperEngine):
+        return engine
+    return StepperEngine(WithoutBeginning(engine.stepper), engine.symbols, engine.device, engine.observe)

@@ -46,6 +46,11 @@ class TransformerLanguageSettings(LayerSettings):
         "output", description="weight tying: output: one matrix for embedding and output; none: two"
     )
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
+    begin_symbol: bool = Field(
+        True,
+        description="generation reads the end symbol before a prompt, as training does; false: a prompt begins with "
+        "its first token, as that of GPT-2",
+    )
 
     @property
     def has_attention(self) -> bool:

@@ -3,6 +3,7 @@
     config.json                              task of the run
     bert, roberta, distilbert, pretrained    pretraining
     the same with an output layer            classification, regression, tagging, answering or choice
+    gpt2                                     language
     marian, pegasus                          translation
 
 The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
@@ -20,6 +21,7 @@ from regard.exchange.bert import read_bert, read_finetuned, read_head
 from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
 from regard.exchange.encoders import as_bert
 from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config
+from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import read_marian
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
@@ -164,6 +166,18 @@ def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, d
     return {"task": task, "data": data, "text": text, "model": settings.model_dump()}
 
 
+def read_gpt2_run(files: ModelFiles) -> RunContent:
+    """A language model."""
+    model = read_gpt2(files)
+    values: Table = {
+        "task": "language",
+        "data": {"bptt": model.settings.max_positions},
+        "text": {"kind": "imported", "vocab_size": len(model.tokenizer)},
+        "model": model.settings.model_dump(exclude_none=True),
+    }
+    return RunContent(values, model.weights, {TOKENIZER: model.tokenizer})
+
+
 def read_marian_run(files: ModelFiles) -> RunContent:
     """A translation model."""
     model = read_marian(files)
@@ -182,6 +196,7 @@ READERS: dict[str, Callable[[ModelFiles], RunContent]] = {
     "bert": read_bert_run,
     "roberta": read_bert_run,
     "distilbert": read_bert_run,
+    "gpt2": read_gpt2_run,
     "marian": read_marian_run,
     "pegasus": read_marian_run,
 }

@@ -35,7 +35,7 @@ from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings, change_search
 from regard.decoding.stepper import Symbols
-from regard.engines.choose import as_engine
+from regard.engines.choose import as_engine, prompt_engine
 from regard.errors import UserError
 from regard.files import JsonObject, checksum, write_text
 from regard.losses.crossentropy import Loss
@@ -326,7 +326,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Lines that begin with each prompt, `decoding.nbest` of them; a prompt may be empty."""
-        decoder, number = as_engine(engine, SYMBOLS), 0
+        decoder, number = prompt_engine(as_engine(engine, SYMBOLS), self.recipe.model), 0
         for prompts in chunk(examples, lambda example: len(example["text"]), CHUNK_PROMPTS):
             ids = [self.tokenizer.encode(self.normalizer(prompt["text"])) for prompt in prompts]
             for hypotheses in self.continue_prompts(decoder, ids, self.decoding, number):

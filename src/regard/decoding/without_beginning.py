@@ -1,0 +1,46 @@
+"""A language model whose texts begin with their first token, as the prompts of GPT-2 do.
+
+A search gives the beginning symbol to the first step. Here that step predicts a token and leaves no trace: the state
+stays empty, so the first token of the prompt is at position 0.
+
+B sentences, W hypotheses, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Generic
+
+from torch import Tensor
+
+from regard.decoding.stepper import S, Source, Stepper
+
+
+@dataclass(frozen=True)
+class StateWithoutBeginning(Generic[S]):
+    """The state of the model; `started` is False before the first step."""
+
+    state: S
+    started: bool = False
+
+    def reorder(self, parents: Tensor) -> "StateWithoutBeginning[S]":
+        """Rearrange the hypotheses."""
+        return StateWithoutBeginning(self.state.reorder(parents), self.started)
+
+    def keep(self, sentences: Tensor) -> "StateWithoutBeginning[S]":
+        """Keep only these sentences, in this order."""
+        return StateWithoutBeginning(self.state.keep(sentences), self.started)
+
+
+class WithoutBeginning(Generic[Source, S]):
+    """A stepper that forgets the beginning symbol as soon as it has predicted a token from it."""
+
+    def __init__(self, stepper: Stepper[Source, S]) -> None:
+        self.stepper = stepper
+
+    def start(self, source: Source) -> StateWithoutBeginning[S]:
+        """The state before the beginning symbol."""
+        return StateWithoutBeginning(self.stepper.start(source))
+
+    def step(self, tokens: Tensor, state: StateWithoutBeginning[S]) -> tuple[Tensor, StateWithoutBeginning[S]]:
+        """(B, W) -> logits (B, W, V) of the next token."""
+        logits, after = self.stepper.step(tokens, state.state)
+        return logits, StateWithoutBeginning(after if state.started else state.state, True)

@@ -1,0 +1,199 @@
+"""GPT-2 (Radford et al. 2019) in folders of Hugging Face `transformers`, as a language model.
+
+It is our Transformer language model with learned positions, pre-norm and GELU by tanh. Four things differ:
+
+    matrices     theirs are stored as (in, out), ours as (out, in); query, key and value are one matrix of theirs
+    embeddings   they are not multiplied by sqrt(D)
+    token ids    <|endoftext|> has the last id, ours has EOS = 2; padding and beginning do not exist. Our id n is row
+                 rows[n] of theirs; padding and beginning have the row of the end and a bias that makes them impossible
+    prompts      they begin with their first token, not after the end of another text (model.begin_symbol = false)
+
+D model, V vocabulary.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+from tokenizers import decoders, models, pre_tokenizers
+
+from regard.errors import UserError
+from regard.exchange.bert_tokenizers import MERGES, VOCAB, read_merges
+from regard.exchange.folders import (
+    DOWNLOAD_AGAIN,
+    TOKENIZER,
+    Config,
+    ModelFiles,
+    Tensors,
+    activation_name,
+    check_fixed_values,
+    pop_tensor,
+    read_count,
+    reading_settings,
+    rename_weight,
+    require_keys,
+    require_weights,
+)
+from regard.exchange.marian import NEVER_BIAS
+from regard.layers.meta import on_meta
+from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
+from regard.reading import nearest_file, parse_json, read_json, read_text
+from regard.text.roberta import Merge, ordered, parse_merges
+from regard.text.subword import SubwordTokenizer
+from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+
+END = "<|endoftext|>"
+
+SHAPE = {
+    "d_model": "n_embd",
+    "num_heads": "n_head",
+    "layers": "n_layer",
+    "dropout": "resid_pdrop",
+    "attention_dropout": "attn_pdrop",
+    "activation": "activation_function",
+    "max_positions": "n_positions",
+}
+"""Our settings, and the keys of config.json."""
+FIXED_VALUES = {
+    "model_type": "gpt2",
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+}
+"""Keys of config.json that have only one supported value, which is the default."""
+OUR_VALUES = {
+    "norm": "pre", "positions": "learned", "tie": "output", "output_bias": True, "scale_embeddings": False,
+    "begin_symbol": False,
+}  # fmt: skip
+"""Our settings that every GPT-2 has."""
+
+MODULES = {
+    r"^embedding\b": "wte",
+    r"^positions\.table\b": "wpe",
+    r"^layers\.": "h.",
+    r"\.attention_residual\.norm\b": ".ln_1",
+    r"\.feedforward_residual\.norm\b": ".ln_2",
+    r"\.attention\.output\b": ".attn.c_proj",
+    r"\.feedforward\.fc1\b": ".mlp.c_fc",
+    r"\.feedforward\.fc2\b": ".mlp.c_proj",
+    r"^norm\b": "ln_f",
+}
+"""Our names of modules, and those of transformers; replaced one after another."""
+CONSTANT = (".attn.bias", ".attn.masked_bias")
+"""Masks in older folders."""
+
+
+@dataclass(frozen=True)
+class Gpt2:
+    """A GPT-2 that was read: weights are named as in `TransformerLanguageModel`."""
+
+    settings: TransformerLanguageSettings
+    weights: Tensors
+    tokenizer: SubwordTokenizer
+
+
+def read_gpt2(files: ModelFiles) -> Gpt2:
+    """The language model in a folder."""
+    settings, size = read_settings(files.config, files.config_path)
+    tokenizer, rows = read_tokenizer(files.folder, size)
+    path, tensors = files.weights_path, update_names(files.tensors, settings.layers)
+    weights: Tensors = {"embedding.bias": torch.zeros(len(rows))}
+    weights["embedding.bias"][[PAD, BOS]] = NEVER_BIAS
+    missing = []
+    with on_meta():
+        expected = TransformerLanguageModel(settings, size).state_dict()
+    for name, tensor in expected.items():
+        if name in weights or name.startswith("output."):
+            continue
+        key = rename_weight(name, MODULES)
+        read = pop_tensor(tensors, key, tensor.shape, path)
+        if read is None:
+            missing.append(key)
+        else:
+            weights[name] = read[torch.tensor(rows)] if name == "embedding.weight" else read
+    require_weights(missing, path)
+    if extra := [key for key in tensors if not key.endswith(CONSTANT) and key != "lm_head.weight"]:
+        raise UserError(
+            f"{path} contains {len(extra)} weights that are not part of GPT-2, the first is {extra[0]}",
+            "only language models can be read, without another output layer",
+            code="unsupported",
+            where=f"{path}:{extra[0]}",
+        )
+    return Gpt2(settings, weights, tokenizer)
+
+
+def read_settings(config: Config, path: Path) -> tuple[TransformerLanguageSettings, int]:
+    """The settings of the model, and the size of its vocabulary."""
+    check_fixed_values(config, FIXED_VALUES, path, "GPT-2")
+    require_keys(config, [*SHAPE.values(), "vocab_size"], path)
+    values = {name: config[key] for name, key in SHAPE.items()} | OUR_VALUES
+    values["activation"] = activation_name(values["activation"])
+    values["d_ff"] = read_count(config, "n_inner", 4 * read_count(config, "n_embd", None, path), path)
+    with reading_settings(path, SHAPE):
+        return TransformerLanguageSettings.model_validate(values), read_count(config, "vocab_size", None, path)
+
+
+def update_names(tensors: Tensors, layers: int) -> Tensors:
+    """Weights without the prefix of the whole model, transposed, and with query, key and value by themselves."""
+    tensors = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+    for name in [name for name in tensors if ".c_" in name and name.endswith(".weight") and tensors[name].dim() == 2]:
+        tensors[name] = tensors[name].t().contiguous()
+    for layer in range(layers):
+        for kind in ("weight", "bias"):
+            joined = tensors.pop(f"h.{layer}.attn.c_attn.{kind}", None)
+            if joined is not None:
+                names = (f"h.{layer}.attention.{part}.{kind}" for part in ("query", "key", "value"))
+                tensors |= dict(zip(names, joined.chunk(3), strict=False))
+    return tensors
+
+
+def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]]:
+    """The tokenizer in our order, and the matrix row of each of its tokens."""
+    path = folder / (VOCAB if (folder / VOCAB).exists() else TOKENIZER)
+    if not path.exists():
+        raise UserError(
+            f"{folder} has no tokenizer: neither {VOCAB} and {MERGES} nor {TOKENIZER}",
+            f"download all files of the model; {nearest_file(path)}",
+            code="missing-file",
+            where=path,
+        )
+    try:
+        tokens, merges = read_tokens(path)
+        unused = [f"<|unused{number}|>" for number in range(len(tokens), size)]
+        end, others = tokens.index(END), [*tokens, *unused]
+        if len(others) != size:
+            raise ValueError(f"it has {len(others)} tokens, and the model has {size}")
+        rows = [end, end, end, *(row for row in range(size) if row != end)]
+        return SubwordTokenizer(assemble([*SPECIALS, *(others[row] for row in rows[EOS + 1 :])], merges)), rows
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged or is not a tokenizer of GPT-2: {error}",
+            DOWNLOAD_AGAIN,
+            code="damaged-file",
+            where=path,
+        ) from error
+
+
+def read_tokens(path: Path) -> tuple[list[str], list[Merge]]:
+    """The tokens by id and the merges, from vocab.json and merges.txt or from tokenizer.json."""
+    if path.name == VOCAB:
+        return ordered(read_json(path, dict[str, int])), read_merges(path.with_name(MERGES))
+    content = parse_json(read_text(path))
+    model, splitter = (content.get(key) or {} for key in ("model", "pre_tokenizer"))
+    if model.get("type") != "BPE" or splitter.get("type") != "ByteLevel" or splitter.get("add_prefix_space"):
+        raise ValueError(f"it is {model.get('type')} with {json.dumps(splitter)[:80]}, not byte pair encoding of bytes")
+    added = {token.get("content"): token.get("id") for token in content.get("added_tokens", ())}
+    return ordered(model.get("vocab", {}) | added), parse_merges(model.get("merges", ()))
+
+
+def assemble(entries: list[str], merges: list[Merge]) -> HuggingFaceTokenizer:
+    """The `tokenizers.Tokenizer` of these tokens."""
+    ids = {entry: index for index, entry in enumerate(entries)}
+    tokenizer = HuggingFaceTokenizer(models.BPE(vocab=ids, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
