@@ -51,16 +51,21 @@ async def read_fields(request: Request, max_body: int) -> Fields:
 
     A JSON body replaces the query string. A field of the query string comes before the same field of a form.
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type in JSON_TYPES or content_type.endswith("+json"):
+    kind = content_type(request)
+    if kind in JSON_TYPES or kind.endswith("+json"):
         return Fields(json_object(await request.body()))
     values: dict[str, object] = {}
     files: dict[str, Upload] = {}
-    if content_type in FORM_TYPES:
+    if kind in FORM_TYPES:
         values, files = await read_form(request, max_body)
     fields = Fields(values | collect(request.query_params.multi_items()), files)
     check_characters([fields.values, [file.name for file in files.values()]])
     return fields
+
+
+def content_type(request: Request) -> str:
+    """The type of the body without its parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_form(request: Request, max_body: int) -> tuple[dict[str, object], dict[str, Upload]]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
-from regard.serve.fields import Fields, as_glossary, as_texts, invalid, read_fields
+from regard.serve.fields import FORM_TYPES, Fields, as_glossary, as_texts, content_type, invalid, read_fields
 from regard.serve.imitation import imitate
 from regard.serve.languages import Languages, name_of, public_code
 from regard.serve.libretranslate_spec import SPEC, request_body
@@ -57,9 +58,15 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
     @router.get("/languages")
     @router.head("/languages", include_in_schema=False)
-    @router.post("/languages", include_in_schema=False)  # libretranslatepy asks so; LibreTranslate answers 405
     async def languages() -> Response:
         """The languages, each with those it can be translated to."""
+        return JSONResponse(api.list_languages())
+
+    @router.post("/languages", include_in_schema=False)
+    async def languages_of_form(request: Request) -> Response:
+        """The same for a form, as libretranslatepy asks; LibreTranslate refuses every POST."""
+        if content_type(request) not in FORM_TYPES:
+            raise HTTPException(405, headers={"Allow": "GET"})
         return JSONResponse(api.list_languages())
 
     @router.get("/health")
