@@ -11,13 +11,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from regard.documents.html import HtmlReader
+from regard.documents.passage import Passage, Reading
+from regard.documents.protecting import Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.sentences import sentence_spans
+from regard.documents.template import Slot, TemplateDocument
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "Document", "Link", "Segment", "SegmentTranslation", "open_document"]
 
 FORMATS = ("text", "html")
+MAX_CHARACTERS = 10_000_000
 
 
 class Document(Protocol):
@@ -55,34 +59,26 @@ def open_document(
         raise UserError(
             f"unknown format {format!r}", f"write one of {', '.join(FORMATS)}", code="invalid-option", where="format"
         )
-    return TextDocument(text, language)
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(
+            f"the document has {len(text):,} characters",
+            f"translate parts of at most {MAX_CHARACTERS:,}",
+            code="too-large",
+            where="document",
+        )
+    reading = Reading(language, Glossary(glossary), tuple(placeholders))
+    return HtmlReader(reading).read(text) if format == "html" else read_text(text, reading)
 
 
-class TextDocument:
-    """Plain text: every line is split into sentences; blank space and line ends stay as they are."""
-
-    def __init__(self, text: str, language: str = "") -> None:
-        self.between: list[str] = []
-        self.segments: list[Segment] = []
-        end = 0
-        for line in re.finditer(r"[^\r\n]+", text):
-            for first, last in sentence_spans(line[0], language):
-                sentence = line[0][first:last]
-                if any(map(str.isalpha, sentence)):
-                    self.between.append(text[end : line.start() + first])
-                    self.segments.append(Segment(sentence))
-                    end = line.start() + last
-        self.between.append(text[end:])
-
-    def render(self, translations: Sequence[SegmentTranslation]) -> str:
-        return self._join([item.text for item in translations])
-
-    def render_alternatives(self, translations: Sequence[SegmentTranslation], count: int) -> list[str]:
-        texts = [[item.text, *item.alternatives] for item in translations]
-        most = max(map(len, texts), default=1)
-        rendered = dict.fromkeys(self._join([item[min(n, len(item) - 1)] for item in texts]) for n in range(most))
-        return list(rendered)[1 : count + 1]
-
-    def _join(self, texts: Sequence[str]) -> str:
-        between = iter(self.between)
-        return "".join(part for text in texts for part in (next(between), text)) + next(between)
+def read_text(text: str, reading: Reading) -> TemplateDocument:
+    """Plain text: every line is a passage; line ends stay as they are."""
+    template: list[str | int] = []
+    slots: list[Slot] = []
+    for line in re.findall(r"[^\r\n]+|[\r\n]+", text):
+        passage = None if line[0] in "\r\n" else Passage(line, reading)
+        if passage is not None and (passage.segments or any(part.is_term for part in passage.parts)):
+            template.append(len(slots))
+            slots.append(Slot(passage))
+        else:
+            template.append(line)
+    return TemplateDocument(template, slots)

@@ -1,0 +1,310 @@
+"""HTML: the text of a page as passages, everything else as it is written.
+
+block elements      <p>, <li>, <td>, ... end a passage
+inline elements     <b>, <a>, <span>, ... are taken out; the whole sentence is translated, and they are put back by
+                    its links. A tag whose partner is in another block ends a passage too.
+<br>                is a blank in a sentence; two of them end a passage
+never translated    <code>, <kbd>, <samp>, <var>, <pre>, <script>, <style>, <textarea>, <svg>, <math>, comments,
+                    and elements with translate="no" or class="notranslate"
+attributes          alt, title, placeholder, aria-label, the description of a page, labels of buttons
+"""
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from regard.documents.html_tokens import Token, tokenize
+from regard.documents.passage import Passage, Reading
+from regard.documents.projecting import Element
+from regard.documents.protecting import Protected
+from regard.documents.template import Markup, Slot, TemplateDocument
+from regard.errors import UserError
+
+MAX_DEPTH = 512
+"""How deep elements may be nested, as in browsers."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\S+", text))
+
+
+BLOCK = _names(
+    "address article aside audio base blockquote body button caption center col colgroup datalist dd details dialog "
+    "dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html "
+    "iframe legend li link main menu menuitem meta nav noframes noscript ol optgroup option p param plaintext pre "
+    "script search section select source style summary svg table tbody td template textarea tfoot th thead title tr "
+    "track ul video xmp"
+)
+OPTIONAL_END = _names("body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr")
+"""Elements that need no closing tag; they do not count as nested."""
+UNTOUCHED_INLINE = _names("code kbd samp var math")
+UNTOUCHED = UNTOUCHED_INLINE | _names("pre script style textarea svg xmp iframe")
+INVISIBLE = _names("br wbr")
+ATTRIBUTES = _names("alt title placeholder aria-label")
+BUTTONS = _names("submit button reset")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A piece of inline content: text, a tag, or an element that is never translated ("opaque")."""
+
+    kind: str
+    raw: str
+    token: Token
+    text: str = ""
+    """What a reader sees."""
+
+
+class HtmlReader:
+    """Reads a page into a template and slots."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.template: list[str | int] = []
+        self.slots: list[Slot] = []
+        self.run: list[Item] = []
+        self.depth = 0
+
+    def read(self, page: str) -> TemplateDocument:
+        """Read all tokens."""
+        tokens = tokenize(page)
+        for token in tokens:
+            self.count_depth(token)
+            if token.kind == "open" and is_untouched(token):
+                self.add_untouched(token, tokens)
+            elif token.kind in ("open", "close") and token.name in BLOCK:
+                self.flush()
+                self.template += self.tag_markup(token)
+            elif token.kind == "text":
+                self.run.append(Item("text", token.raw, token))
+            else:
+                kind = "empty" if token.kind == "other" or token.is_empty else token.kind
+                self.run.append(Item(kind, token.raw, token))
+        self.flush()
+        return TemplateDocument(self.template, self.slots)
+
+    def count_depth(self, token: Token) -> None:
+        """Raise UserError if elements are nested too deeply."""
+        if token.name in OPTIONAL_END or token.is_empty:
+            return
+        self.depth = self.depth + 1 if token.kind == "open" else max(0, self.depth - (token.kind == "close"))
+        if self.depth > MAX_DEPTH:
+            raise UserError(
+                f"the page has more than {MAX_DEPTH} elements inside of each other",
+                "translate its parts",
+                code="too-deep",
+                where="html",
+            )
+
+    def add_untouched(self, token: Token, tokens: Iterator[Token]) -> None:
+        """An element that is never translated, up to its closing tag."""
+        inside, level = [token], 0 if token.is_empty else 1
+        for other in tokens if level else ():
+            self.count_depth(other)
+            inside.append(other)
+            if other.name == token.name and not other.is_empty:
+                level += 1 if other.kind == "open" else -1
+            if not level:
+                break
+        raw = "".join(item.raw for item in inside)
+        if any(item.name in BLOCK for item in inside):
+            self.flush()
+            self.template.append(raw)
+        else:
+            text = html.unescape("".join(item.raw for item in inside if item.kind == "text"))
+            self.run.append(Item("opaque" if text.strip() else "empty", raw, Token("other", raw), text))
+
+    # ---- passages ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """End a passage: write the inline content since the last block."""
+        run, self.run = self.run, []
+        start = 0
+        for index in [*find_delimiters(run), len(run)]:
+            self.add_passage(run[start:index])
+            if index < len(run):
+                self.template += self.item_markup(run[index])
+            start = index + 1
+
+    def add_passage(self, items: Sequence[Item]) -> None:
+        """A passage of items with their partners; its tags only if it has nothing to translate."""
+        if not any(item.kind == "text" and _LETTER.search(item.raw) for item in items):
+            for item in items:
+                self.template += self.item_markup(item)
+            return
+        builder = PassageBuilder()
+        for item in items:
+            if item.kind == "text":
+                builder.add_text(item.raw)
+            elif item.kind == "opaque":
+                builder.add_opaque(item)
+            elif item.kind == "close":
+                builder.close(item.raw)
+            else:
+                builder.open(self.item_markup(item), item)
+        passage = builder.passage(self.reading)
+        if passage.segments or any(part.is_term for part in passage.parts):
+            self.slots.append(Slot(passage, escaper(builder.entities), builder.opens, builder.closes))
+            self.template.append(len(self.slots) - 1)
+        else:
+            for item in items:
+                self.template += self.item_markup(item)
+
+    # ---- tags -------------------------------------------------------------------------------------------------------
+
+    def item_markup(self, item: Item) -> Markup:
+        return self.tag_markup(item.token) if item.token.kind == "open" else (item.raw,)
+
+    def tag_markup(self, token: Token) -> Markup:
+        """A tag as markup: the values of some attributes are passages."""
+        markup: list[str | int] = []
+        copied = 0
+        for item in token.attributes:
+            if not is_translated_attribute(token, item.name) or not _LETTER.search(item.value):
+                continue
+            passage = Passage(html.unescape(item.value), self.reading, collapse=True)
+            if passage.segments:
+                start, end = item.span
+                quote = item.quote or '"'
+                self.slots.append(Slot(passage, attribute_escaper(quote)))
+                added = "" if item.quote else '"'
+                markup += [token.raw[copied:start] + added, len(self.slots) - 1, added]
+                copied = end
+        return (*markup, token.raw[copied:])
+
+
+def is_untouched(token: Token) -> bool:
+    """True if the element of an opening tag is never translated."""
+    words = token.get("class").split()
+    return token.name in UNTOUCHED or token.get("translate").lower() == "no" or "notranslate" in words
+
+
+def is_translated_attribute(token: Token, name: str) -> bool:
+    """True if the attribute of a tag is text for a reader."""
+    if token.name == "meta":
+        return name == "content" and token.get("name").lower() == "description"
+    if token.name == "input" and name == "value":
+        return token.get("type").lower() in BUTTONS
+    return name in ATTRIBUTES
+
+
+def find_delimiters(run: Sequence[Item]) -> list[int]:
+    """The items that end a passage: tags without a partner in the run, what encloses them, and two <br>."""
+    partners: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    opened: list[int] = []
+    delimiters: set[int] = set()
+    last_break = -1
+    for index, item in enumerate(run):
+        if item.kind == "open":
+            opened.append(index)
+            waiting.setdefault(item.token.name, []).append(index)
+        elif item.kind == "close":
+            names = waiting.get(item.token.name)
+            while names and opened:
+                partner = opened.pop()
+                waiting[run[partner].token.name].pop()
+                if run[partner].token.name == item.token.name:
+                    partners[partner] = index
+                    break
+        if item.token.name == "br":
+            if last_break >= 0:
+                delimiters |= {last_break, index}
+            last_break = index
+        elif item.kind != "text" or item.raw.strip():
+            last_break = -1
+    paired = partners.keys() | set(partners.values())
+    delimiters |= {n for n, item in enumerate(run) if item.kind in ("open", "close") and n not in paired}
+    if delimiters:
+        ordered = sorted(delimiters)
+        for start, end in partners.items():
+            first = bisect_left(ordered, start)
+            if first < len(ordered) and ordered[first] < end:
+                delimiters |= {start, end}
+    return sorted(delimiters)
+
+
+class PassageBuilder:
+    """Puts inline content together: plain text, elements, parts that are never translated, entities."""
+
+    def __init__(self) -> None:
+        self.opens: list[Markup] = []
+        self.closes: list[str] = []
+        self.entities: dict[str, str] = {}
+        """Characters that are written as an entity here."""
+        self._texts: list[str] = []
+        self._length = 0
+        self._elements: list[Element] = []
+        self._opened: list[int] = []
+        self._opaque: list[Protected] = []
+        self._breaks: set[int] = set()
+        self._visible: list[int] = []
+
+    def passage(self, reading: Reading) -> Passage:
+        text = "".join(self._texts)
+        spaced = {
+            number
+            for number in self._visible
+            if (start := self._elements[number].start) and text[start - 1 : start + 1].isspace() and start < len(text)
+        }
+        return Passage(text, reading, self._elements, self._opaque, self._breaks, spaced, collapse=True)
+
+    def add_text(self, raw: str) -> None:
+        """Text of the page, with entities."""
+        copied = 0
+        for match in _ENTITY.finditer(raw):
+            character = html.unescape(match[0])
+            if len(character) == 1 and match[0].endswith(";"):
+                self.entities.setdefault(character, match[0])
+            self._append(raw[copied : match.start()])
+            self._append(character)
+            copied = match.end()
+        self._append(raw[copied:])
+
+    def _append(self, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            self._length += len(text)
+
+    def add_opaque(self, item: Item) -> None:
+        """An element that is never translated; a model reads its text."""
+        start, words = self._length, item.text.split()
+        self._append(" ".join(words))
+        # What is written is the markup; "_" makes it one word.
+        self._opaque.append(Protected(start, self._length, "_".join(words), markup=item.raw))
+
+    def open(self, markup: Markup, item: Item) -> None:
+        """An opening tag, an empty element or a comment. <br> between two words is a blank."""
+        if item.token.name == "br" and self._texts and not self._texts[-1][-1].isspace():
+            self._append("\n")
+            self._breaks.add(len(self.opens))
+        number = len(self.opens)
+        self._elements.append(Element(self._length, self._length, self._opened[-1] if self._opened else -1))
+        self.opens.append(markup)
+        self.closes.append("")
+        if item.kind == "open":
+            self._opened.append(number)
+        elif item.token.kind == "open" and item.token.name not in INVISIBLE:
+            self._visible.append(number)
+
+    def close(self, raw: str) -> None:
+        """The closing tag of the element that was opened last."""
+        number = self._opened.pop()
+        self.closes[number] = raw
+        self._elements[number] = replace(self._elements[number], end=self._length)
+
+
+def escaper(entities: Mapping[str, str]) -> Callable[[str], str]:
+    """Text as it is written in a page: entities for & and <, and for the characters that were entities before."""
+    table = str.maketrans({"&": "&amp;", "<": "&lt;", **entities})
+    return lambda text: text.translate(table)
+
+
+def attribute_escaper(quote: str) -> Callable[[str], str]:
+    """The value of an attribute as it is written between quotes."""
+    table = str.maketrans({"&": "&amp;", "<": "&lt;", quote: "&quot;" if quote == '"' else "&#39;"})
+    return lambda text: text.translate(table)

@@ -1,0 +1,252 @@
+"""A passage: running text with inline elements and protected parts. Its sentences are the segments of a document.
+
+passage     text, a line of a file or a paragraph without its tags
+sentences   those with a word to translate become segments; the others stay as they are
+rendering   1. protected parts are put back into every translated sentence (restoring.py)
+            2. sentences are joined with the blank space of the source
+            3. elements are placed by the links of all sentences (projecting.py)
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
+
+from regard.documents.projecting import Element, Gap, make_units, pieces, project
+from regard.documents.protecting import Glossary, Protected, find_protected
+from regard.documents.restoring import Hidden, Restored, links_by_order, restore
+from regard.documents.rewriting import is_replaced
+from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.documents.sentences import Span, sentence_spans
+from regard.documents.words import equal_words, is_wide, word_spans
+
+BLANK = re.compile(r"\s")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts are read: the language for sentence splitting, a glossary, and placeholders of the model."""
+
+    language: str = ""
+    glossary: Glossary = field(default_factory=lambda: Glossary({}))
+    placeholders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a passage; `is_translated` is False if it has no word to translate."""
+
+    start: int
+    end: int
+    hidden: Hidden
+    is_translated: bool
+    needs_links: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A translated passage as plain text: the spans of its protected parts, its links, the gaps between sentences."""
+
+    text: str
+    parts: list[tuple[Span, Protected]]
+    links: list[Link]
+    gaps: list[Gap]
+
+
+class Tags(Protocol):
+    """How a passage is written: its text, and the tags of its elements by number."""
+
+    def text(self, text: str) -> str:
+        """Text as it is written in the document."""
+        ...
+
+    def open(self, element: int) -> str:
+        """The opening tag of an element, or the whole of an empty one."""
+        ...
+
+    def close(self, element: int) -> str:
+        """The closing tag of an element; "" if it has none."""
+        ...
+
+
+class Passage:
+    """Running text.
+
+    text        as a reader sees it
+    elements    inline elements, in the order of their opening tags
+    opaque      parts that are never translated
+    breaks      elements that stand for a blank: one is in `text` before them, and not in the document
+    spaced      empty elements with blanks around them
+    collapse    a line end is blank space, and any blank space is one space to the model
+    """
+
+    def __init__(
+        self,
+        text: str,
+        reading: Reading,
+        elements: Sequence[Element] = (),
+        opaque: Sequence[Protected] = (),
+        breaks: Container[int] = (),
+        spaced: Container[int] = (),
+        collapse: bool = False,
+    ) -> None:
+        self.text, self.elements, self.reading = text, elements, reading
+        self.breaks, self.spaced = breaks, spaced
+        self.parts = find_protected(text, reading.glossary, opaque)
+        self.cuts = sorted({place for item in elements for place in (item.start, item.end)})
+        plain = BLANK.sub(" ", text) if collapse else text
+        spans = join_spans(sentence_spans(plain, reading.language), self.parts)
+        self.sentences = [self._sentence(span, collapse) for span in spans]
+
+    def _sentence(self, span: Span, collapse: bool) -> Sentence:
+        start, end = span
+        first, last = (bisect_left(self.parts, place, key=lambda part: part.start) for place in span)
+        parts = [replace(part, start=part.start - start, end=part.end - start) for part in self.parts[first:last]]
+        text = self.text[start:end]
+        rest = Hidden.of(text, parts, [" "] * len(parts)).rewriting.text
+        cut = bisect_right(self.cuts, start)
+        tagged = cut < len(self.cuts) and self.cuts[cut] < end
+        hidden = Hidden.of(text, parts, self.reading.placeholders, collapse)
+        return Sentence(start, end, hidden, any(map(str.isalpha, rest)), tagged or bool(parts))
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The sentences to translate."""
+        return [Segment(item.hidden.rewriting.text, item.needs_links) for item in self.sentences if item.is_translated]
+
+    def render(self, translations: Iterable[SegmentTranslation], tags: Tags) -> str:
+        """The passage as it is written in the document, from a translation for each segment."""
+        joined = self.join(translations)
+        marked = [(span, part) for span, part in joined.parts if part.markup is not None]
+        if not self.elements and not marked:
+            return tags.text(joined.text)
+        spans = [span for span, _ in joined.parts]
+        units = make_units(self.text, joined.text, joined.links, spans, self.cuts)
+        output = Output(joined.text, marked, tags)
+        root = project(self.text, joined.text, self.elements, units, joined.gaps)
+        for kind, first, last in pieces(root):
+            if kind == "text":
+                output.add_text(first, last)
+            elif kind == "open":
+                output.add_tag(tags.open(first), first in self.breaks, first in self.spaced)
+            else:
+                output.add_tag(tags.close(first))
+        return "".join(output.written)
+
+    def join(self, translations: Iterable[SegmentTranslation]) -> Joined:
+        """The translated sentences with the blank space of the source between them."""
+        remaining, texts = iter(translations), [""]
+        joined = Joined("", [], [], [])
+        end = length = 0
+        for sentence in self.sentences:
+            restored = self._restore(sentence, next(remaining) if sentence.is_translated else None)
+            gap = self.text[end : sentence.start]
+            if end:
+                gap = blank_between(self.text[end - 1], gap, texts[-1][-1:], restored.text[:1])
+                joined.gaps.append(((end, sentence.start), (length, length + len(gap))))
+            length += len(gap)
+            moved = ((s + sentence.start, e + sentence.start, b, f) for s, e, b, f in restored.links)
+            joined.links.extend((s, e, begin + length, finish + length) for s, e, begin, finish in moved)
+            spans = [(start + length, finish + length) for start, finish in restored.spans]
+            joined.parts.extend(zip(spans, sentence.hidden.parts, strict=True))
+            texts += [gap, restored.text]
+            length, end = length + len(restored.text), sentence.end
+        joined.parts.sort(key=lambda item: item[0])
+        return replace(joined, text="".join([*texts, self.text[end:]]))
+
+    def _restore(self, sentence: Sentence, translation: SegmentTranslation | None) -> Restored:
+        """The translation of a sentence with its protected parts; the sentence itself if it is not translated."""
+        if translation is None:
+            hidden = Hidden.of(sentence.hidden.source, sentence.hidden.parts)
+            spans = word_spans(hidden.source)
+            return restore(hidden, hidden.source, [(*span, *span) for span in spans], ())
+        restored = restore(sentence.hidden, translation.text, translation.links, self.reading.placeholders)
+        if not self.elements:
+            return restored
+        return replace(restored, links=complete_links(sentence.hidden.source, restored))
+
+
+class Output:
+    """What is written of a passage, piece by piece."""
+
+    def __init__(self, text: str, marked: Sequence[tuple[Span, Protected]], tags: Tags) -> None:
+        self.written: list[str] = []
+        self._text, self._marked, self._tags = text, marked, tags
+        self._last = ""
+        self._after_break = self._after_spaced = False
+
+    def add_text(self, start: int, end: int) -> None:
+        """Write characters of the translation, and the markup of protected parts in place of their text."""
+        if start == end:
+            return
+        if self._after_break:
+            start += self._text[start].isspace()
+        if self._after_spaced and needs_blank(self._text[start : start + 1]):
+            self.written.append(" ")
+        self._after_break = self._after_spaced = False
+        index = bisect_left(self._marked, start, key=lambda item: item[0][0])
+        for (first, last), part in islice(self._marked, index, None):
+            if last > end:
+                break
+            self.written += [self._tags.text(self._text[start:first]), part.markup or ""]
+            start = last
+        self.written.append(self._tags.text(self._text[start:end]))
+        self._last = self._text[end - 1]
+
+    def add_tag(self, tag: str, is_break: bool = False, is_spaced: bool = False) -> None:
+        """Write a tag. The blank beside a break is not written; blanks are around a spaced element."""
+        if is_break:
+            if self.written and self.written[-1][-1:].isspace():
+                self.written[-1] = self.written[-1][:-1]
+            else:
+                self._after_break = True
+        if is_spaced:
+            if needs_blank(self._last):
+                self.written.append(" ")
+            self._after_spaced = True
+        self.written.append(tag)
+
+
+def needs_blank(character: str) -> bool:
+    """True if a blank is between a character and an element beside it."""
+    return character.isalnum() and not is_wide(character)
+
+
+def complete_links(source: str, restored: Restored) -> tuple[Link, ...]:
+    """The links of a sentence, with certain ones in place of others, or words in their order if there are none.
+
+    Names, numbers and punctuation marks that both texts have once are linked to each other.
+    """
+    links = restored.links or tuple(links_by_order(source, restored.text))
+    certain = {target: span for span, target in equal_words(source, restored.text)}
+    targets = sorted(certain)
+    kept = (link for link in links if not is_replaced(link[2:], targets))
+    return tuple(sorted([*kept, *((*span, *target) for target, span in certain.items())], key=lambda link: link[2:]))
+
+
+def join_spans(spans: Sequence[Span], parts: Sequence[Protected]) -> list[Span]:
+    """Sentence spans, with those joined between which a protected part is cut."""
+    joined: list[Span] = []
+    for start, end in spans:
+        index = bisect_left(parts, start, key=lambda part: part.start) - 1
+        if joined and index >= 0 and parts[index].end > start:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def blank_between(source_left: str, gap: str, left: str, right: str) -> str:
+    """The blank space between two translated sentences: Chinese has none, other languages have one.
+
+    `gap` is that of the source. It is changed only if the translation is written in another script.
+    """
+    if not left or not right or "\n" in gap:
+        return gap
+    if not gap and is_wide(source_left) and not is_wide(left) and not is_wide(right):
+        return " "
+    if gap and not is_wide(source_left) and is_wide(left) and is_wide(right):
+        return ""
+    return gap

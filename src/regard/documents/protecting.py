@@ -1,0 +1,149 @@
+"""Protected parts of a text: what is copied to the translation exactly, and the terms of a glossary.
+
+code     %s  %1$s  %(name)s  {name}  {0}  {{x}}  ${x}  <0/>  &amp;  `code`  URLs, e-mail addresses, @names, emoji
+glossary terms of the source as whole words; what they become is given. A term also matches with a capital first
+         letter, at the beginning of a sentence; then its translation has one too.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from regard.documents.sentences import Span
+from regard.documents.words import IDEOGRAPH, WORD
+from regard.errors import UserError
+
+MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 500
+
+CODE = re.compile(
+    r"""
+      (?:https?|ftps?|file)://[^\s<>"'`（）。，；]+ | \bwww\.[^\s<>"'`（）。，；]+ | \bmailto:[^\s<>"]+     # addresses
+    | [\w.+%-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}
+    | (?<![\w@.])@[A-Za-z_][\w-]*(?:@[A-Za-z0-9.-]+[A-Za-z0-9])?                                         # @names
+    | (?<![\w&])\#[A-Za-z_][A-Za-z0-9_]*
+    | `[^`\n]{1,500}` | ⦅\d{1,3}⦆
+    | \{\{[^{}\n]{0,200}\}\} | \$\{[^{}\n]{1,200}\} | \#\{[^{}\n]{1,200}\}                               # {{x}} ${x}
+    | \{[A-Za-z_][\w.\-]{0,100}(?:\[[^\[\]{}\s]{0,50}\])?(?:[!:,][^{}\n]{0,50})?\}                       # {name}
+    | \{\d{0,3}(?:[!:,][^{}\n]{0,50})?\}                                                                 # {0} {}
+    | %\([^()\s]{1,100}\)[-+\#0]*\d*(?:\.\d+)?[A-Za-z] | %\{[^{}\s]{1,100}\} | %<[^<>\s]{1,100}>[A-Za-z]?
+    | %\d{1,2}\$[-+\#0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|t|j)?[A-Za-z@] | %%                                  # %1$s
+    | (?<![\d%])%[-+\#0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|t|j)?[sdiufFgGeExXocrpa@](?![A-Za-z])               # %s
+    | (?<![\d%])%L?\d{1,2}(?![\d%])
+    | </?[A-Za-z0-9][\w:.-]{0,50}(?:\s[^<>\n]{0,300})?/?>                                                # <0/>
+    | &(?:\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});
+    | [\U0001F1E6-\U0001F1FF]{2}
+    | [\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001F000-\U0001FAFF]
+      (?:[\ufe0f\U0001F3FB-\U0001F3FF\u20e3]|\u200d[\u2640-\u27bf\U0001F000-\U0001FAFF])*                # emoji
+    """,
+    re.VERBOSE,
+)
+_ADDRESS = re.compile(r"[a-z]+://|www\.|mailto:")
+_INSIDE_WORD = re.compile(rf"(?<=[^\W{IDEOGRAPH}])[^\W{IDEOGRAPH}]")
+_TRAILING = ".,;:!?…)]}"
+
+
+@dataclass(frozen=True)
+class Protected:
+    """Characters start to end of a text, and what stands for them in the translation.
+
+    is_term    a term of a glossary: the model may have translated it to other words
+    markup     what is written in the document for `output`; None if `output` itself is written as text
+    """
+
+    start: int
+    end: int
+    output: str
+    is_term: bool = False
+    markup: str | None = None
+
+
+class Glossary:
+    """Terms and their translations, found in the time that reading a text takes."""
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        check_glossary(terms)
+        self._by_first_word: dict[str, list[tuple[str, str]]] = {}
+        for source, target in sorted(terms.items(), key=lambda item: -len(item[0])):
+            for term, output in {capitalised(source): capitalised(target), source: target}.items():
+                if match := WORD.search(term):
+                    self._by_first_word.setdefault(match[0], []).append((term, terms.get(term, output)))
+
+    def find(self, text: str) -> Iterator[Protected]:
+        """The terms in a text from left to right, the longest at each place."""
+        end = 0
+        for word in WORD.finditer(text) if self._by_first_word else ():
+            if word.start() < end:
+                continue
+            for term, output in self._by_first_word.get(word[0], ()):
+                last = word.start() + len(term)
+                if text.startswith(term, word.start()) and is_word_end(text, last):
+                    yield Protected(word.start(), last, output, is_term=True)
+                    end = last
+                    break
+
+
+def check_glossary(terms: Mapping[str, str]) -> None:
+    """Raise UserError for terms that cannot be found or written."""
+    for source, target in terms.items():
+        if source != source.strip() or not WORD.match(source) or not target.strip() or "\n" in source + target:
+            raise UserError(
+                f"the glossary has the term {source!r} for {target!r}",
+                "a term and its translation are one line each, with no blank space around them",
+                code="bad-glossary",
+                where="glossary",
+            )
+    if len(terms) > MAX_TERMS or max((len(key) + len(terms[key]) for key in terms), default=0) > MAX_TERM_CHARACTERS:
+        raise UserError(
+            f"the glossary has {len(terms):,} terms",
+            f"at most {MAX_TERMS:,} terms of {MAX_TERM_CHARACTERS} characters are possible",
+            code="too-large",
+            where="glossary",
+        )
+
+
+def capitalised(text: str) -> str:
+    """A text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def is_word_end(text: str, place: int) -> bool:
+    """True if no word continues at a place; every character of Chinese is a word."""
+    return not _INSIDE_WORD.match(text, place)
+
+
+def find_protected(text: str, glossary: Glossary, opaque: Iterable[Protected] = ()) -> list[Protected]:
+    """The protected parts of a text in order: `opaque` ones are given, then code, then terms outside of both."""
+    parts = sorted(opaque, key=lambda part: part.start)
+    code = (Protected(start, end, text[start:end]) for start, end in find_code(text))
+    for found in (code, glossary.find(text)):
+        parts = merge(parts, list(found))
+    return parts
+
+
+def find_code(text: str) -> Iterator[Span]:
+    """The spans of code, addresses and emoji; an address has no punctuation mark at its end."""
+    for match in CODE.finditer(text):
+        start, end = match.span()
+        if _ADDRESS.match(match[0]):
+            end = start + len(trim_address(match[0]))
+        yield start, end
+
+
+def trim_address(address: str) -> str:
+    """An address without the punctuation of the sentence around it; "(" in it keeps its ")"."""
+    trimmed = address.rstrip(_TRAILING)
+    return trimmed + ")" if "(" in trimmed and address[len(trimmed) :].startswith(")") else trimmed
+
+
+def merge(first: list[Protected], second: list[Protected]) -> list[Protected]:
+    """Both lists in order, without those of the second that overlap with one of the first."""
+    merged: list[Protected] = []
+    index = end = 0
+    for part in second:
+        while index < len(first) and first[index].start < part.end:
+            merged.append(first[index])
+            end = first[index].end
+            index += 1
+        if part.start >= end:
+            merged.append(part)
+    return sorted([*merged, *first[index:]], key=lambda part: part.start)

@@ -1,0 +1,220 @@
+"""Protected parts put back into a translation, each exactly once.
+
+    found       its placeholder, or a copy of its text, is in the translation: replaced by its output
+    translated  a term of a glossary, or code that the model changed a little: the words that were read from it are
+                replaced
+    missing     it is inserted before the translation of the word after it
+
+Other placeholders, also second copies, are removed.
+"""
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from regard.documents.projecting import Node, Places, Unit, best_runs, make_units, target_spans, votes
+from regard.documents.protecting import Protected
+from regard.documents.rewriting import Rewriting, is_replaced, remaining
+from regard.documents.segment import Link
+from regard.documents.sentences import Span
+from regard.documents.words import IDEOGRAPH, is_wide, word_spans
+
+_IN_WORD = rf"[^\W{IDEOGRAPH}]"
+REMOVED = -1
+SIMILAR = 0.5
+"""From this ratio of equal characters on, words are a changed copy of a protected part."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A sentence as the model reads it: some protected parts are replaced by placeholders, long blanks by one space.
+
+    parts       the protected parts of the sentence, in order
+    symbols     of some parts, by index, the placeholder
+    rewriting   from the sentence to the text for the model
+    """
+
+    source: str
+    parts: tuple[Protected, ...]
+    symbols: Mapping[int, str]
+    rewriting: Rewriting
+
+    @classmethod
+    def of(
+        cls, source: str, parts: Sequence[Protected], placeholders: Sequence[str] = (), collapse: bool = False
+    ) -> "Hidden":
+        """Hide as many parts as there are placeholders; `collapse` writes one space for any blank space."""
+        symbols = dict(zip(range(len(parts)), placeholders, strict=False))
+        edits = [(parts[n].start, parts[n].end, symbol) for n, symbol in symbols.items()]
+        if collapse:
+            hidden = [(start, end) for start, end, _ in edits]
+            spans = (match.span() for match in re.finditer(r"\s+", source) if match[0] != " ")
+            edits = sorted([*edits, *((*span, " ") for span in spans if not is_replaced(span, hidden))])
+        return cls(source, tuple(parts), symbols, Rewriting.of(source, edits))
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A translation with its protected parts: its text, their spans in it, and the links to the source sentence."""
+
+    text: str
+    spans: tuple[Span, ...]
+    links: tuple[Link, ...]
+
+
+def restore(hidden: Hidden, translation: str, links: Sequence[Link], placeholders: Sequence[str]) -> Restored:
+    """Put the protected parts of a sentence into its translation; `links` are those of the text for the model."""
+    linked = tuple(
+        (*hidden.rewriting.before((start, end)), begin, finish)
+        for start, end, begin, finish in links
+        if 0 <= start < end <= len(hidden.rewriting.text) and 0 <= begin < finish <= len(translation)
+    )
+    found, taken = find_copies(hidden, translation)
+    if not hidden.parts and not any(symbol in translation for symbol in placeholders):
+        return Restored(translation, (), linked)
+    parts = [(part.start, part.end) for part in hidden.parts]
+    linked = linked or tuple(links_by_order(hidden.source, translation, parts))
+    copies = sorted((span, parts[number]) for number, span in found.items())
+    spans = [span for span, _ in copies]
+    certain = [(*part, *span) for span, part in copies]
+    others = [(*link[:2], *span) for link in linked for span in remaining(link[2:], spans)]
+    units = make_units(hidden.source, translation, [*certain, *others], spans)
+    found |= find_translated(hidden, translation, units, found.keys(), taken)
+    edits = [(*span, number) for number, span in found.items()]
+    symbols = (match for symbol in placeholders for match in re.finditer(re.escape(symbol), translation))
+    for match in symbols:  # unused ones, and second copies
+        if not any(taken[slice(*match.span())]):
+            edits.append((*match.span(), REMOVED))
+    places = Places(hidden.source, units)
+    for number in range(len(hidden.parts)):
+        if number not in found:
+            place = insertion_place(hidden, number, translation, places)
+            while 0 < place < len(translation) and taken[place - 1] and taken[place]:
+                place += 1
+            edits.append((place, place, number))
+    return write(hidden, translation, linked, sorted(edits))
+
+
+def links_by_order(source: str, target: str, atoms: Sequence[Span] = ()) -> Iterator[Link]:
+    """Each word of the target linked to the source word at the same share of the sentence; an atom is one word."""
+    words, others = target_spans(source, atoms), word_spans(target)
+    for number, span in enumerate(others if words else ()):
+        start, end, _ = words[number * len(words) // len(others)]
+        yield (start, end, *span)
+
+
+def insertion_place(hidden: Hidden, number: int, translation: str, places: Places) -> int:
+    """Where a missing part goes: before the translation of the word after it, or after that of the one before it."""
+    part, units = hidden.parts[number], range(len(places.units))
+    before, after = hidden.source[: part.start].rstrip(), hidden.source[part.end :].lstrip()
+    if not before or not units:
+        return 0
+    if after and (after[0].isalnum() or number + 1 < len(hidden.parts)):
+        unit = places.nearest(len(hidden.source) - len(after), units)
+        return places.units[unit].start if unit is not None else len(translation)
+    unit = places.nearest(len(before) - 1, units)
+    return places.units[unit].end if unit is not None else len(translation)
+
+
+def find_copies(hidden: Hidden, translation: str) -> tuple[dict[int, Span], bytearray]:
+    """The first place of every placeholder, and of copies of the other parts in their order; and which characters
+    of the translation these are."""
+    found: dict[int, Span] = {}
+    taken = bytearray(len(translation))
+    searched: dict[str, int] = {}
+    for number, part in enumerate(hidden.parts):
+        text = hidden.symbols.get(number) or hidden.source[part.start : part.end]
+        pattern = copy_pattern(
+            text, hidden.source[max(0, part.start - 1) : part.start], hidden.source[part.end : part.end + 1]
+        )
+        start = find_apart(translation, pattern, searched.get(text, 0), taken)
+        searched[text] = len(translation) if start < 0 else start + len(text)
+        if start >= 0:
+            found[number] = (start, start + len(text))
+            taken[start : start + len(text)] = b"\1" * len(text)
+    return found, taken
+
+
+def copy_pattern(text: str, before: str, after: str) -> re.Pattern[str]:
+    """The pattern of a copy; if it is a word between the characters before and after it, it must be one."""
+    start = f"(?<!{_IN_WORD})" if re.match(_IN_WORD, text) and not re.match(_IN_WORD, before) else ""
+    end = f"(?!{_IN_WORD})" if re.match(_IN_WORD, text[-1]) and not re.match(_IN_WORD, after) else ""
+    return re.compile(start + re.escape(text) + end)
+
+
+def find_apart(text: str, pattern: re.Pattern[str], start: int, taken: bytearray) -> int:
+    """Where a pattern is in a text, of no character that is taken; -1 if it is not there."""
+    for match in pattern.finditer(text, start):
+        if not any(taken[slice(*match.span())]):
+            return match.start()
+    return -1
+
+
+def find_translated(
+    hidden: Hidden, translation: str, units: Sequence[Unit], found: Container[int], taken: bytearray
+) -> dict[int, Span]:
+    """The words that were read from parts without placeholder and copy: translations of terms, and changed code."""
+    missing = [n for n in range(len(hidden.parts)) if n not in found and n not in hidden.symbols]
+    if not missing:
+        return {}
+    nodes = [Node(n, hidden.parts[n].start, hidden.parts[n].end) for n in missing]
+    labels = votes(range(len(units)), units, nodes)
+    barrier = (len(nodes), 1)  # the copy of another part ends a run
+    labels = [barrier if any(taken[unit.start : unit.end]) else labels[n] for n, unit in enumerate(units)]
+    runs = best_runs(range(len(units)), labels)
+    spans: dict[int, Span] = {}
+    for number, node in enumerate(nodes):
+        if number in runs:
+            span = units[runs[number][0]].start, units[runs[number][-1]].end
+            part = hidden.parts[node.index]
+            if part.is_term or is_similar(translation[slice(*span)], hidden.source[part.start : part.end]):
+                spans[node.index] = span
+                taken[slice(*span)] = b"\1" * (span[1] - span[0])
+    return spans
+
+
+def is_similar(first: str, second: str) -> bool:
+    """True if two texts have many characters in common."""
+    return SequenceMatcher(None, first[:200].lower(), second[:200].lower(), autojunk=False).quick_ratio() >= SIMILAR
+
+
+def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequence[tuple[int, int, int]]) -> Restored:
+    """The translation with every edit (start, end, number of a part or REMOVED) made."""
+    outputs = []
+    for start, end, number in edits:
+        if number == REMOVED:
+            end += translation[end : end + 1] == " " and (start == 0 or translation[start - 1] == " ")
+            outputs.append((start, end, "", 0, 0))
+        else:
+            part = hidden.parts[number]
+            before, after = blanks(hidden.source, part, translation, start) if start == end else ("", "")
+            outputs.append((start, end, before + part.output + after, len(before), len(after)))
+    rewriting = Rewriting.of(translation, ((start, end, text) for start, end, text, _, _ in outputs))
+    spans = {
+        number: (begin + before, finish - after)
+        for (_, (begin, finish)), (_, _, number), (*_, before, after) in zip(
+            rewriting.parts, edits, outputs, strict=True
+        )
+        if number != REMOVED
+    }
+    replaced = sorted((start, end) for start, end, _ in edits)
+    kept = ((link[:2], span) for link in links for span in remaining(link[2:], replaced))
+    moved = [(*span, *rewriting.after(rest)) for span, rest in kept]
+    own = [(hidden.parts[number].start, hidden.parts[number].end, *span) for number, span in spans.items()]
+    ordered = sorted([*moved, *own], key=lambda link: link[2:])
+    return Restored(rewriting.text, tuple(spans[number] for number in range(len(hidden.parts))), tuple(ordered))
+
+
+def blanks(source: str, part: Protected, translation: str, place: int) -> tuple[str, str]:
+    """The blanks before and after a part that is inserted at a place of the translation, as in the source."""
+    left, right = translation[place - 1 : place] if place else "", translation[place : place + 1]
+    sides = []
+    for beside, near, edge in (
+        (left, source[part.start - 1 : part.start] if part.start else "", part.output[:1]),
+        (right, source[part.end : part.end + 1], part.output[-1:]),
+    ):
+        words = beside.isalnum() and edge.isalnum()
+        needed = beside and not beside.isspace() and not is_wide(beside) and (near.isspace() or words)
+        sides.append(" " if needed else "")
+    return sides[0], sides[1]
