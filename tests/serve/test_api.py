@@ -1,15 +1,98 @@
 """regard's own API over tiny runs."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
 from tests.serve.make import Client
-from tests.tiny import number_sentences, translate_words
+from tests.tiny import labelled_examples, number_sentences, translate_words
+
+LINES = number_sentences()[:5]
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    """The events of an answer: names and data."""
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
 
 
 def test_translate_one_and_several(client: Client) -> None:
-    lines = number_sentences()[:5]
-    answer = client.post("/v1/translate", json={"text": lines, "source": "en", "target": "de"})
+    answer = client.post("/v1/translate", json={"text": LINES, "source": "EN", "target": "de"})
     assert answer.status_code == 200, answer.text
-    assert [item["text"] for item in answer.json()["translations"]] == [translate_words(line) for line in lines]
-    answer = client.post("/v1/translate", json={"text": lines[0]})
+    assert [item["text"] for item in answer.json()["translations"]] == [translate_words(line) for line in LINES]
+    answer = client.post("/v1/translate", json={"text": LINES[0]})
     (item,) = answer.json()["translations"]
-    assert item["text"] == translate_words(lines[0])
+    assert item["text"] == translate_words(LINES[0])
     assert (item["source"], item["detected"][0]["language"]) == ("en", "en")
+
+
+def test_stream_tells_every_sentence_and_then_every_text(client: Client) -> None:
+    text = f"{LINES[0]}\n{LINES[1]}\n\n{LINES[0]}"
+    answer = client.post("/v1/translate/stream", json={"text": [text, "…"], "source": "en", "target": "de"})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events(answer.text)
+    segments = [data for name, data in found if name == "segment"]
+    assert {(item["text"], item["segment"]): item["translation"] for item in segments} == {
+        (0, number): translate_words(line) for number, line in enumerate([LINES[0], LINES[1], LINES[0]])
+    }
+    texts = [data["text"] for name, data in found if name == "text"]
+    assert texts == ["\n".join(translate_words(line) for line in text.split("\n")), "…"]
+    assert found[-1] == ("done", {})
+    refused = client.post("/v1/translate/stream", json={"text": "one", "source": "xx", "target": "de"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "unknown-language")
+
+
+def test_predict_embed_detect_and_runs(client: Client) -> None:
+    reviews = labelled_examples("classification")["test"]
+    inputs = [review["text"] for review in reviews[:-1]] + [{"text": reviews[-1]["text"]}]
+    answer = client.post("/v1/predict/reviews", json={"inputs": inputs})
+    assert [item["label"] for item in answer.json()["predictions"]] == [review["label"] for review in reviews]
+    answer = client.post("/v1/predict/numbers", json={"inputs": [LINES[0]], "options": {"beam": 3, "nbest": 2}})
+    (item,) = answer.json()["predictions"]
+    assert (item["translation"], len(item["hypotheses"])) == (translate_words(LINES[0]), 2)
+    vectors = client.post("/v1/embed/reviews", json={"inputs": ["a film", "a play"], "normalize": True})
+    first, _ = vectors.json()["embeddings"]
+    assert sum(x * x for x in first) == pytest.approx(1, abs=1e-5)
+    detected = client.post("/v1/detect", json={"text": ["eins", "one", "?"]}).json()["detected"]
+    assert [found[0]["language"] if found else None for found in detected] == ["de", "en", None]
+    names = {run["name"]: run["task"] for run in client.get("/v1/runs").json()["runs"]}
+    assert names == {"numbers": "translation", "reviews": "classification"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("translate", {"text": "one", "source": "en", "target": "xx"}, 422, "unknown-language"),
+        ("translate", {"text": "one", "source": "de", "target": "en"}, 422, "unknown-pair"),
+        ("translate", {"text": "one", "run": "none"}, 404, "unknown-run"),
+        ("translate", {"text": "one", "run": "reviews"}, 422, "wrong-task"),
+        ("translate", {"text": "one " * 10_000, "source": "en", "target": "de"}, 413, "too-long"),
+        ("translate", {"text": ["one"] * 1000, "source": "en", "target": "de"}, 413, "too-long"),
+        ("translate", {"text": "one", "alternatives": 1000}, 413, "too-long"),
+        ("translate", {"text": 1}, 422, "invalid-request"),
+        ("translate", {"text": "one", "format": "xml"}, 422, "invalid-request"),
+        ("translate", [], 422, "invalid-request"),
+        ("predict/none", {"inputs": ["one"]}, 404, "unknown-run"),
+        ("predict/reviews", {"inputs": [{"label": "good"}]}, 422, "missing-key"),
+        ("predict/numbers", {"inputs": ["one"], "options": {"beam": 4000}}, 422, "invalid-option"),
+        ("predict/numbers", {"inputs": ["one"], "options": {"batch_tokens": 1}}, 422, "unsupported-option"),
+        ("embed/numbers", {"inputs": ["one"]}, 422, "wrong-task"),
+        ("embed/reviews", {"inputs": ["one"], "pool": "none"}, 422, "invalid-option"),
+    ],
+)
+def test_errors_have_a_status_and_a_code(
+    client: Client, path: str, body: Any, status: int, code: str, tiny_folder: Path
+) -> None:
+    answer = client.post(f"/v1/{path}", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert str(tiny_folder) not in answer.text
+
+
+def test_the_schema_and_the_list_of_routes(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/v1/translate", "/v1/translate/stream", "/v1/detect", "/metrics"} <= set(paths)
+    page = client.get("/api").text
+    assert all(path in page for path in paths)
+    assert "http://" not in page and "https://" not in page
+    assert client.get("/docs").status_code == client.get("/redoc").status_code == 404

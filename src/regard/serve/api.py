@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.errors import UserError
@@ -13,8 +14,9 @@ from regard.run.embedding import Features
 from regard.run.model import Input, Model
 from regard.serve.access import check_access
 from regard.serve.errors import ServiceError
-from regard.serve.service import Service, TranslatedText, TranslateRequest
+from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.serve.streaming import stream_translation
 
 LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32}
 """The largest value of options of a prediction that cost time or memory."""
@@ -77,7 +79,12 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.post("/translate")
     async def translate(body: Translate) -> dict[str, Any]:
         """Translate texts."""
-        return {"translations": [to_json(text) for text in await service.translate(to_request(body))]}
+        return {"translations": [asdict(text) for text in await service.translate(to_request(body))]}
+
+    @router.post("/translate/stream", response_class=StreamingResponse)
+    async def translate_stream(body: Translate) -> StreamingResponse:
+        """Translate texts as server-sent events: each sentence when it is ready, then each text, then "done"."""
+        return await stream_translation(service, to_request(body))
 
     @router.post("/detect")
     async def detect(body: Texts) -> dict[str, Any]:
@@ -115,11 +122,6 @@ def to_request(body: Translate) -> TranslateRequest:
     return TranslateRequest(
         as_list(body.text), source, body.target, body.format, body.alternatives, body.glossary, body.run, body.links
     )
-
-
-def to_json(text: TranslatedText) -> dict[str, Any]:
-    """The answer for one text."""
-    return asdict(text)
 
 
 def as_list(text: str | list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.run.model import Model
-from regard.serve.worker import Worker
+from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
 from regard.tasks.translation import TranslationTask
 
@@ -26,7 +26,7 @@ NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 
-OnSegment = Callable[[int, SegmentTranslation], None]
+OnSegment = Callable[[int, str], None]
 """Called in the event loop with the number of a segment and its translation, as soon as it is known."""
 Found = tuple[str, tuple[str, ...]]
 """The best translation of a sentence, and others."""
@@ -79,6 +79,31 @@ class SentenceCache:
         return len(self._found)
 
 
+class Announcer:
+    """Tells a request each of its segments once, as soon as its translation is known."""
+
+    def __init__(self, texts: Sequence[str], first: int, on_segment: OnSegment) -> None:
+        """`first` is the number of the first text."""
+        self.numbers: dict[str, list[int]] = {}
+        for number, text in enumerate(texts, first):
+            self.numbers.setdefault(text, []).append(number)
+        self.on_segment = on_segment
+
+    def __call__(self, text: str, translation: str) -> None:
+        for number in self.numbers.pop(text, ()):
+            self.on_segment(number, translation)
+
+    def from_thread(self, texts: Sequence[str]) -> OnResult:
+        """A function for the thread of a worker, which computes `texts`; a translation that loops is not told yet."""
+        loop = asyncio.get_running_loop()
+
+        def on_result(index: int, prediction: Prediction) -> None:
+            if not prediction["looped"]:
+                loop.call_soon_threadsafe(self, texts[index], str(prediction["translation"]))
+
+        return on_result
+
+
 class SegmentTranslator:
     """Translates segments with one run, joined with those of other requests."""
 
@@ -105,17 +130,17 @@ class SegmentTranslator:
         results: list[SegmentTranslation] = []
         for first in range(0, len(segments), CHUNK):
             chunk = segments[first : first + CHUNK]
-            found = await self._search([segment.text for segment in chunk], direction, alternatives)
+            texts = [segment.text for segment in chunk]
+            tell = None if on_segment is None else Announcer(texts, first, on_segment)
+            found = await self._search(texts, direction, alternatives, tell)
             chosen = [links or segment.needs_links for segment in chunk]
-            linked = await self._links([segment.text for segment in chunk], found, chosen, direction)
-            new = [SegmentTranslation(*pair, item) for pair, item in zip(found, linked, strict=True)]
-            for number, item in enumerate(new, first):
-                if on_segment is not None:
-                    on_segment(number, item)
-            results += new
+            linked = await self._links(texts, found, chosen, direction)
+            results += [SegmentTranslation(*pair, item) for pair, item in zip(found, linked, strict=True)]
         return results
 
-    async def _search(self, texts: Sequence[str], direction: tuple[str, str], alternatives: int) -> list[Found]:
+    async def _search(
+        self, texts: Sequence[str], direction: tuple[str, str], alternatives: int, tell: "Announcer | None"
+    ) -> list[Found]:
         """Translations from the cache, or of the model; equal sentences are translated once."""
         found: dict[str, Found] = {}
         for text in dict.fromkeys(texts):
@@ -123,25 +148,30 @@ class SegmentTranslator:
                 found[text] = (text, ())
             elif (kept := self.cache.get((direction[1], text, alternatives))) is not None:
                 found[text] = kept
+            if tell is not None and text in found:
+                tell(text, found[text][0])
         new = [text for text in dict.fromkeys(texts) if text not in found]
-        for text, item in zip(new, await self._decode(new, direction, alternatives), strict=True):
+        for text, item in zip(new, await self._decode(new, direction, alternatives, tell), strict=True):
             found[text] = item
             self.cache.put((direction[1], text, alternatives), item)
+            if tell is not None:
+                tell(text, item[0])
         return [found[text] for text in texts]
 
-    async def _decode(self, texts: Sequence[str], direction: tuple[str, str], alternatives: int) -> list[Found]:
+    async def _decode(
+        self, texts: Sequence[str], direction: tuple[str, str], alternatives: int, tell: "Announcer | None"
+    ) -> list[Found]:
         """Translations of the model. The best one does not depend on the number of alternatives."""
         examples = [self.example(text, direction) for text in texts]
         nbest, decoding = alternatives + 1, self.task.decoding
         same_search = decoding.search == "beam" and decoding.beam >= nbest
-        best = await self._predict(examples, {"nbest": nbest} if alternatives and same_search else {})
+        on_result = None if tell is None else tell.from_thread(texts)
+        best = await self._predict(examples, {"nbest": nbest} if alternatives and same_search else {}, on_result)
         others = best
         if alternatives and not same_search:
             others = await self._predict(examples, {"nbest": nbest})
-        texts = await self._without_loops(examples, best)
-        return [
-            (text, other_texts(text, item, alternatives)) for text, item in zip(texts, others, strict=True)
-        ]  # fmt: skip
+        found = await self._without_loops(examples, best)
+        return [(text, other_texts(text, item, alternatives)) for text, item in zip(found, others, strict=True)]
 
     async def _without_loops(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[str]:
         """The best texts; one that repeats itself endlessly is searched again, and cut if it still does."""
@@ -155,9 +185,11 @@ class SegmentTranslator:
             texts[number] = cut_repetition(texts[number])
         return texts
 
-    async def _predict(self, examples: Sequence[Example], options: dict[str, Any]) -> list[Prediction]:
+    async def _predict(
+        self, examples: Sequence[Example], options: dict[str, Any], on_result: OnResult | None = None
+    ) -> list[Prediction]:
         key = ("predict", tuple(sorted(options.items())))
-        return await asyncio.wrap_future(self.worker.submit(key, partial(predict, options), examples))
+        return await asyncio.wrap_future(self.worker.submit(key, partial(predict, options), examples, on_result))
 
     async def _links(
         self, texts: Sequence[str], found: Sequence[Found], chosen: Sequence[bool], direction: tuple[str, str]

@@ -174,9 +174,9 @@ class Service:
     # ---- translate --------------------------------------------------------------------------------------------------
 
     async def translate(
-        self, request: TranslateRequest, on_segment: Callable[[int, int, SegmentTranslation], None] | None = None
+        self, request: TranslateRequest, on_segment: Callable[[int, int, str], None] | None = None
     ) -> list[TranslatedText]:
-        """Translate all texts; `on_segment` is told each segment: the numbers of its text and itself."""
+        """Translate all texts; `on_segment` is told each sentence: number of the text, of the sentence, translation."""
         self.check_size(request)
         async with self._time_limit():
             plans = await self._plan(request)
@@ -194,7 +194,7 @@ class Service:
         request: TranslateRequest,
         number: int,
         plan: Plan,
-        on_segment: Callable[[int, int, SegmentTranslation], None] | None,
+        on_segment: Callable[[int, int, str], None] | None,
     ) -> TranslatedText:
         text = request.texts[number]
         if plan.run is None or not any(map(str.isalpha, text)):
