@@ -92,6 +92,11 @@ def inspection_json(model: Model, inspection: Inspection) -> JsonObject:
     }
 
 
+def example_head_json(model: Model, value: Input, chosen: int, name: str, layer: int, head: int) -> JsonObject:
+    """The steps of one head for a prediction, as `prediction_json` shows it."""
+    return head_json(inspect_attention(model, value, chosen=chosen, **nbest_options(model)), name, layer, head)
+
+
 def head_json(inspection: Inspection, name: str, layer: int, head: int) -> JsonObject:
     """The steps of one head for all queries."""
     return {"map": name, "layer": layer, "head": head, **arithmetic_json(inspection.arithmetic(name, layer, head))}

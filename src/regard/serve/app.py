@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
 from regard.errors import UserError
-from regard.serve import api, deepl, health, huggingface, libretranslate
+from regard.serve import api, deepl, health, huggingface, libretranslate, page
 from regard.serve.access import Access
 from regard.serve.gate import Gate
 from regard.serve.metrics import Metrics
@@ -30,6 +30,7 @@ APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
     libretranslate.routes,
     deepl.routes,
     huggingface.routes,
+    page.routes,
 )
 """The routes of each API."""
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}

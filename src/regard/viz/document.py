@@ -43,11 +43,11 @@ def document(
 
 
 def served_document(
-    title: str, sections: Sequence[str], words: object, data: object, style_address: str, program_address: str
+    title: str, sections: Sequence[str], words: object, data: object, style: str, program: str, icon: str
 ) -> str:
-    """The same page with style and program at their own addresses."""
-    style = f'<link rel="stylesheet" href="{html.escape(style_address)}">'
-    script = f'<script src="{html.escape(program_address)}"></script>'
+    """The same page with its style, program and icon at these addresses."""
+    style = f'<link rel="stylesheet" href="{html.escape(style)}">\n<link rel="icon" href="{html.escape(icon)}">'
+    script = f'<script src="{html.escape(program)}"></script>'
     return _fill(title, sections, words, data, SERVED_POLICY, style, script)
 
 

@@ -1,4 +1,4 @@
-// A text of an example: plain, with marked spans, shaded by token, preformatted, or names with probabilities.
+// A text of an example: plain, with marked spans, shaded by token, preformatted, a picture, or names with probabilities.
 
 const ANSWERS = ["reference", "output"]; // kinds of spans without a label
 const kinds = []; // all kinds of marked spans, in the order in which they are first drawn: each has its own colour
@@ -15,6 +15,7 @@ function plain(value) {
 function nodesOf(value, other) {
   if (value.names) return [shareBars(value)];
   if (value.tokens) return [shadedTokens(value)];
+  if (value.picture !== undefined) return [picture(value)];
   if (value.preformatted !== undefined) return [make("pre", { class: "drawing" }, value.preformatted || say("empty"))];
   if (value.spans) return markedText(value, other && other.spans && sameKinds(value, other) ? other.spans : null);
   return typeof other === "string" ? compared(other, value) : [value === "" && other !== null ? empty() : value];
@@ -63,4 +64,13 @@ function shareBars({ names, shares }) {
     bar.style.setProperty("--share", `${100 * shares[n]}%`);
     return bar;
   }));
+}
+
+// A picture that Python has drawn, in the colours of the page. Its own style sheet is not used.
+function picture({ picture: svg, text }) {
+  const plainSvg = svg.replace(/<style>[^]*?<\/style>/u, "");
+  const drawn = new DOMParser().parseFromString(plainSvg, "image/svg+xml").documentElement;
+  drawn.querySelector(".ground")?.remove();
+  drawn.setAttribute("aria-label", text);
+  return make("div", { class: "scroll picture" }, document.importNode(drawn, true));
 }

@@ -1,0 +1,227 @@
+"""The page at /: its files, and what it asks for under /page.
+
+The page is HTML with two files of its own, a program and a style sheet, whose addresses contain a hash of their
+content, so that a browser keeps them for as long as they are the same. Addresses are relative: the page also works
+below a folder of a reverse proxy.
+"""
+
+import asyncio
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import HTMLResponse
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from regard import __version__
+from regard.documents.sentences import sentence_spans
+from regard.files import JsonObject
+from regard.run import page_data
+from regard.run.model import Model
+from regard.serve.access import check_access
+from regard.serve.api import Body, Language, check_inputs, finite
+from regard.serve.service import Service, TranslateRequest
+from regard.serve.settings import ServeSettings
+from regard.viz.document import asset, program_text, served_document, style_text
+
+SECTIONS = ("ask", "compare", "inside")
+STYLE = ("page.css", "views.css", "served.css")
+PROGRAM = (
+    "elements.js", "texts.js", "tables.js", "examples.js", "curves.js", "matrix.js", "lines.js", "sentence.js",
+    "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js", "tabs.js", "vectors.js",
+    "client.js", "form.js", "translation.js", "ask.js", "comparison.js", "training.js", "shortcuts.js", "served.js",
+    "page.js",
+)  # fmt: skip
+MAX_WIDTH = 10
+"""The widest beam that the page may ask for."""
+FOREVER = "public, max-age=31536000, immutable"
+
+RunName = Annotated[str, Field(max_length=200)]
+Example = str | dict[str, Any]
+
+
+class TranslateText(Body):
+    """A text to translate as it is typed."""
+
+    run: RunName
+    text: str
+    source: Language | None = None
+    target: Language | None = None
+
+
+class PredictExample(Body):
+    """An example of a run; the attention is that of alternative `chosen`, from 0."""
+
+    run: RunName
+    example: Example
+    chosen: int = Field(0, ge=0, le=page_data.SHOWN_HYPOTHESES)
+
+
+class Head(PredictExample):
+    """One head of one map of attention; layers and heads count from 0."""
+
+    map: str = Field(max_length=50)
+    layer: int = Field(ge=0, le=1000)
+    head: int = Field(ge=0, le=1000)
+
+
+class Beam(Body):
+    """A sentence whose beam is wanted; without a width, that of the run."""
+
+    run: RunName
+    example: Example
+    width: int | None = Field(None, ge=1, le=MAX_WIDTH)
+
+
+class Texts(Body):
+    """Texts whose vectors are compared."""
+
+    run: RunName
+    texts: list[str]
+
+
+def routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """The page and its answers; only the answers need an API key."""
+    router = APIRouter(tags=["page"])
+    router.include_router(file_routes())
+    router.include_router(answer_routes(service, settings), prefix="/page", dependencies=[Depends(check_access)])
+    return router
+
+
+def file_routes() -> APIRouter:
+    """The page and its files."""
+    router = APIRouter()
+
+    @router.get("/", response_class=HTMLResponse)
+    async def page() -> HTMLResponse:
+        """Show the page."""
+        return HTMLResponse(render_page(), headers={"cache-control": "no-cache"})
+
+    @router.get("/page/files/{digest}/{name}", response_class=Response)
+    async def file(digest: str, name: str) -> Response:
+        """Send a file of the page."""
+        found = page_files().get(f"{digest}/{name}")
+        if found is None:
+            raise HTTPException(404)
+        content, kind = found
+        return Response(content, media_type=kind, headers={"cache-control": FOREVER})
+
+    return router
+
+
+def answer_routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """What the page asks for."""
+    router = APIRouter()
+
+    @router.get("/runs")
+    async def runs() -> JsonObject:
+        """List the runs with their tasks, languages and what can be shown of each."""
+        found = await asyncio.gather(*(describe_run(service, name) for name in service.runs))
+        return {"runs": found, "limit": settings.max_characters, "version": __version__}
+
+    @router.post("/translate")
+    async def translate(body: TranslateText) -> JsonObject:
+        """Translate a text, with links between the words and the spans of its sentences."""
+        request = TranslateRequest([body.text], body.source, body.target, run=body.run, links=True)
+        (translated,) = await service.translate(request)
+        return {**asdict(translated), "sentences": sentence_spans(body.text, translated.source)}
+
+    @router.post("/predict")
+    async def predict(body: PredictExample) -> JsonObject:
+        """Predict one example, with its attention."""
+        check_inputs([body.example], settings)
+        return await call(service, body.run, lambda model: page_data.prediction_json(model, body.example, body.chosen))
+
+    @router.post("/head")
+    async def head(body: Head) -> JsonObject:
+        """Compute the steps of one head."""
+        check_inputs([body.example], settings)
+        place = body.map, body.layer, body.head
+        return await call(
+            service, body.run, lambda model: page_data.example_head_json(model, body.example, body.chosen, *place)
+        )
+
+    @router.post("/beam")
+    async def beam(body: Beam) -> JsonObject:
+        """Search one sentence and show the beam."""
+        check_inputs([body.example], settings)
+        return await call(service, body.run, lambda model: page_data.beam_json(model, body.example, body.width))
+
+    @router.post("/texts")
+    async def texts(body: Texts) -> JsonObject:
+        """Compare the vectors of texts."""
+        check_inputs(body.texts, settings)
+        return await call(service, body.run, lambda model: page_data.texts_json(model, body.texts))
+
+    @router.get("/curves")
+    async def curves(run: RunName, seen: Annotated[str, Field(max_length=100)] = "") -> JsonObject:
+        """Read the curves of a run, also while it trains: what is new since `seen`."""
+        model = service.run(run).model
+        folder, monitor = model.run.folder, model.run.recipe.training.monitor
+        return checked(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
+
+    return router
+
+
+async def call(service: Service, run: str, function: Any) -> JsonObject:
+    """A function of a model as an answer."""
+    return checked(await service.call(run, function))
+
+
+def checked(value: JsonObject) -> JsonObject:
+    """The value without infinite numbers."""
+    result: JsonObject = finite(value)
+    return result
+
+
+async def describe_run(service: Service, name: str) -> JsonObject:
+    """A run for the page; `ready` is False while its model cannot be used."""
+    served = service.runs[name]
+    directions = [list(direction) for direction in served.directions]
+
+    def describe(model: Model) -> JsonObject:
+        return page_data.run_json(name, model)
+
+    return {**await service.call(name, describe), "directions": directions}
+
+
+@cache
+def page_files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page by digest/name: their content and media type."""
+    files = {
+        "style.css": (style_text(STYLE), "text/css; charset=utf-8"),
+        "program.js": (program_text(PROGRAM), "text/javascript; charset=utf-8"),
+        "icon.svg": (asset("icon.svg"), "image/svg+xml"),
+    }
+    result = {}
+    for name, (text, kind) in files.items():
+        content = text.encode("utf-8")
+        result[f"{hashlib.sha256(content).hexdigest()[:16]}/{name}"] = (content, kind)
+    return result
+
+
+def address(name: str) -> str:
+    """The address of a file of the page, relative to /."""
+    return "page/files/" + next(path for path in page_files() if path.endswith(f"/{name}"))
+
+
+@cache
+def render_page() -> str:
+    """The HTML of the page."""
+    shared, texts = json.loads(asset("words.json")), json.loads(asset("page_words.json"))
+    words = {language: shared[language] | texts[language] for language in texts}
+    data: JsonObject = {
+        "facts": [],
+        "examples": [],
+        "curves": [],
+        "monitor": None,
+        "rate": [],
+        "scores": [],
+        "tables": [],
+    }
+    addresses = (address(name) for name in ("style.css", "program.js", "icon.svg"))
+    return served_document("regard", SECTIONS, words, data, *addresses)

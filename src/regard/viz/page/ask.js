@@ -1,0 +1,119 @@
+// What a person asks of which run, and what the server answered.
+
+const app = {
+  runs: null, limit: 10000, run: null, other: "", inputs: {}, source: "", target: "", tab: "attention",
+  sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "", waiting: false,
+  typed: whenQuiet(() => refresh()),
+  choose: (number) => {
+    app.chosen = number;
+    inspect();
+  },
+  chooseSentence: (number) => {
+    Object.assign(app, { sentence: number, chosen: 0 });
+    inspect();
+  },
+};
+
+function drawAsk(parent) {
+  parent.className = "card";
+  document.querySelector("h1").textContent = say("title");
+  if (!app.runs) return refill(parent, make("p", { class: "soft" }, app.problem || say("loading")), keyField());
+  const form = make("div", { class: "form" });
+  refill(parent, runChooser(), form);
+  return app.run.task === "translation" ? drawTranslation(form) : drawForm(form);
+}
+
+// A field for the key of a server that asks for one.
+function keyField() {
+  if (!["missing-key", "wrong-key"].includes(app.code)) return null;
+  const input = make("input", { type: "password", id: "key", class: "field", autocomplete: "off", "aria-label": say("api_key"),
+    placeholder: say("api_key") });
+  return make("div", { class: "controls" }, input, make("button", { type: "button", class: "plain-button", onclick: () => {
+    client.key = input.value;
+    start();
+  } }, say("use_key")));
+}
+
+function runChooser() {
+  const named = (run) => `${run.name} · ${called(run.task, "task_")}`;
+  const runs = app.runs.length > 1 ? make("select", { id: "run", "aria-label": say("run"), onchange: (event) =>
+    chooseRun(app.runs.find((run) => run.name === event.target.value)) },
+  app.runs.map((run) => make("option", { value: run.name, selected: run === app.run }, named(run))))
+    : make("span", { class: "who" }, named(app.run));
+  const rivals = app.runs.filter((run) => run !== app.run && run.task === app.run.task);
+  const other = rivals.length ? make("label", { class: "labelled" }, say("compare_with"),
+    make("select", { id: "other", "aria-label": say("compare_with"), onchange: (event) => {
+      app.other = event.target.value;
+      compare();
+    } }, make("option", { value: "", selected: !app.other }, say("no_run")),
+    rivals.map((run) => make("option", { value: run.name, selected: run.name === app.other }, run.name)))) : null;
+  return make("div", { class: "run-bar" }, make("span", { class: "labelled" }, app.runs.length > 1 ? say("run") : null, runs),
+    make("span", { class: "soft summary" }, app.run.model), other);
+}
+
+function chooseRun(run) {
+  Object.assign(app, { run, other: "", source: "", sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "" });
+  Object.assign(explorer, { row: null, column: null, layer: MEAN, head: MEAN });
+  settleLanguages();
+  remember("run", run.name);
+  forgetCurves();
+  drawPage();
+  app.typed();
+}
+
+// Ask for everything again: the text or another field has changed.
+async function refresh() {
+  if (!app.run) return;
+  Object.assign(app, { chosen: 0, problem: "", waiting: true });
+  const { run } = app;
+  try {
+    if (run.task === "translation" && (app.inputs.src || "").trim()) {
+      const text = app.inputs.src;
+      const answer = await ask("translate", "translate", { run: run.name, text, source: app.source || null,
+        target: app.target || null });
+      if (!answer) return;
+      Object.assign(app, { translated: answer, sentence: clamp(app.sentence, 0, Math.max(0, answer.sentences.length - 1)) });
+      drawTranslated();
+    } else app.translated = null;
+    await inspect();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+// The prediction of the chosen sentence or of the form, with its attention.
+async function inspect() {
+  const example = currentExample();
+  try {
+    const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
+    if (result === null && example !== null) return;
+    Object.assign(app, { result, tree: null, waiting: false });
+    DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
+    explorer.example = 0;
+    showAnswers();
+    await compare();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+// The example that the views show; null if there is nothing to predict.
+function currentExample() {
+  if (app.run.task !== "translation") return formExample();
+  const text = sentenceText();
+  if (!text.trim()) return null;
+  const several = new Set(app.run.directions.map(([, to]) => to)).size > 1;
+  return several ? { src: text, to: app.target } : text;
+}
+
+function fail(error) {
+  Object.assign(app, { problem: error.message, code: error.code, waiting: false, result: null, translated: null, tree: null });
+  DATA.examples = [];
+  showAnswers();
+}
+
+function showAnswers() {
+  if (app.run.task === "translation") drawTranslated();
+  else drawAnswer();
+  drawInside(document.getElementById("inside"));
+}

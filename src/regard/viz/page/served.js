@@ -1,0 +1,103 @@
+// The served page: ask, compare, and look inside.
+
+const PARTS = { ask: drawAsk, compare: drawComparison, inside: drawInside };
+const FITTED = { compare: drawComparison, inside: drawInside };
+
+function insideTabs() {
+  const { run, result } = app;
+  const has = { attention: run.attention, arithmetic: run.attention && (!result || result.maps.some((map) => map.steps)),
+    beam: run.beam > 0, vectors: run.vectors, training: true };
+  return Object.keys(has).filter((key) => has[key]);
+}
+
+function drawInside(parent) {
+  parent.hidden = !app.run;
+  if (parent.hidden) return;
+  parent.className = "card";
+  const tabs = insideTabs();
+  if (!tabs.includes(app.tab)) [app.tab] = tabs;
+  const panel = tabPanel(app.tab);
+  const focused = parent.contains(document.activeElement) && document.activeElement.id;
+  parent.replaceChildren(make("div", { class: "inside-bar" }, tabList(say("inside"), tabs.map((key) => [key, say(`tab_${key}`)]), app.tab,
+    (key) => {
+      app.tab = key;
+      drawInside(parent);
+    }), helpButton()), panel);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  VIEWS_INSIDE[app.tab](panel);
+}
+
+const VIEWS_INSIDE = {
+  attention: (panel) => {
+    if (!DATA.examples.length) return refill(panel, waitingText());
+    drawAttention(panel);
+    panel.className = "panel";
+    return panel;
+  },
+  arithmetic: (panel) => app.result ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
+    { run: app.run.name, example: currentExample(), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),
+  beam: (panel) => app.result ? showBeam(panel) : refill(panel, waitingText()),
+  vectors: (panel) => drawVectorForm(panel),
+  training: (panel) => drawTraining(panel),
+};
+
+function waitingText() {
+  return make("p", { class: "soft" }, say("nothing_yet"));
+}
+
+// The beam of the chosen sentence, as wide as the search of the run or as a person likes.
+async function showBeam(panel) {
+  const widths = [...new Set([1, 2, 3, 4, 5, 6, app.run.beam])].sort((a, b) => a - b);
+  const width = app.width || app.run.beam;
+  const controls = make("span", { class: "labelled" }, say("width"), picker(say("width"), widths.map((n) => [n, String(n)]), width, (n) => {
+    Object.assign(app, { width: n === app.run.beam ? 0 : n, tree: null });
+    beam.node = null;
+    showBeam(panel);
+  }));
+  try {
+    app.tree ??= await ask("beam", "beam", { run: app.run.name, example: currentExample(), width: app.width || null });
+    if (app.tree && panel.isConnected) drawBeam(panel, app.tree, controls);
+  } catch (error) {
+    refill(panel, make("p", { class: "problem" }, error.message));
+  }
+}
+
+// Texts, one on each line, and their map.
+function drawVectorForm(panel) {
+  const map = make("div", {});
+  const show = async () => {
+    const texts = (app.inputs.lines || "").split("\n").map((line) => line.trim()).filter(Boolean);
+    if (texts.length < 2) return refill(map, make("p", { class: "soft" }, say("two_texts")));
+    try {
+      const found = await ask("texts", "texts", { run: app.run.name, texts: texts.slice(0, 50) });
+      return found && drawVectors(map, found);
+    } catch (error) {
+      return refill(map, make("p", { class: "problem" }, error.message));
+    }
+  };
+  const later = whenQuiet(show);
+  const input = make("textarea", { class: "field", id: "lines", rows: 5, dir: "auto", spellcheck: "false", "aria-label": say("texts_label"),
+    placeholder: say("texts_label"), oninput: (event) => {
+      app.inputs.lines = event.target.value;
+      later();
+    } });
+  input.value = app.inputs.lines || "";
+  refill(panel, make("p", { class: "about" }, say("vectors_about")), input, map);
+  show();
+}
+
+// Ask which runs there are, and draw the page.
+async function start() {
+  try {
+    const answer = await ask("runs", "runs");
+    Object.assign(app, { runs: answer.runs, limit: answer.limit, problem: "" });
+    DATA.facts = [];
+    chooseRun(answer.runs.find((run) => run.name === remembered("run")) || answer.runs[0]);
+  } catch (error) {
+    Object.assign(app, { problem: error.message, code: error.code });
+    drawPage();
+  }
+}
+
+document.addEventListener("keydown", shortcutKeys);
+start();

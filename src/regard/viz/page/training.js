@@ -1,0 +1,54 @@
+// Curves of the chosen run, also while it trains: the page asks again and again for what is new.
+
+const EVERY = 2000; // milliseconds between two questions
+const training = { seen: "", timer: null, started: false };
+
+function forgetCurves() {
+  window.clearTimeout(training.timer);
+  Object.assign(training, { seen: "", started: false });
+  Object.assign(DATA, { curves: [], monitor: null, rate: [] });
+}
+
+function drawTraining(parent) {
+  const known = DATA.curves.length || DATA.rate.length;
+  refill(parent, make("p", { class: "about" }, say("training_about")), known ? make("div", { class: "curves" })
+    : make("p", { class: "soft" }, training.started ? say("no_curves") : say("loading")));
+  if (known) drawCurves();
+  if (!training.started) poll(parent);
+}
+
+// Ask for new points as long as the curves are on the screen.
+async function poll(parent) {
+  training.started = true;
+  const { name } = app.run;
+  try {
+    const seen = encodeURIComponent(training.seen);
+    const answer = document.hidden ? null : await ask("curves", `curves?run=${encodeURIComponent(name)}&seen=${seen}`);
+    if (name !== app.run.name) return;
+    if (answer && addCurves(answer) && app.tab === "training") drawTraining(parent);
+  } catch (error) {
+    refill(parent, make("p", { class: "problem" }, error.message));
+    return;
+  }
+  training.timer = window.setTimeout(() => app.tab === "training" ? poll(parent) : forgetCurves(), EVERY);
+}
+
+// Add the new points to the curves; true if there were any.
+function addCurves(answer) {
+  training.seen = answer.seen;
+  if (answer.reset) Object.assign(DATA, { curves: [], monitor: null, rate: [] });
+  let added = answer.reset;
+  for (const { name, points } of answer.curves) {
+    if (!points.length) continue;
+    added = true;
+    const curve = DATA.curves.find((each) => each.name === name);
+    if (curve) curve.points = [...curve.points, ...points];
+    else DATA.curves.push({ name, points });
+  }
+  DATA.rate = [...DATA.rate, ...answer.rate];
+  if (answer.monitor) {
+    DATA.monitor = { ...answer.monitor, points: [...(DATA.monitor?.points || []), ...answer.monitor.points],
+      best: answer.monitor.best ?? DATA.monitor?.best ?? null };
+  }
+  return added;
+}

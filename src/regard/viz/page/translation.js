@@ -1,0 +1,191 @@
+// Translate as you type: two boxes, the languages above them, alignment between them, and the best alternatives below.
+
+const SAMPLES = {
+  en: ["The cat sat on the mat because it was tired.", "Where is the nearest railway station?"],
+  de: ["Die Katze saß auf der Matte, weil sie müde war.", "Wo ist der nächste Bahnhof?"],
+  fr: ["Le chat dort sur la table parce qu'il est fatigué.", "Où est la gare la plus proche ?"],
+  es: ["El gato duerme en la mesa porque está cansado.", "¿Dónde está la estación más cercana?"],
+  zh: ["我喜欢在早上喝一杯热茶。", "最近的火车站在哪里？"],
+};
+
+function drawTranslation(parent) {
+  const source = make("textarea", { id: "source", class: "field", dir: "auto", spellcheck: "false", maxlength: app.limit,
+    "aria-label": say("source_text"), placeholder: say("type_here"),
+    oninput: (event) => {
+      app.inputs.src = event.target.value;
+      showMirror(null);
+      countCharacters();
+      document.querySelector(".samples")?.remove();
+      app.typed();
+    },
+    onpointermove: (event) => showLinks(app.translated && linksAt(app.translated.links, placeUnder(event))),
+    onpointerleave: () => showLinks(null),
+    onclick: chooseSentenceAtCaret,
+    onkeyup: chooseSentenceAtCaret });
+  source.value = app.inputs.src || "";
+  source.addEventListener("scroll", () => {
+    document.querySelector(".mirror").scrollTop = source.scrollTop;
+  });
+  const output = make("div", { class: "field output", id: "output", tabindex: 0, role: "textbox", "aria-readonly": "true",
+    "aria-label": say("translated_text"), "aria-live": "polite", dir: "auto" });
+  refill(parent, make("div", { class: "boxes" },
+    make("div", { class: "box" }, languageBar("source"), make("div", { class: "typed" },
+      make("div", { class: "mirror field", "aria-hidden": "true", dir: "auto" }), source),
+    make("div", { class: "below" }, make("span", { class: "soft figure", id: "count" }))),
+    make("div", { class: "box" }, languageBar("target"), output,
+      make("div", { class: "below" }, make("span", { class: "soft figure", id: "score" }),
+        make("button", { type: "button", class: "plain-button", id: "copy", onclick: copyTranslation }, say("copy"))))),
+  samples(), make("div", { id: "best" }));
+  linkKeys(output, showLinks, () => app.translated?.links || [], TARGET_START);
+  countCharacters();
+  drawTranslated();
+}
+
+// The languages of one side; a run that does not say its languages has none.
+function languageBar(side) {
+  const { directions } = app.run;
+  if (!directions.length) return make("div", { class: "language-bar" }, make("span", { class: "soft" }, say(`${side}_text`)));
+  const sources = [...new Set(directions.map(([from]) => from))].sort(byName);
+  const targets = [...new Set(directions.filter(([from]) => !app.source || from === app.source).map(([, to]) => to))].sort(byName);
+  const codes = side === "source" ? sources : targets;
+  const choices = codes.map((code) => make("option", { value: code, selected: code === app[side] }, languageName(code)));
+  if (side === "source") choices.unshift(make("option", { value: "", selected: !app.source }, say("detect")));
+  const select = make("select", { "aria-label": say(`${side}_language`), onchange: (event) => {
+    app[side] = event.target.value;
+    settleLanguages();
+    drawAsk(document.getElementById("ask"));
+    app.typed();
+  } }, choices);
+  const swap = make("button", { type: "button", class: "step", id: "swap", "aria-label": say("swap"), title: say("swap"),
+    onclick: swapLanguages }, "⇄");
+  return make("div", { class: "language-bar" }, side === "target" ? swap : null, select,
+    side === "source" ? make("span", { class: "soft", id: "detected" }) : null);
+}
+
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames([page.language], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
+function byName(a, b) {
+  return languageName(a).localeCompare(languageName(b), page.language);
+}
+
+// A target that the source has; the first one if it has not the chosen one.
+function settleLanguages() {
+  const targets = app.run.directions.filter(([from]) => !app.source || from === app.source).map(([, to]) => to);
+  if (!targets.includes(app.target)) app.target = targets.find((code) => code !== app.source) || targets[0] || "";
+}
+
+function swapLanguages() {
+  const from = app.source || app.translated?.source || "";
+  const possible = app.run.directions.some(([a, b]) => a === app.target && b === from);
+  if (!from || !possible) return;
+  Object.assign(app, { source: app.target, target: from });
+  if (app.translated) app.inputs.src = app.translated.text;
+  settleLanguages();
+  drawAsk(document.getElementById("ask"));
+  app.typed();
+}
+
+function samples() {
+  const code = app.source || (app.run.directions.some(([from]) => from === "en") ? "en" : app.run.directions[0]?.[0]);
+  if (!SAMPLES[code] || app.inputs.src) return null;
+  return make("div", { class: "samples" }, SAMPLES[code].map((text) => make("button", { type: "button", class: "plain-button",
+    lang: code, onclick: () => {
+      app.inputs.src = text;
+      drawAsk(document.getElementById("ask"));
+      app.typed();
+    } }, text)));
+}
+
+function countCharacters() {
+  const count = [...(app.inputs.src || "")].length;
+  document.getElementById("count").textContent = say("characters", { count: count.toLocaleString("en"),
+    limit: app.limit.toLocaleString("en") });
+}
+
+// The translation with its links, what was detected, and the alternatives of the chosen sentence.
+function drawTranslated() {
+  const [output, best, score] = ["output", "best", "score"].map((id) => document.getElementById(id));
+  if (!output) return;
+  const shown = app.translated;
+  output.classList.toggle("waiting", app.waiting);
+  if (app.problem) output.replaceChildren(make("span", { class: "problem" }, app.problem));
+  else output.replaceChildren(...(shown ? linkedText(shown.text, shown.links, TARGET_START, showLinks) : []));
+  const detected = document.getElementById("detected");
+  const first = shown && !app.source && shown.detected?.[0];
+  if (detected) detected.textContent = first ? `${languageName(first.language)} ${Math.round(100 * first.confidence)} %` : "";
+  score.textContent = app.result && Number.isFinite(app.result.score) ? `${say("output_score")} ${written(app.result.score, 2)}` : "";
+  refill(best, sentenceChooser(), alternatives(app.result?.hypotheses || [], app.chosen, app.choose));
+}
+
+// Mark linked words on both sides; null for none.
+function showLinks(links) {
+  const output = document.getElementById("output");
+  if (!output) return;
+  markLinked(output, links, TARGET_START);
+  showMirror(links);
+}
+
+// A copy of the typed text behind the text box, in which words are marked: a text box itself has no marks.
+function showMirror(links) {
+  const mirror = document.querySelector(".mirror");
+  const characters = [...(app.inputs.src || "")];
+  const parts = [];
+  let done = 0;
+  for (const [start, end] of [...(links || [])].sort((a, b) => a[SOURCE_START] - b[SOURCE_START])) {
+    if (start < done) continue;
+    parts.push(characters.slice(done, start).join(""), make("mark", {}, characters.slice(start, end).join("")));
+    done = end;
+  }
+  mirror.replaceChildren(...parts, characters.slice(done).join(""), "\n");
+}
+
+// The place of the character under the pointer; -1 if the browser cannot tell.
+function placeUnder(event) {
+  const found = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+  if (!found || found.offsetNode !== event.target) return -1;
+  return [...event.target.value.slice(0, found.offset)].length;
+}
+
+// The sentences of a longer text: alternatives, attention and beam are those of one of them.
+function sentenceChooser() {
+  const count = app.translated?.sentences.length || 0;
+  if (count < 2) return null;
+  const step = (name, mark, to) => make("button", { type: "button", class: "step", "aria-label": say(name), title: say(name),
+    disabled: to < 0 || to >= count, onclick: () => app.chooseSentence(to) }, mark);
+  return make("div", { class: "sentence-chooser" }, step("previous_sentence", "‹", app.sentence - 1),
+    make("span", {}, say("sentence_of", { number: app.sentence + 1, count })), step("next_sentence", "›", app.sentence + 1),
+    make("bdi", { class: "soft" }, label(sentenceText(), 60).replaceAll("␣", " ")));
+}
+
+function sentenceText() {
+  const span = app.translated?.sentences[app.sentence];
+  return span ? [...app.inputs.src].slice(...span).join("") : (app.inputs.src || "").trim();
+}
+
+function chooseSentenceAtCaret(event) {
+  const sentences = app.translated?.sentences || [];
+  const place = [...event.target.value.slice(0, event.target.selectionStart)].length;
+  const found = sentences.findIndex(([start, end]) => start <= place && place <= end);
+  if (found >= 0 && found !== app.sentence) app.chooseSentence(found);
+}
+
+async function copyTranslation(event) {
+  const button = event.currentTarget;
+  const text = app.translated?.text || "";
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    window.getSelection().selectAllChildren(document.getElementById("output")); // a person can copy it
+    return;
+  }
+  button.textContent = say("copied");
+  button.addEventListener("blur", () => {
+    button.textContent = say("copy");
+  }, { once: true });
+}
