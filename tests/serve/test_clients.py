@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import TinyRun
 from tests.serve.libretranslate_suite import download, run_suite
 from tests.serve.make import make_app, running, stop
+from tests.serve.npm_clients import install, run_clients
 
 WHEEL = os.environ.get("REGARD_LIBRETRANSLATE", "")
 TEXT, TRANSLATION = "one two three", "eins zwei drei"
@@ -34,6 +35,13 @@ def test_the_tests_of_libretranslate(tiny_run: TinyRun, tmp_path: Path) -> None:
         found = run_suite(wheel, address, tmp_path)
     stop(app.state.service)
     assert len(found) == 14 and all(found.values())
+
+
+@pytest.mark.skipif("REGARD_TEST_NPM" not in os.environ, reason="REGARD_TEST_NPM is not set")
+def test_clients_in_javascript(address: str, tmp_path: Path) -> None:
+    install(tmp_path)
+    found = run_clients(address, tmp_path)
+    assert len(found) == 4 and set(found.values()) == {TRANSLATION}
 
 
 def client_of(name: str) -> Any:
