@@ -68,23 +68,23 @@ def add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(UserError)
     async def user_error(request: Request, error: UserError) -> Response:
-        return answer(request.url.path, problem_of(error))
+        return answer(request.scope["path"], problem_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return answer(request.url.path, Problem(INVALID, "invalid-request", describe(error)))
+        return answer(request.scope["path"], Problem(INVALID, "invalid-request", describe(error)))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         code = HTTP_CODES.get(error.status_code, "invalid-request")
-        response = answer(request.url.path, Problem(error.status_code, code, str(error.detail)))
+        response = answer(request.scope["path"], Problem(error.status_code, code, str(error.detail)))
         response.headers.update(error.headers or {})
         return response
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
         LOG.error("an error in regard while answering a request", exc_info=error)
-        return answer(request.url.path, Problem(500, "internal", "an error in the server"))
+        return answer(request.scope["path"], Problem(500, "internal", "an error in the server"))
 
 
 def describe(error: RequestValidationError) -> str:
