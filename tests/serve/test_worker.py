@@ -107,7 +107,7 @@ def test_jobs_fail_with_the_error_of_a_model_that_cannot_be_loaded() -> None:
     assert isinstance(job.exception(60), UserError) and isinstance(loaded.exception(60), UserError)
     with pytest.raises(UserError) as error:
         worker.submit("key", lambda model, inputs: inputs, [1])
-    assert error.value.code == "stopping"
+    assert error.value.code == "missing-file"
     assert worker.join()
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import uvicorn
 
@@ -104,18 +104,21 @@ async def serve_until_stopped(
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at an address; a UserError if that is not possible."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except OSError as error:
-        raise UserError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}",
-            "choose another --port, or --host",
-            code="port-in-use",
-            where="port",
-        ) from error
+    with ExitStack() as stack:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listening = stack.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+        except OSError as error:
+            raise UserError(
+                f"cannot listen on {host} port {port}: {error.strerror or error}",
+                "choose another --port, or --host",
+                code="port-in-use",
+                where="port",
+            ) from error
+        stack.pop_all()
     return listening
 
 

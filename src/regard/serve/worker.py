@@ -104,12 +104,15 @@ class Worker:
     def submit(
         self, key: Hashable, function: Function, inputs: Sequence[Any], on_result: OnResult | None = None
     ) -> "Future[list[Any]]":
-        """Put a job into the queue; a ServiceError if the queue is full or the worker stops."""
+        """Put a job into the queue; a ServiceError if the queue is full or the worker stops, or the error of a model
+        that cannot be loaded."""
         job = Job(key, function, inputs, on_result)
         if not inputs:
             job.future.set_result([])
             return job.future
         with self._changed:
+            if self.loaded.done() and (error := self.loaded.exception()) is not None:
+                raise error
             if self._stopping:
                 raise ServiceError("stopping", "the server stops", retry_after=5)
             if self._waiting and self._waiting + len(inputs) > self.max_queue:
@@ -140,8 +143,8 @@ class Worker:
         try:
             model = self._load()
         except BaseException as error:
-            self.stop()
-            self.loaded.set_exception(error)
+            with self._changed:  # from now on `submit` raises it
+                self.loaded.set_exception(error)
             self._fail_all(error)
             return
         self.loaded.set_result(model)

@@ -1,0 +1,191 @@
+"""Limits, keys, headers and clients that behave badly, over real sockets where it matters."""
+
+import hashlib
+import json
+import logging
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from tests.conftest import TinyRun
+from tests.serve.make import Client, make_app, running, stop
+from tests.tiny import number_sentences, translate_words
+
+from regard.serve.access import RateLimit
+from regard.serve.errors import ServiceError
+
+LINES = number_sentences()
+BODY = {"text": LINES[0], "source": "en", "target": "de"}
+
+
+@contextmanager
+def app_of(tiny_run: TinyRun, **settings: Any) -> Iterator[FastAPI]:
+    """A server of one run with other settings."""
+    app = make_app({"numbers": tiny_run("translation")}, ["numbers=en:de"], **settings)
+    try:
+        yield app
+    finally:
+        stop(app.state.service)
+
+
+def post_bytes(text: str, host: str = "server") -> bytes:
+    """A request to /v1/translate as it is sent over a socket."""
+    body = json.dumps({**BODY, "text": text}).encode()
+    head = f"POST /v1/translate HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def connect(address: str) -> socket.socket:
+    host, port = address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    with connection:
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def queue_length(address: str) -> int:
+    metrics = httpx.get(f"{address}/metrics").text
+    return int(re.findall(r'^regard_queue_length\{run="numbers"\} (\d+)$', metrics, re.MULTILINE)[0])
+
+
+def test_slow_and_vanishing_clients_harm_no_other(tiny_run: TinyRun) -> None:
+    with app_of(tiny_run) as app:
+        entered, release = threading.Event(), threading.Event()
+
+        def block(model: object) -> None:
+            entered.set()
+            assert release.wait(60)
+
+        @app.post("/block")
+        async def route() -> None:
+            await app.state.service.call("numbers", block)
+
+        with running(app) as address:
+            slow, request = connect(address), post_bytes(LINES[1])
+            sent = len(request) - 20
+            slow.sendall(request[:sent])  # its body never seems to end
+            assert httpx.post(f"{address}/v1/translate", json=BODY).status_code == 200
+
+            blocker = threading.Thread(target=httpx.post, args=(f"{address}/block",), kwargs={"timeout": 60})
+            blocker.start()
+            assert entered.wait(60)
+            vanishing = connect(address)
+            vanishing.sendall(post_bytes(LINES[2]))
+            while queue_length(address) != 1:
+                pass
+            vanishing.close()
+            while queue_length(address) != 0:  # it leaves the queue, while the worker is still busy
+                pass
+            staying = connect(address)
+            staying.sendall(post_bytes(LINES[3]))
+            release.set()
+            assert translate_words(LINES[3]) in read_all(staying).decode()
+            blocker.join()
+            for number in range(sent, len(request)):
+                slow.sendall(request[number : number + 1])
+            assert translate_words(LINES[1]) in read_all(slow).decode()
+
+
+def test_bodies_and_requests_have_limits(tiny_run: TinyRun) -> None:
+    with app_of(tiny_run, max_body=1000, max_requests=1) as app:
+        client = Client(app)
+        assert client.post("/v1/translate", json={"text": "x" * 1000}).status_code == 413
+
+        async def chunks() -> Any:
+            for _ in range(10):
+                yield b"x" * 200
+
+        assert client.post("/v1/translate", content=chunks()).status_code == 413
+        app.state.metrics.in_progress = 1
+        answer = client.post("/v1/translate", json=BODY)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "queue-full")
+        assert int(answer.headers["retry-after"]) > 0
+        assert client.get("/healthz").status_code == 200
+        app.state.metrics.in_progress = 0
+        assert client.post("/v1/translate", json=BODY).status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_504_and_leaves_the_queue(tiny_run: TinyRun) -> None:
+    with app_of(tiny_run, timeout=0.01) as app:
+        release = threading.Event()
+        worker = app.state.service.runs["numbers"].worker
+        worker.submit("block", lambda model, inputs: [release.wait(60)], [None])
+        answer = Client(app).post("/v1/translate", json=BODY)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
+        release.set()
+        assert worker.submit("after", lambda model, inputs: inputs, [1]).result(60) == [1]
+        assert (worker.computed, worker.waiting) == (2, 0)
+
+
+def test_keys_are_needed_where_they_are_set(
+    tiny_run: TinyRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"first-key  # of a person\n\n{hashlib.sha256(b'second-key').hexdigest()}\n")
+    with app_of(tiny_run, api_keys=keys, requests_per_minute=2) as app, caplog.at_level(logging.INFO):
+        client = Client(app)
+
+        def status(key: str) -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            answer = client.post("/v1/translate", json=BODY, headers=headers)
+            return answer.status_code, answer.json().get("error", {}).get("code", "")
+
+        assert status("") == (401, "missing-key")
+        assert status("third-key") == (403, "wrong-key")
+        assert [status("first-key")[0] for _ in range(3)] == [200, 200, 429]
+        assert client.post("/v1/translate", json=BODY, headers={"X-API-Key": "second-key"}).status_code == 200
+        assert client.get("/readyz").status_code in (200, 503)
+        shown = client.get("/metrics").text + caplog.text
+        assert "-key" not in shown.replace("missing-key", "") and LINES[0] not in shown and "127.0.0.1" not in shown
+
+
+def test_the_rate_is_refilled_with_time() -> None:
+    now = [0.0]
+    limit = RateLimit(60, clock=lambda: now[0])
+    for _ in range(60):
+        limit.check(b"a")
+    with pytest.raises(ServiceError) as error:
+        limit.check(b"a")
+    assert (error.value.code, error.value.retry_after) == ("too-many-requests", 2)
+    limit.check(b"b")
+    now[0] = 2.0
+    limit.check(b"a")
+    limit.check(b"a")
+    with pytest.raises(ServiceError):
+        limit.check(b"a")
+
+
+def test_a_bug_is_500_without_a_traceback_or_path(tiny_run: TinyRun, caplog: pytest.LogCaptureFixture) -> None:
+    with app_of(tiny_run) as app:
+
+        @app.get("/bug")
+        async def bug() -> None:
+            raise ValueError(f"secret in {__file__}")
+
+        answer = Client(app).get("/bug")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+        assert "secret" not in answer.text and "test_gate" not in answer.text
+        assert "secret" in caplog.text  # the operator sees it
+
+
+def test_headers_and_cors(tiny_run: TinyRun, client: Client) -> None:
+    origin = {"Origin": "https://example.org"}
+    answer = client.get("/healthz", headers=origin)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in answer.headers and "server" not in answer.headers
+    with app_of(tiny_run, cors=("https://example.org",)) as app:
+        allowed = Client(app).get("/healthz", headers=origin).headers
+        assert allowed["access-control-allow-origin"] == "https://example.org"
+        other = Client(app).get("/healthz", headers={"Origin": "https://example.com"}).headers
+        assert "access-control-allow-origin" not in other
