@@ -19,7 +19,7 @@ from regard.serve import api, deepl, health, huggingface, libretranslate, page
 from regard.serve.access import Access
 from regard.serve.gate import Gate
 from regard.serve.metrics import Metrics
-from regard.serve.problems import INVALID, Problem, answer, problem_of
+from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_of
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
@@ -51,6 +51,7 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
         summary="Translation and other predictions of trained runs.",
         docs_url=None,
         redoc_url=None,
+        responses=OWN_ERRORS,
         lifespan=lifespan,
     )
     app.state.access, app.state.metrics = Access(settings), Metrics()

@@ -17,7 +17,7 @@ from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
 from regard.serve.fields import Fields, as_glossary, as_texts, invalid, read_fields
 from regard.serve.languages import Languages, name_of
-from regard.serve.problems import SHAPES, Problem, Shape
+from regard.serve.problems import SHAPES, TEXT, Problem, Shape, error_responses, object_schema
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 
@@ -52,7 +52,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of DeepL's API."""
     SHAPES[PREFIX] = Shape(lambda problem: {"message": problem.message}, status)
     api = DeepL(service, settings)
-    router = APIRouter(tags=["DeepL"], prefix=PREFIX)
+    router = APIRouter(tags=["DeepL"], prefix=PREFIX, responses=error_responses(object_schema(message=TEXT)))
     types = ("application/json", "application/x-www-form-urlencoded")
     body = {"requestBody": {"required": True, "content": {media: {"schema": BODY} for media in types}}}
 

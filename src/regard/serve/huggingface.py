@@ -33,7 +33,7 @@ from regard.serve.access import check_access
 from regard.serve.api import check_inputs, finite
 from regard.serve.fields import invalid, json_object
 from regard.serve.huggingface_shapes import Json, shaper_of
-from regard.serve.problems import SHAPES, Shape
+from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.tasks.classification import Regression
@@ -58,7 +58,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         lambda problem: {"error": problem.message}, lambda problem: 400 if problem.status == 422 else problem.status
     )
     api = HuggingFace(service, settings)
-    router = APIRouter(tags=["Hugging Face"])
+    router = APIRouter(tags=["Hugging Face"], responses=error_responses(object_schema(error=TEXT)))
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}}}
 
     @router.post("/models/{run}", openapi_extra=body)

@@ -19,7 +19,7 @@ from regard.serve.fields import FORM_TYPES, Fields, as_glossary, as_texts, conte
 from regard.serve.imitation import imitate
 from regard.serve.languages import Languages, name_of, public_code
 from regard.serve.libretranslate_spec import SPEC, request_body
-from regard.serve.problems import SHAPES, Problem, Shape
+from regard.serve.problems import SHAPES, TEXT, Problem, Shape, error_responses, object_schema
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 
@@ -44,7 +44,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
     SHAPES.update(dict.fromkeys(PATHS, Shape(lambda problem: {"error": problem.message}, status)))
     api = LibreTranslate(service, settings)
-    router = APIRouter(tags=["LibreTranslate"])
+    router = APIRouter(tags=["LibreTranslate"], responses=error_responses(object_schema(error=TEXT)))
 
     @router.post("/translate", openapi_extra=request_body("translate"))
     async def translate(request: Request) -> Response:

@@ -34,9 +34,9 @@ def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
         return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
 
     @router.get("/download_file/{name}")
-    async def download_file(request: Request) -> Response:
+    async def download_file(name: str) -> Response:
         """A translated file, as an attachment: a browser stores it and does not show it."""
-        file = store.get(request.path_params["name"])
+        file = store.get(name)
         if file is None:
             return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
         headers = {

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi.responses import JSONResponse
 
@@ -37,6 +38,24 @@ class Shape:
 OWN = Shape(lambda problem: {"error": {"code": problem.code, "message": problem.message}})
 SHAPES: dict[str, Shape] = {}
 """The shapes of other APIs by the beginning of their paths; all other paths have our own."""
+
+
+def error_responses(schema: JsonObject) -> dict[int | str, dict[str, Any]]:
+    """The errors of the routes of an API for its OpenAPI schema; `schema` is that of their JSON."""
+    content = {"application/json": {"schema": schema}}
+    return {
+        "4XX": {"description": "The request is wrong, or not allowed.", "content": content},
+        "5XX": {"description": "The server cannot answer now.", "content": content},
+    }
+
+
+def object_schema(**properties: JsonObject) -> JsonObject:
+    """The JSON schema of an object with these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+TEXT: JsonObject = {"type": "string"}
+OWN_ERRORS = error_responses(object_schema(error=object_schema(code=TEXT, message=TEXT)))
 
 
 def problem_of(error: UserError) -> Problem:
