@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "attention", "layers"},
     "data": {"config", "text", "attention", "trees"},
     # floor 3
-    "exchange": {"config", "text", "layers", "models", "decoding"},
+    "exchange": {"config", "attention", "text", "layers", "models", "decoding"},
     "engines": {"config", "attention", "layers", "models", "data", "decoding", "exchange"},
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 4

@@ -1,21 +1,52 @@
-"""regard export: the model of a run in the format of another program."""
+"""regard export: the model of a run in the format of another program, with a certificate."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, RunFolder, one_of
-from regard.cli.screen import print_json, print_result
+from regard.cli.options import AsJson, OptionGroup, one_of
+from regard.cli.screen import print_json, print_result, print_table
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run.certificate import Bounds, Certificate
+
+
+@dataclass(frozen=True)
+class ComparisonOptions(OptionGroup):
+    """How the export is compared with the run."""
+
+    title = "Certificate (default bounds: by the type of the weights)"
+
+    sentences: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Lines to compare both models on [the validation data of the run]."),
+    ] = None
+    examples: Annotated[int, typer.Option(metavar="N", min=1, help="Number of examples to compare.")] = 100
+    max_difference: Annotated[
+        float | None, typer.Option(metavar="X", help="The largest difference of a logit that is allowed.")
+    ] = None
+    min_identical: Annotated[
+        float | None, typer.Option(metavar="X", help="The smallest share of identical outputs, from 0 to 1.")
+    ] = None
+    max_score_change: Annotated[
+        float | None, typer.Option(metavar="X", help="The largest change of a score, in points.")
+    ] = None
+
+    def change(self, bounds: "Bounds") -> "Bounds":
+        """The bounds with those replaced that are given."""
+        return bounds.change(self.max_difference, self.min_identical, self.max_score_change)
 
 
 def export(
-    run: RunFolder,
-    to: Annotated[str, typer.Option(metavar="huggingface|ctranslate2", help="The program that reads it.")] = (
-        "huggingface"
-    ),
+    comparison: ComparisonOptions,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run; with --check optional.")] = "",
+    to: Annotated[
+        str, typer.Option(metavar="huggingface|ctranslate2|onnx|torch-export", help="The program that reads it.")
+    ] = "huggingface",
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="FOLDER", help="A new folder [RUN/exports/PROGRAM-CHECKPOINT].")
     ] = None,
@@ -23,39 +54,70 @@ def export(
         str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
     ] = "best",
     quantization: Annotated[
-        str | None, typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8].")
+        str | None,
+        typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8] or onnx [float32]."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Compare an export with its run again; write nothing.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the model of a run for Hugging Face transformers or CTranslate2.
+    """Write the model of a run for another program, with a certificate.
 
-    For transformers, a BERT is written with the head of its task (AutoModelForSequenceClassification and so on), a
-    Transformer as MarianMTModel, or as PegasusForConditionalGeneration if model.norm is pre; AutoTokenizer reads the
-    vocabulary. The files are read back, both models are run on the same inputs, and the largest difference is printed.
+    huggingface: a BERT with the head of its task, a Transformer as MarianMTModel or PegasusForConditionalGeneration.
+    ctranslate2: a standard Transformer. onnx and torch-export: every model with attention and without recurrent layers.
+    README.md in the folder has a program that runs the model without regard.
+
+    The exported model is run on the same examples as the model of the run. certificate.json states the largest
+    difference of their logits, the share of identical outputs, scores, size and speed. Outside of its bounds it is an
+    error, and nothing is written. Bounds depend on the type of the weights: 0.001, 99 % and 0.1 points in 32 bits; 5,
+    50 % and 1 point in 8 bits.
 
     \b
     Examples:
       regard export runs/de --folder de-marian
       regard export runs/sst2 --folder sst2-bert
       regard export runs/de --to ctranslate2 --quantization int8 --folder de-int8
+      regard export runs/de --to onnx --folder de-onnx
+      regard export --check de-onnx
     """
-    from regard.run.exporting import EXPORTS, PROGRAMS, QUANTIZATION, export_run
+    if check is not None:
+        check_again(check, run, comparison, as_json)
+        return
+    from regard.run.certificate import default_bounds
+    from regard.run.exporting import EXPORTS, PROGRAMS, export_run
     from regard.run.run import Run
 
-    one_of("--to", to, PROGRAMS)
-    if quantization is not None and to != "ctranslate2":
-        raise UserError(
-            "--quantization is for --to ctranslate2",
-            "leave it out: weights are written as they are",
-            code="unsupported-option",
-            where="quantization",
-        )
+    one_of("--to", to, tuple(PROGRAMS))
+    if not run:
+        raise UserError("no run is given", "name the folder of a run", code="missing-option", where="run")
     opened = Run.open(run)
     target = folder or opened.folder / EXPORTS / f"{to}-{checkpoint}"
-    exported = export_run(opened, target, to, checkpoint, quantization or QUANTIZATION)
+    bounds = comparison.change(default_bounds(to, quantization or PROGRAMS[to]))
+    exported = export_run(
+        opened, target, to, checkpoint, quantization,
+        bounds=bounds, sentences=comparison.sentences, limit=comparison.examples,
+    )  # fmt: skip
+    if not as_json:
+        print_result(f"{exported.weights:,} weights written to {shlex.quote(str(exported.folder))}")
+    show(exported.certificate, exported.folder, as_json, weights=exported.weights)
+
+
+def check_again(folder: Path, run: str, comparison: ComparisonOptions, as_json: bool) -> None:
+    """Compare an export with its run, or with the run that is given."""
+    from regard.run.exporting import check_export
+    from regard.run.run import Run
+
+    opened = Run.open(run) if run else None
+    sentences, limit = comparison.sentences, comparison.examples
+    show(check_export(folder, opened, bounds=comparison.change, sentences=sentences, limit=limit), folder, as_json)
+
+
+def show(certificate: "Certificate", folder: Path, as_json: bool, **more: object) -> None:
+    """Print a certificate."""
     if as_json:
-        values = {"folder": str(exported.folder), "to": to, "weights": exported.weights}
-        print_json({**values, "difference": exported.difference})
+        print_json({"folder": str(folder), **more, **certificate.to_json()})
         return
-    print_result(f"{exported.weights:,} weights written to {shlex.quote(str(exported.folder))}")
-    print_result(f"its {exported.output} differ from those of the run by at most {exported.difference:.1e}")
+    print_result(f"{certificate.examples} examples ({certificate.source}), {certificate.program}")
+    columns = ("", "run", "export", "bound")
+    print_table(columns, certificate.rows(), right=columns[1:])

@@ -144,13 +144,15 @@ class ModelOptions(WeightOptions):
     engine: Annotated[
         str,
         typer.Option(
-            metavar="torch|readable|ctranslate2",
+            metavar="torch|readable|ctranslate2|onnx",
             help="torch: the fastest code in torch. readable: the model as it is written. ctranslate2: a library that "
-            "is faster on a CPU, with 8-bit weights; its beam search stops earlier, and it has no loop guard.",
+            "is faster on a CPU, with 8-bit weights; its beam search stops earlier, and it has no loop guard. onnx: "
+            "the library onnxruntime on a CPU.",
         ),
     ] = "torch"
     quantization: Annotated[
-        str | None, typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8].")
+        str | None,
+        typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8] or onnx [float32]."),
     ] = None
 
     def load_translator(self, *runs: str) -> "Translator":

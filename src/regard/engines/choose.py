@@ -22,6 +22,7 @@ ENGINES = {
     "torch": "the fastest engine that torch has on the device",
     "readable": "the reference: the model exactly as it is trained",
     "ctranslate2": "the library CTranslate2, with 8-bit weights",
+    "onnx": "the library onnxruntime on a CPU",
 }
 
 

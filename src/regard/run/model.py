@@ -40,6 +40,8 @@ from regard.viz.report import AttentionMap, TaskReport
 
 RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = RANDOM_WEIGHTS_KEYS
 PROGRESS_EVERY = 100
+EXPORTED_ENGINES = ("ctranslate2", "onnx")
+"""Engines that run an export of the model."""
 
 Input = str | Mapping[str, object]
 
@@ -102,9 +104,9 @@ class Model:
         engine: str = "torch",
         quantization: str | None = None,
     ) -> None:
-        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2, which uses the CPU by default."""
+        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx, which use the CPU."""
         check_engine(len(runs), precision, engine, quantization)
-        device = "cpu" if (engine, device) == ("ctranslate2", "auto") else device
+        device = "cpu" if engine in EXPORTED_ENGINES and device == "auto" else device
         self.world = open_world(
             build(RuntimeSettings, {"device": device, "precision": precision}, "--device, --precision"), alone=True
         )
@@ -117,7 +119,7 @@ class Model:
                 code="unsupported-option",
                 where="engine",
             )
-        self._engine_name, self._quantization = engine, quantization or "int8"
+        self._engine_name, self._quantization = engine, quantization
 
     @classmethod
     def load(
@@ -150,10 +152,11 @@ class Model:
     @cached_property
     def engine(self) -> nn.Module | Engine:
         """The model, or an engine that decodes with it: the first argument of `Task.predict`."""
-        if self._engine_name == "ctranslate2":
-            from regard.run.exporting import ctranslate2_engine
+        if self._engine_name in EXPORTED_ENGINES:
+            from regard.run.exporting import exported_engine
 
-            return ctranslate2_engine(self.run, self.checkpoint, self._quantization, self.world.device)
+            name, device = self._engine_name, self.world.device
+            return exported_engine(name, self.run, self.checkpoint, self._quantization, device)
         return self.task.engine(self.models, self.world.device, self._engine_name)
 
     @cached_property
@@ -344,24 +347,24 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
         raise UserError(
             f"unknown engine {engine!r}", f"write one of {', '.join(ENGINES)}", code="invalid-option", where="engine"
         )
-    if engine != "ctranslate2" and quantization is not None:
+    if engine not in EXPORTED_ENGINES and quantization is not None:
         raise UserError(
             f"quantization {quantization} has no effect with the engine {engine}",
             "add --engine ctranslate2, or leave it out",
             code="unsupported-option",
             where="quantization",
         )
-    if engine == "ctranslate2" and runs > 1:
+    if engine in EXPORTED_ENGINES and runs > 1:
         raise UserError(
-            "the ctranslate2 engine does not support ensembles",
+            f"the {engine} engine does not support ensembles",
             "use the engine torch, or give one run",
             code="unsupported-option",
             where="engine",
         )
-    if engine == "ctranslate2" and precision == "bf16":
+    if engine in EXPORTED_ENGINES and precision == "bf16":
         raise UserError(
             "precision bf16 is for the engine torch",
-            "write --quantization bfloat16, or int8_bfloat16",
+            "write --quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16",
             code="unsupported-option",
             where="precision",
         )

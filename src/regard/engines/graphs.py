@@ -1,0 +1,170 @@
+"""Exported graphs as steppers and models: what ONNX and torch.export files are run with (exchange/graphs.py).
+
+A `Runner` runs one graph: tensors by name in, a list of tensors out. `GraphStepper` is searched like any model;
+`GraphModel` has the outputs of a text encoder with a head.
+
+B sentences, W hypotheses, S source, V vocabulary.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.layouts import Padded, Tokens
+from regard.exchange.graph_files import ENDINGS, read_signatures
+from regard.exchange.graphs import (
+    ATTENTION_MASK,
+    BATCH,
+    HYPOTHESES,
+    INPUT_IDS,
+    PAST,
+    TOKEN_TYPES,
+    WORDS,
+    Signature,
+    Value,
+)
+
+Runner = Callable[[Mapping[str, Tensor]], list[Tensor]]
+START = {HYPOTHESES: 1, PAST: 0}
+"""Sizes of the axes of a state before the first token."""
+
+
+@dataclass(frozen=True)
+class GraphState:
+    """The tensors of a state by name: batch is the first axis of all but scalars, hypotheses the second of some."""
+
+    tensors: dict[str, Tensor]
+    values: Mapping[str, Value]
+
+    def reorder(self, parents: Tensor) -> "GraphState":
+        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
+
+        def gather(x: Tensor) -> Tensor:
+            rows = (parents + torch.arange(x.size(0))[:, None] * x.size(1)).flatten()
+            return x.flatten(0, 1).index_select(0, rows).unflatten(0, (x.size(0), -1))
+
+        return self.map(lambda x, axes: gather(x) if HYPOTHESES in axes else x)
+
+    def keep(self, sentences: Tensor) -> "GraphState":
+        """Keep only these sentences, in this order."""
+        return self.map(lambda x, axes: x.index_select(0, sentences) if BATCH in axes else x)
+
+    def map(self, function: Callable[[Tensor, tuple[str | int, ...]], Tensor]) -> "GraphState":
+        """A function of a tensor and its axes, applied to all tensors."""
+        changed = {name: function(x, self.values[name].axes) for name, x in self.tensors.items()}
+        return GraphState(changed, self.values)
+
+
+class GraphStepper:
+    """The encoder and the decoder of an exported model; a language model has only a decoder."""
+
+    def __init__(self, signatures: Sequence[Signature], runners: Mapping[str, Runner]) -> None:
+        by_name = {signature.name: signature for signature in signatures}
+        self.encoder, self.decoder, self.runners = by_name.get("encoder"), by_name["decoder"], runners
+        self.values = {value.name: value for value in self.decoder.state}
+
+    def start(self, source: Tokens) -> GraphState:
+        """Encode the source; no target token yet."""
+        if self.encoder is None:
+            return GraphState(
+                {value.name: zeros(value, source.ids.size(0)) for value in self.decoder.state}, self.values
+            )
+        outputs = self.runners["encoder"]({INPUT_IDS: source.ids, ATTENTION_MASK: mask_of(source)})
+        names = [value.name for value in self.encoder.outputs]
+        return GraphState(dict(zip(names, outputs, strict=True)), self.values)
+
+    def step(self, tokens: Tensor, state: GraphState) -> tuple[Tensor, GraphState]:
+        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
+        logits, *changed = self.runners["decoder"]({INPUT_IDS: tokens, **state.tensors})
+        new = dict(zip(self.decoder.changing, changed, strict=True))
+        return logits, GraphState(state.tensors | new, self.values)
+
+
+class GraphModel(nn.Module):
+    """The one graph of a text encoder with a head, with the outputs of our model."""
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__()
+        self.runner = runner
+        self.device_of = nn.Parameter(torch.zeros(()), requires_grad=False)  # callers ask parameters for their device
+
+    def forward(self, tokens: Tokens, segments: Tensor | None, *more: Tensor | None) -> object:
+        """Padded tokens and their segments -> logits."""
+        return self.run(tokens, segments)[0]
+
+    def run(self, tokens: Tokens, segments: Tensor | None, words: Tensor | None = None) -> list[Tensor]:
+        """All outputs of the graph."""
+        types = torch.zeros_like(tokens.ids) if segments is None else segments
+        inputs = {INPUT_IDS: tokens.ids, ATTENTION_MASK: mask_of(tokens), TOKEN_TYPES: types}
+        return self.runner(inputs if words is None else {**inputs, WORDS: words})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Logits (M, V) in the place of an `OutputProjection`."""
+
+    rows: Tensor
+
+    def logits(self) -> Tensor:
+        return self.rows
+
+
+class GraphPretraining(GraphModel):
+    """A graph with the outputs of `BertPretraining`."""
+
+    def forward(self, tokens: Tokens, segments: Tensor | None, *more: Tensor | None) -> object:
+        words, follows = self.run(tokens, segments)
+        assert more[0] is not None
+        return Rows(words.flatten(0, 1).index_select(0, more[0])), follows
+
+
+class GraphParser(GraphModel):
+    """A graph with the outputs of `BiaffineParser` for all heads."""
+
+    def forward(self, tokens: Tokens, segments: Tensor | None, *more: Tensor | None) -> object:
+        return tuple(self.run(tokens, segments, more[0]))
+
+
+def graph_model(signature: Signature, runner: Runner) -> GraphModel:
+    """The model of a graph, by the names of its outputs."""
+    names = [value.name for value in signature.outputs]
+    kinds = {"next_logits": GraphPretraining, "relations": GraphParser}
+    return next((kind for name, kind in kinds.items() if name in names), GraphModel)(runner).eval()
+
+
+def open_graphs(
+    folder: Path, program: str, open_graph: Callable[[Path, Signature], Runner]
+) -> "GraphStepper | GraphModel":
+    """What the graphs in a folder are: a stepper, or a text encoder with a head."""
+    signatures = read_signatures(folder)
+    runners = {item.name: open_graph(folder / f"{item.name}{ENDINGS[program]}", item) for item in signatures}
+    if "model" in runners:
+        return graph_model(signatures[0], runners["model"])
+    return GraphStepper(signatures, runners)
+
+
+def torch_runner(path: Path, signature: Signature) -> Runner:
+    """A runner of a .pt2 file."""
+    module = torch.export.load(path).module()
+
+    def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        with torch.no_grad():
+            return list(module(*(inputs[value.name] for value in signature.inputs)))
+
+    return run
+
+
+def mask_of(tokens: Tokens) -> Tensor:
+    """(B, T): 1 at tokens, 0 at padding."""
+    assert isinstance(tokens.layout, Padded)
+    return tokens.layout.not_padding.long()
+
+
+def zeros(value: Value, sentences: int) -> Tensor:
+    """A value of the state of a language model before the first token."""
+    sizes = START | {BATCH: sentences}
+    shape = [sizes[axis] if isinstance(axis, str) else axis for axis in value.axes]
+    return torch.zeros(shape, dtype=getattr(torch, value.dtype))

@@ -1,0 +1,53 @@
+"""The engine onnx: the graphs of a model run by onnxruntime on a CPU, searched by `decoding`.
+
+The search is ours, so every option of a search works, and translations equal those of torch up to rounding.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.decoding.stepper import Symbols
+from regard.engines.graphs import GraphModel, GraphState, GraphStepper, Runner, open_graphs
+from regard.engines.stepper_engine import StepperEngine
+from regard.errors import UserError
+from regard.exchange.graph_files import missing_onnx
+from regard.exchange.graphs import Signature
+
+
+def open_onnx(folder: Path, threads: int | None = None) -> GraphStepper | GraphModel:
+    """The ONNX graphs of a folder, run with as many threads as torch by default."""
+    return open_graphs(folder, "onnx", partial(onnx_runner, threads=threads or torch.get_num_threads()))
+
+
+def onnx_engine(folder: Path, symbols: Symbols, threads: int | None = None) -> StepperEngine[GraphState]:
+    """The engine of a model that writes a text."""
+    stepper = open_onnx(folder, threads)
+    assert isinstance(stepper, GraphStepper)
+    return StepperEngine(stepper, symbols, torch.device("cpu"))
+
+
+def onnx_runner(path: Path, signature: Signature, threads: int) -> Runner:
+    """A runner of an ONNX file."""
+    try:
+        import onnxruntime
+    except (ImportError, OSError) as error:
+        raise missing_onnx(error) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common base but Exception
+        raise UserError(
+            f"onnxruntime cannot load {path}: {error}", "export the run again", code="damaged-file", where=path
+        ) from error
+    names = [item.name for item in session.get_inputs()]
+
+    def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        return [torch.from_numpy(array) for array in session.run(None, {name: inputs[name].numpy() for name in names})]
+
+    return run

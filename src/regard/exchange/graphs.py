@@ -1,0 +1,334 @@
+"""Models as graphs: functions from tensors to tensors, which other programs store and run.
+
+    model      input_ids, attention_mask, token_type_ids -> logits                      a text encoder with a head
+    encoder    input_ids, attention_mask -> state                                       a model that writes a text:
+    decoder    input_ids, state -> logits of the next token, the part of the state      one call for a source,
+               that changes                                                             one call for each token
+
+A state is a flat list of named tensors: KV caches, the projected source, hidden vectors. Every axis that may have
+another size in the next call has a name:
+
+    batch        sentences
+    hypotheses   hypotheses of a sentence; 1 at the beginning
+    source       source tokens, or tokens of a text
+    past         target tokens so far; 0 at the beginning
+
+The names are found by running the model on inputs of different sizes and comparing the shapes. So a graph needs nothing
+from a model but `start` and `step`, and every model that can be searched has one. A language model has no encoder: its
+state begins with zeros.
+
+The graphs compute what the model computes, with two differences: masks in place of blocks for local attention, and a
+KV cache that keeps positions outside the window. Both avoid control flow that depends on sizes.
+
+B sentences, W hypotheses, S source, T tokens, V vocabulary, L past.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import KVCache
+from regard.attention.layouts import Padded, PaddedPattern, Tokens
+from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
+from regard.layers.recurrent import RecurrentLayer
+from regard.models.bert import BertPretraining
+from regard.models.biaffine import BiaffineParser
+from regard.models.language_transformer import TransformerLanguageModel
+from regard.models.text_encoder import EncoderModel
+from regard.models.transformer import Transformer
+
+BATCH, HYPOTHESES, SOURCE, PAST = "batch", "hypotheses", "source", "past"
+SIZES = {BATCH: 2, HYPOTHESES: 3, SOURCE: 5, PAST: 4}
+"""Sizes of the axes of the example inputs: at least 2, because 0 and 1 are special in torch.export."""
+INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES, WORDS, LOGITS = (
+    "input_ids", "attention_mask", "token_type_ids", "first_tokens", "logits",
+)  # fmt: skip
+NEW = "new_"
+"""The prefix of the outputs of a decoder that replace values of the state."""
+
+
+class Value(NamedTuple):
+    """An input or an output of a graph: its name, and the name of each axis, or the size of one that is fixed."""
+
+    name: str
+    axes: tuple[str | int, ...]
+    dtype: str = "int64"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and outputs of a graph. The outputs of a decoder after the first are the new values of a state."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def state(self) -> tuple[Value, ...]:
+        """The inputs of a decoder after the tokens."""
+        return self.inputs[1:]
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The names of the values of a state that every step changes, in the order of the outputs."""
+        return tuple(value.name.removeprefix(NEW) for value in self.outputs[1:])
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A function of tensors, with example inputs."""
+
+    signature: Signature
+    module: nn.Module
+    example: tuple[Tensor, ...]
+
+
+# ---- attention without control flow ----------------------------------------------------------------------------------
+
+
+class MaskedLayout(Padded):
+    """A padded layout whose patterns do not depend on its size."""
+
+    def pattern(self, keys: Padded, causal: bool = False, window: int = 0) -> PaddedPattern:
+        return MaskedPattern(self, keys, causal, window) if window else PaddedPattern(self, keys, causal)
+
+
+class MaskedPattern(PaddedPattern):
+    """Local attention by a mask over all keys."""
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
+    ) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, T, H, K) -> (B, H, T, K)
+        out, _ = (function or scaled_dot_attention)(q, k, v, self.distances, self.mask, dropout)
+        return out.transpose(1, 2)
+
+
+class WholeCache(KVCache):
+    """A KV cache that keeps all positions; those outside the window have no weight."""
+
+    def append(self, k: Tensor, v: Tensor) -> "WholeCache":
+        keys, values = (torch.cat(pair, dim=3) for pair in ((self.keys, k.unsqueeze(3)), (self.values, v.unsqueeze(3))))
+        return WholeCache(keys, values, self.window)
+
+    def attend(self, q: Tensor, function: AttentionFunction | None = None) -> Tensor:
+        distances = torch.arange(1 - self.keys.size(3), 1, device=q.device)[None]  # (1, L)
+        mask = distances >= -self.window
+        out, _ = (function or scaled_dot_attention)(q.unsqueeze(3), self.keys, self.values, distances, mask, 0.0)
+        return out.squeeze(3)
+
+
+# ---- states as lists of tensors --------------------------------------------------------------------------------------
+
+
+def prepare_state(state: Any) -> Any:
+    """A state with caches that keep everything, and with its position as a tensor."""
+    if isinstance(state, KVCache):
+        return WholeCache(state.keys, state.values, state.window) if state.window else state
+    if isinstance(state, list | tuple):
+        return type(state)(prepare_state(item) for item in state)
+    if not is_dataclass(state) or isinstance(state, Padded):
+        return state
+    changed = {field.name: prepare_state(getattr(state, field.name)) for field in fields(state)}
+    if isinstance(changed.get("position"), int):
+        changed["position"] = torch.tensor(changed["position"])
+    return replace(state, **changed)  # type: ignore[type-var]
+
+
+def children(state: Any) -> list[tuple[str, Any]]:
+    """The parts of a state by name."""
+    if isinstance(state, list | tuple):
+        return [(str(number), item) for number, item in enumerate(state)]
+    if isinstance(state, dict):
+        return list(state.items())
+    return [(field.name, getattr(state, field.name)) for field in fields(state)] if is_dataclass(state) else []
+
+
+def flatten(state: Any, name: str = "state") -> list[tuple[str, Tensor]]:
+    """The tensors of a state, with names such as state_layers_0_past_keys."""
+    if isinstance(state, Tensor):
+        return [(name, state)]
+    return [pair for key, item in children(state) for pair in flatten(item, f"{name}_{key}")]
+
+
+def rebuild(template: Any, tensors: Iterator[Tensor], source: int) -> Any:
+    """A state like `template` of other tensors; `source` is the number of source tokens."""
+    if isinstance(template, Tensor):
+        return next(tensors)
+    if isinstance(template, Padded):
+        return MaskedLayout(next(tensors), source)
+    if isinstance(template, list | tuple):
+        return type(template)(rebuild(item, tensors, source) for item in template)
+    if isinstance(template, dict):
+        return {key: rebuild(item, tensors, source) for key, item in template.items()}
+    if not is_dataclass(template):
+        return template
+    return replace(template, **{name: rebuild(item, tensors, source) for name, item in children(template)})  # type: ignore[type-var]
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def tokens_of(ids: Tensor, mask: Tensor) -> Tokens:
+    """Token ids (B, T) and their mask, 1 at tokens and 0 at the padding after them."""
+    return Tokens(ids, MaskedLayout(mask.sum(dim=1), ids.size(1)))
+
+
+class EncoderGraph(nn.Module):
+    """ids, mask (B, S) -> the state before the first token."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor for _, tensor in flatten(prepare_state(self.model.start(tokens_of(ids, mask)))))  # type: ignore[operator]
+
+
+class DecoderGraph(nn.Module):
+    """The last tokens (B, W) and a state -> logits (B, W, V), and the tensors of the state that change."""
+
+    def __init__(self, model: nn.Module, template: Any, state: list[Value], changing: list[int]) -> None:
+        super().__init__()
+        self.model, self.template, self.changing = model, template, changing
+        places = [(number, value.axes.index(SOURCE)) for number, value in enumerate(state) if SOURCE in value.axes]
+        self.source_axis = places[0] if places else None
+
+    def forward(self, tokens: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        source = 0 if self.source_axis is None else state[self.source_axis[0]].size(self.source_axis[1])
+        logits, after = self.model.step(tokens, rebuild(self.template, iter(state), source))  # type: ignore[operator]
+        tensors = [tensor for _, tensor in flatten(after)]
+        return logits, *(tensors[number] for number in self.changing)
+
+
+class TextGraph(nn.Module):
+    """ids, mask, token types (B, T) -> the outputs of a text encoder with a head."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        outputs = self.model(tokens_of(ids, mask), types, *more)
+        return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+
+
+class PretrainingGraph(TextGraph):
+    """ids, mask, token types (B, T) -> logits of every token (B, T, V) and of next-sentence prediction (B, 2)."""
+
+    model: BertPretraining
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        tokens, model = tokens_of(ids, mask), self.model
+        h = model.bert(tokens, types)  # (B, T, D)
+        words = model.masked(h, model.bert.words.weight)
+        next_logits = model.next(model.bert.pool(h, tokens.layout))
+        return F.linear(words.hidden, words.weight, words.bias), next_logits
+
+
+def graphs_of(model: nn.Module) -> list[Graph] | None:
+    """The graphs of a model; None if it has none: recurrent layers have control flow, n-gram models have tables."""
+    if any(isinstance(module, RecurrentLayer) for module in model.modules()):
+        return None
+    if isinstance(model, EncoderModel | BertPretraining):
+        return [text_graph(model)]
+    if isinstance(model, Transformer):
+        return writer_graphs(model, has_source=True)
+    return writer_graphs(model, has_source=False) if isinstance(model, TransformerLanguageModel) else None
+
+
+def text_graph(model: nn.Module) -> Graph:
+    """The graph of a text encoder with a head."""
+    ids, mask = example_tokens(SIZES)
+    example = [ids, mask, torch.zeros_like(ids)]
+    graph = PretrainingGraph(model) if isinstance(model, BertPretraining) else TextGraph(model)
+    names = [LOGITS, "next_logits"] if isinstance(model, BertPretraining) else [LOGITS]
+    inputs = [INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES]
+    if isinstance(model, BiaffineParser):
+        names, inputs = ["arcs", "relations"], [*inputs, WORDS]
+        example.append(mask.bool())
+
+    def outputs(sizes: dict[str, int]) -> list[Tensor]:
+        ids, mask = example_tokens(sizes)
+        return list(graph(ids, mask, torch.zeros_like(ids), *([mask.bool()] if WORDS in inputs else [])))
+
+    with torch.no_grad():
+        written = named_values(names, outputs, (BATCH, SOURCE))
+    read = [Value(name, (BATCH, SOURCE), dtype_of(tensor)) for name, tensor in zip(inputs, example, strict=True)]
+    return Graph(Signature("model", tuple(read), tuple(written)), graph.eval(), tuple(example))
+
+
+def writer_graphs(model: nn.Module, has_source: bool) -> list[Graph]:
+    """The graphs of a model that writes a text: encoder and decoder; only a decoder if it has no source."""
+    with torch.no_grad():
+        state, tokens = state_of(model, SIZES)
+        names = [name for name, _ in flatten(state)]
+        values = named_values(names, lambda sizes: [tensor for _, tensor in flatten(state_of(model, sizes)[0])], SIZES)
+        logits, after = model.step(tokens, state)  # type: ignore[operator]
+    before = [tensor for _, tensor in flatten(state)]
+    changing = [number for number, (_, new) in enumerate(flatten(after)) if new is not before[number]]
+    outputs = [Value(LOGITS, (BATCH, HYPOTHESES, logits.size(-1)), dtype_of(logits))]
+    outputs += [values[number]._replace(name=NEW + names[number]) for number in changing]
+    inputs = [Value(INPUT_IDS, (BATCH, HYPOTHESES)), *values]
+    decoder = DecoderGraph(model, state, values, changing).eval()
+    graphs = [Graph(Signature("decoder", tuple(inputs), tuple(outputs)), decoder, (tokens, *before))]
+    if has_source:
+        read = tuple(Value(name, (BATCH, SOURCE)) for name in (INPUT_IDS, ATTENTION_MASK))
+        encoder = Signature("encoder", read, tuple(values))
+        graphs.insert(0, Graph(encoder, EncoderGraph(model).eval(), example_tokens(SIZES)))
+    return graphs
+
+
+def example_tokens(sizes: dict[str, int]) -> tuple[Tensor, Tensor]:
+    """Token ids and their mask, (B, S) each: the first sentence is one token shorter."""
+    ids = torch.arange(sizes[BATCH] * sizes[SOURCE]).view(sizes[BATCH], -1) % 3
+    mask = torch.ones_like(ids)
+    mask[0, -1] = 0
+    return ids, mask
+
+
+def state_of(model: Any, sizes: dict[str, int]) -> tuple[Any, Tensor]:
+    """A state of these sizes, and the tokens (B, W) of the next step."""
+    tokens = torch.arange(sizes[BATCH] * sizes[HYPOTHESES]).view(sizes[BATCH], -1) % 3
+    state = prepare_state(model.start(tokens_of(*example_tokens(sizes))).reorder(torch.zeros_like(tokens)))
+    for _ in range(sizes[PAST]):
+        _, state = model.step(tokens, state)
+    return state, tokens
+
+
+def named_values(
+    names: Sequence[str], compute: Callable[[dict[str, int]], list[Tensor]], axes: Iterable[str]
+) -> list[Value]:
+    """The values of these names that `compute` returns for inputs of given sizes; an axis that grows has a name."""
+    base = compute(SIZES)
+    found: list[list[str | int]] = [list(tensor.shape) for tensor in base]
+    for axis in axes:
+        for number, tensor in enumerate(compute(SIZES | {axis: SIZES[axis] + 1})):
+            for place, (first, second) in enumerate(zip(base[number].shape, tensor.shape, strict=True)):
+                if first != second:
+                    found[number][place] = axis
+    return [Value(name, tuple(row), dtype_of(item)) for name, row, item in zip(names, found, base, strict=True)]
+
+
+def dtype_of(tensor: Tensor) -> str:
+    """The type of the numbers of a tensor, as NumPy names it."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def program_of(graph: Graph) -> torch.export.ExportedProgram:
+    """The graph as a program of torch.export, for inputs of any size."""
+    free = torch.export.Dim.DYNAMIC
+    shapes: list[Any] = [
+        {place: free for place, axis in enumerate(value.axes) if isinstance(axis, str)}
+        for value in graph.signature.inputs
+    ]
+    kinds = [parameter.kind for parameter in inspect.signature(graph.module.forward).parameters.values()]
+    named = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)  # the others are one tuple
+    nested = (*shapes[:named], tuple(shapes[named:])) if shapes[named:] else tuple(shapes)
+    with torch.no_grad():
+        return torch.export.export(graph.module, graph.example, dynamic_shapes=nested, strict=False)

@@ -1,0 +1,111 @@
+"""The examples on which an exported model is compared with its run.
+
+The validation data of the run if it is there; else the lines of a file; else sentences of this file. A run with several
+languages is compared in every direction.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import UserError
+from regard.reading import read_text
+from regard.tasks.base import AnyTask, Example
+from regard.tasks.inputs import parse_json_line
+
+LIMIT = 100
+"""Number of examples of a comparison, of all directions together."""
+SENTENCES = (
+    "The weather is nice today.",
+    "She bought three books and a pencil.",
+    "Where is the nearest station?",
+    "I have never been to London.",
+    "Please close the window before you leave.",
+    "On 4 July 2019 the price rose by 12.5 % to $3,400.",
+    "Der Zug fährt um acht Uhr ab.",
+    "Je ne sais pas où il habite.",
+    "¿Cuánto cuesta este libro?",
+    "我今天很忙。",
+    "It is not what you say, but how you say it, that matters to most people.",
+    "yes",
+)
+MASK = "[MASK]"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples, and where they are from."""
+
+    examples: list[Example]
+    source: str
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """The number of examples of each direction, if the examples name one."""
+        counts: dict[str, int] = defaultdict(int)
+        for example in self.examples:
+            if direction_of(example):
+                counts[direction_of(example)] += 1
+        return dict(counts)
+
+
+def direction_of(example: Example) -> str:
+    """The languages of an example as text, for example "en-de"; "" if it names none."""
+    return "-".join(str(example[key]) for key in ("from", "to") if example.get(key))
+
+
+def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int = LIMIT) -> Examples:
+    """About `limit` examples for a comparison, the same number of each direction."""
+    if sentences is not None:
+        lines = [line for line in read_text(sentences).splitlines() if line.strip()]
+        parsed = [parse_json_line(line, f"{sentences}:{number}") for number, line in enumerate(lines, 1)]
+        found = [task.parse(value, f"{sentences}:{number}") for number, value in enumerate(parsed, 1)]
+        return Examples(spread(in_all_directions(task, found), limit), sentences.name)
+    try:
+        examples = [dict(example) for example in task.examples("valid")]
+    except UserError:  # an imported run has none, and the files of another one may be gone
+        examples = []
+    if examples:
+        return Examples(spread([shorten(task, example) for example in examples], limit), "validation data")
+    return Examples(spread(in_all_directions(task, built_in(task)), limit), "built-in sentences")
+
+
+def shorten(task: AnyTask, example: Example) -> Example:
+    """An example as the task predicts it: a language model continues two words, a masked one fills in one."""
+    words = str(example.get("text", "")).split()
+    if task.name == "language":
+        return {"text": " ".join(words[:2])}
+    if task.name == "pretraining":
+        return {"text": " ".join([*words[: len(words) // 2], MASK, *words[len(words) // 2 + 1 :]][:64])}
+    return example
+
+
+def built_in(task: AnyTask) -> list[Example]:
+    """The sentences of this file as examples of a task."""
+    values: list[Example] = []
+    for number, text in enumerate(SENTENCES):
+        other = SENTENCES[number - 1]
+        fields: Example = {
+            "src": text, "text": text, "words": text.split(), "question": other, "context": text,
+            "choices": [text, other], "pair": other,
+        }  # fmt: skip
+        values.append(task.parse({key: fields[key] for key in task.prompt_keys if key in fields}))
+    return [shorten(task, value) for value in values]
+
+
+def in_all_directions(task: AnyTask, examples: Sequence[Example]) -> list[Example]:
+    """Each example once for every language that the run writes, unless it names one."""
+    targets = list(dict.fromkeys(target for _, target in getattr(task, "directions", ())))
+    if len(targets) < 2:
+        return list(examples)
+    return [example if "to" in example else {**example, "to": to} for to in targets for example in examples]
+
+
+def spread(examples: Sequence[Example], limit: int) -> list[Example]:
+    """The first examples of each direction."""
+    groups: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        groups[direction_of(example)].append(example)
+    each = max(1, limit // max(1, len(groups)))
+    return [example for group in groups.values() for example in group[:each]]

@@ -1,0 +1,188 @@
+"""README.md of an export: a program that runs the model without regard.
+
+A template has names in capitals, which are replaced: tokens, names of tokenizer files and an example.
+"""
+
+import json
+from pathlib import Path
+
+from regard.tasks.base import AnyTask, Example
+from regard.tasks.labelled import LabelledTask
+from regard.tasks.language import Language
+from regard.tasks.pretraining import Pretraining
+from regard.tasks.seq2seq import Seq2SeqTask
+from regard.text.symbols import BOS, EOS
+
+README = "README.md"
+
+ONNX_OPEN = """import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+def graph(name):
+    session = onnxruntime.InferenceSession(f"{name}.onnx")
+    names = [value.name for value in session.get_outputs()]
+    return lambda **inputs: dict(zip(names, session.run(None, inputs)))
+"""
+TORCH_OPEN = """import json
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+signatures = {item["name"]: item for item in json.load(open("graphs.json"))}
+
+def graph(name):
+    module, signature = torch.export.load(f"{name}.pt2").module(), signatures[name]
+    def run(**inputs):
+        outputs = module(*(torch.from_numpy(inputs[value["name"]]) for value in signature["inputs"]))
+        return {value["name"]: x.detach().numpy() for value, x in zip(signature["outputs"], outputs)}
+    return run
+"""
+WRITE = """
+source, target = Tokenizer.from_file("SRC"), Tokenizer.from_file("TGT")
+encoder, decoder = graph("encoder"), graph("decoder")
+
+def translate(textLANGUAGE, max_tokens=200):
+    ids = np.array([TAGsource.encode(text, add_special_tokens=False).ids + [END]])
+    state, tokens = encoder(input_ids=ids, attention_mask=np.ones_like(ids)), [START]
+    while tokens[-1] != END and len(tokens) <= max_tokens:
+        new = decoder(input_ids=np.array([tokens[-1:]]), **state)
+        logits = new.pop("logits")[0, 0]
+        logits[[0, 1]] = -np.inf  # padding and the beginning are never written
+        tokens.append(int(logits.argmax()))
+        state.update((name.removeprefix("new_"), x) for name, x in new.items())
+    return target.decode([token for token in tokens if token > 2])
+
+print(translate(EXAMPLE))
+"""
+CONTINUE = """
+tokenizer, decoder = Tokenizer.from_file("SRC"), graph("decoder")
+state = STATE
+
+def generate(text, max_tokens=50):
+    prompt, tokens, now = tokenizer.encode(text, add_special_tokens=False).ids, [END], dict(state)
+    while len(tokens) <= max_tokens:
+        new = decoder(input_ids=np.array([tokens[-1:]]), **now)
+        logits = new.pop("logits")[0, 0]
+        logits[0] = -np.inf  # padding is never written
+        now.update((name.removeprefix("new_"), x) for name, x in new.items())
+        tokens.append(prompt[len(tokens) - 1] if len(tokens) <= len(prompt) else int(logits.argmax()))
+        if tokens[-1] == END:
+            break
+    return tokenizer.decode([token for token in tokens if token != END])
+
+print(generate(EXAMPLE))
+"""
+READ = """
+tokenizer, model = Tokenizer.from_file("SRC"), graph("model")
+
+def logits(text):
+    ids = np.array([[FIRST, *tokenizer.encode(text, add_special_tokens=False).ids, LAST]])
+    return model(input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids))["logits"]
+
+print(logits(EXAMPLE))SHOWN
+"""
+CTRANSLATE2 = """import ctranslate2
+from tokenizers import Tokenizer
+
+source, target = Tokenizer.from_file("SRC"), Tokenizer.from_file("TGT")
+translator = ctranslate2.Translator(".", compute_type="QUANTIZATION")
+
+def translate(textLANGUAGE):
+    ids = [TAGsource.encode(text, add_special_tokens=False).ids + [END]]
+    result = translator.translate_batch([[str(token) for token in ids[0]]], beam_size=BEAM)[0]
+    return target.decode([int(token) for token in result.hypotheses[0]])
+
+print(translate(EXAMPLE))
+"""
+TRANSFORMERS = """from transformers import AutoTokenizer, CLASS
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), CLASS.from_pretrained(".")
+"""
+
+
+def readme(task: AnyTask, folder: Path, to: str, quantization: str, example: Example) -> str:
+    """The text of README.md for an export in `folder`."""
+    name, model = task.recipe.name or "A model", task.recipe.model.summary
+    return (
+        f"# {name}, exported by regard to {to}\n\n"
+        f"Task {task.name}; {model}; weights {quantization}.\n"
+        "`certificate.json` says how this export differs from the run that it was made from. This program runs it, in\n"
+        "this folder and without regard:\n\n"
+        f"```python\n{program(task, folder, to, quantization, example)}```\n{notes(task)}"
+    )
+
+
+def program(task: AnyTask, folder: Path, to: str, quantization: str, example: Example) -> str:
+    """A Python program that runs the export."""
+    if to == "huggingface":
+        return transformers_program(task, folder, example)
+    if to == "ctranslate2":
+        return fill(task, CTRANSLATE2.replace("QUANTIZATION", quantization), example)
+    opening = ONNX_OPEN if to == "onnx" else TORCH_OPEN
+    body = WRITE if isinstance(task, Seq2SeqTask) else CONTINUE if isinstance(task, Language) else READ
+    if isinstance(task, Language):
+        body = body.replace("STATE", initial_state(folder))
+    return opening + fill(task, body, example)
+
+
+def fill(task: AnyTask, template: str, example: Example) -> str:
+    """A template with the tokens of a task."""
+    names = [name for name in task.artifacts(task.recipe) if name.endswith("tokenizer.json")]
+    tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
+    text = str(example.get("src") or example.get("text") or " ".join(example.get("words", ())) or "A text.")
+    shown = repr(text) + (f", {example['to']!r}" if tags and "to" in example else "")
+    frame = task.tokenizer.frame if isinstance(task, LabelledTask | Pretraining) else (0, 0, 0)
+    labels = getattr(task, "labels", ())
+    values = {
+        "SRC": names[0],
+        "TGT": names[-1],
+        "LANGUAGE": ", to" if tags else "",
+        "TAG": f"[{json.dumps(tags)}[to]] + " if tags else "",
+        "BEAM": str(task.decoding.beam if isinstance(task, Seq2SeqTask) and task.decoding.search == "beam" else 1),
+        "FIRST": str(frame[0]),
+        "LAST": str(frame[2]),
+        "END": str(EOS),
+        "START": str(BOS),
+        "EXAMPLE": shown,
+        "SHOWN": f"  # labels: {', '.join(labels)}" if labels else "",
+    }
+    for name, value in values.items():
+        template = template.replace(name, value)
+    return template
+
+
+def initial_state(folder: Path) -> str:
+    """The state of a language model before the first token, as Python."""
+    decoder = json.loads((folder / "graphs.json").read_text(encoding="utf-8"))[0]
+    sizes, entries = {"batch": 1, "hypotheses": 1, "past": 0}, ""
+    for value in decoder["inputs"][1:]:
+        shape = tuple(sizes.get(axis, axis) for axis in value["axes"])
+        entries += f'    "{value["name"]}": np.zeros({shape}, "{value["dtype"]}"),\n'
+    return f"{{\n{entries}}}"
+
+
+def transformers_program(task: AnyTask, folder: Path, example: Example) -> str:
+    """A program for transformers."""
+    architecture = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
+    opening = TRANSFORMERS.replace("CLASS", architecture)
+    tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
+    text = str(example.get("src") or example.get("text") or " ".join(example.get("words", ())) or "A text.")
+    if not isinstance(task, Seq2SeqTask):
+        return f'{opening}print(model(**tokenizer([{text!r}], return_tensors="pt")))\n'
+    target = '.from_pretrained("target")' if (folder / "target").is_dir() else ""
+    reader = f"AutoTokenizer{target}" if target else "tokenizer"
+    tag = f"⟨2{example.get('to', next(iter(tags)))}⟩" if tags else ""
+    return (
+        f'{opening}inputs = tokenizer([{tag + text!r}], return_tensors="pt")\n'
+        f"print({reader}.batch_decode(model.generate(**inputs), skip_special_tokens=True))\n"
+    )
+
+
+def notes(task: AnyTask) -> str:
+    """How to give the target language to a model of several languages."""
+    tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
+    if not tags:
+        return ""
+    listed = ", ".join(f"{language} {number}" for language, number in tags.items())
+    return f"\nThe first token of a source is the tag of the target language: {listed}.\n"
