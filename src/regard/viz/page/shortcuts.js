@@ -9,7 +9,7 @@ function shortcutKeys(event) {
   const tabs = document.querySelectorAll('#inside [role="tab"]');
   if (event.key === "/") {
     event.preventDefault();
-    document.querySelector("#ask .field")?.focus();
+    document.querySelector("#ask textarea, #ask input.field")?.focus();
   } else if (event.key === "?") helpDialog().showModal();
   else if (tabs[Number(event.key) - 1]) tabs[Number(event.key) - 1].click();
 }
