@@ -7,15 +7,14 @@ A document holds no model and reads no file, so that a command and a server can 
     page = document.render(translations)
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from regard.documents.html import HtmlReader
-from regard.documents.passage import Passage, Reading
+from regard.documents.passage import Reading
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.template import Slot, TemplateDocument
+from regard.documents.text import read_text
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "Document", "Link", "Segment", "SegmentTranslation", "open_document"]
@@ -68,17 +67,3 @@ def open_document(
         )
     reading = Reading(language, Glossary(glossary), tuple(placeholders))
     return HtmlReader(reading).read(text) if format == "html" else read_text(text, reading)
-
-
-def read_text(text: str, reading: Reading) -> TemplateDocument:
-    """Plain text: every line is a passage; line ends stay as they are."""
-    template: list[str | int] = []
-    slots: list[Slot] = []
-    for line in re.findall(r"[^\r\n]+|[\r\n]+", text):
-        passage = None if line[0] in "\r\n" else Passage(line, reading)
-        if passage is not None and (passage.segments or any(part.is_term for part in passage.parts)):
-            template.append(len(slots))
-            slots.append(Slot(passage))
-        else:
-            template.append(line)
-    return TemplateDocument(template, slots)

@@ -11,14 +11,11 @@ attributes          alt, title, placeholder, aria-label, the description of a pa
 
 import html
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from regard.documents.html_tokens import Token, tokenize
+from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
 from regard.documents.passage import Passage, Reading
-from regard.documents.projecting import Element
-from regard.documents.protecting import Protected
 from regard.documents.template import Markup, Slot, TemplateDocument
 from regard.errors import UserError
 
@@ -41,22 +38,8 @@ OPTIONAL_END = _names("body colgroup dd dt head html li optgroup option p rp rt 
 """Elements that need no closing tag; they do not count as nested."""
 UNTOUCHED_INLINE = _names("code kbd samp var math")
 UNTOUCHED = UNTOUCHED_INLINE | _names("pre script style textarea svg xmp iframe")
-INVISIBLE = _names("br wbr")
 ATTRIBUTES = _names("alt title placeholder aria-label")
 BUTTONS = _names("submit button reset")
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
-_LETTER = re.compile(r"[^\W\d_]")
-
-
-@dataclass(frozen=True)
-class Item:
-    """A piece of inline content: text, a tag, or an element that is never translated ("opaque")."""
-
-    kind: str
-    raw: str
-    token: Token
-    text: str = ""
-    """What a reader sees."""
 
 
 class HtmlReader:
@@ -132,27 +115,16 @@ class HtmlReader:
 
     def add_passage(self, items: Sequence[Item]) -> None:
         """A passage of items with their partners; its tags only if it has nothing to translate."""
-        if not any(item.kind == "text" and _LETTER.search(item.raw) for item in items):
-            for item in items:
-                self.template += self.item_markup(item)
-            return
-        builder = PassageBuilder()
-        for item in items:
-            if item.kind == "text":
-                builder.add_text(item.raw)
-            elif item.kind == "opaque":
-                builder.add_opaque(item)
-            elif item.kind == "close":
-                builder.close(item.raw)
-            else:
-                builder.open(self.item_markup(item), item)
-        passage = builder.passage(self.reading)
-        if passage.segments or any(part.is_term for part in passage.parts):
-            self.slots.append(Slot(passage, escaper(builder.entities), builder.opens, builder.closes))
-            self.template.append(len(self.slots) - 1)
-        else:
-            for item in items:
-                self.template += self.item_markup(item)
+        markups = [self.item_markup(item) for item in items]
+        if any(item.kind == "text" and LETTER.search(item.raw) for item in items):
+            builder = PassageBuilder()
+            for item, markup in zip(items, markups, strict=True):
+                builder.add(item, markup)
+            passage = builder.passage(self.reading)
+            if passage.is_changed:
+                self.slots.append(Slot(passage, escaper(builder.entities), builder.opens, builder.closes))
+                markups = [(len(self.slots) - 1,)]
+        self.template += [part for markup in markups for part in markup]
 
     # ---- tags -------------------------------------------------------------------------------------------------------
 
@@ -164,10 +136,10 @@ class HtmlReader:
         markup: list[str | int] = []
         copied = 0
         for item in token.attributes:
-            if not is_translated_attribute(token, item.name) or not _LETTER.search(item.value):
+            if not is_translated_attribute(token, item.name) or not LETTER.search(item.value):
                 continue
             passage = Passage(html.unescape(item.value), self.reading, collapse=True)
-            if passage.segments:
+            if passage.is_changed:
                 start, end = item.span
                 quote = item.quote or '"'
                 self.slots.append(Slot(passage, attribute_escaper(quote)))
@@ -190,112 +162,6 @@ def is_translated_attribute(token: Token, name: str) -> bool:
     if token.name == "input" and name == "value":
         return token.get("type").lower() in BUTTONS
     return name in ATTRIBUTES
-
-
-def find_delimiters(run: Sequence[Item]) -> list[int]:
-    """The items that end a passage: tags without a partner in the run, what encloses them, and two <br>."""
-    partners: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {}
-    opened: list[int] = []
-    delimiters: set[int] = set()
-    last_break = -1
-    for index, item in enumerate(run):
-        if item.kind == "open":
-            opened.append(index)
-            waiting.setdefault(item.token.name, []).append(index)
-        elif item.kind == "close":
-            names = waiting.get(item.token.name)
-            while names and opened:
-                partner = opened.pop()
-                waiting[run[partner].token.name].pop()
-                if run[partner].token.name == item.token.name:
-                    partners[partner] = index
-                    break
-        if item.token.name == "br":
-            if last_break >= 0:
-                delimiters |= {last_break, index}
-            last_break = index
-        elif item.kind != "text" or item.raw.strip():
-            last_break = -1
-    paired = partners.keys() | set(partners.values())
-    delimiters |= {n for n, item in enumerate(run) if item.kind in ("open", "close") and n not in paired}
-    if delimiters:
-        ordered = sorted(delimiters)
-        for start, end in partners.items():
-            first = bisect_left(ordered, start)
-            if first < len(ordered) and ordered[first] < end:
-                delimiters |= {start, end}
-    return sorted(delimiters)
-
-
-class PassageBuilder:
-    """Puts inline content together: plain text, elements, parts that are never translated, entities."""
-
-    def __init__(self) -> None:
-        self.opens: list[Markup] = []
-        self.closes: list[str] = []
-        self.entities: dict[str, str] = {}
-        """Characters that are written as an entity here."""
-        self._texts: list[str] = []
-        self._length = 0
-        self._elements: list[Element] = []
-        self._opened: list[int] = []
-        self._opaque: list[Protected] = []
-        self._breaks: set[int] = set()
-        self._visible: list[int] = []
-
-    def passage(self, reading: Reading) -> Passage:
-        text = "".join(self._texts)
-        spaced = {
-            number
-            for number in self._visible
-            if (start := self._elements[number].start) and text[start - 1 : start + 1].isspace() and start < len(text)
-        }
-        return Passage(text, reading, self._elements, self._opaque, self._breaks, spaced, collapse=True)
-
-    def add_text(self, raw: str) -> None:
-        """Text of the page, with entities."""
-        copied = 0
-        for match in _ENTITY.finditer(raw):
-            character = html.unescape(match[0])
-            if len(character) == 1 and match[0].endswith(";"):
-                self.entities.setdefault(character, match[0])
-            self._append(raw[copied : match.start()])
-            self._append(character)
-            copied = match.end()
-        self._append(raw[copied:])
-
-    def _append(self, text: str) -> None:
-        if text:
-            self._texts.append(text)
-            self._length += len(text)
-
-    def add_opaque(self, item: Item) -> None:
-        """An element that is never translated; a model reads its text."""
-        start, words = self._length, item.text.split()
-        self._append(" ".join(words))
-        # What is written is the markup; "_" makes it one word.
-        self._opaque.append(Protected(start, self._length, "_".join(words), markup=item.raw))
-
-    def open(self, markup: Markup, item: Item) -> None:
-        """An opening tag, an empty element or a comment. <br> between two words is a blank."""
-        if item.token.name == "br" and self._texts and not self._texts[-1][-1].isspace():
-            self._append("\n")
-            self._breaks.add(len(self.opens))
-        number = len(self.opens)
-        self._elements.append(Element(self._length, self._length, self._opened[-1] if self._opened else -1))
-        self.opens.append(markup)
-        self.closes.append("")
-        if item.kind == "open":
-            self._opened.append(number)
-        elif item.token.kind == "open" and item.token.name not in INVISIBLE:
-            self._visible.append(number)
-
-    def close(self, raw: str) -> None:
-        """The closing tag of the element that was opened last."""
-        number = self._opened.pop()
-        self.closes[number] = raw
-        self._elements[number] = replace(self._elements[number], end=self._length)
 
 
 def escaper(entities: Mapping[str, str]) -> Callable[[str], str]:

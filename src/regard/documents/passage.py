@@ -116,6 +116,11 @@ class Passage:
         """The sentences to translate."""
         return [Segment(item.hidden.rewriting.text, item.needs_links) for item in self.sentences if item.is_translated]
 
+    @property
+    def is_changed(self) -> bool:
+        """True if something is translated, or is a term of the glossary."""
+        return any(item.is_translated for item in self.sentences) or any(part.is_term for part in self.parts)
+
     def render(self, translations: Iterable[SegmentTranslation], tags: Tags) -> str:
         """The passage as it is written in the document, from a translation for each segment."""
         joined = self.join(translations)
@@ -130,10 +135,10 @@ class Passage:
             if kind == "text":
                 output.add_text(first, last)
             elif kind == "open":
-                output.add_tag(tags.open(first), first in self.breaks, first in self.spaced)
+                output.open_tag(first, first in self.breaks, first in self.spaced)
             else:
-                output.add_tag(tags.close(first))
-        return "".join(output.written)
+                output.close_tag(first)
+        return output.finish()
 
     def join(self, translations: Iterable[SegmentTranslation]) -> Joined:
         """The translated sentences with the blank space of the source between them."""
@@ -172,8 +177,10 @@ class Output:
     """What is written of a passage, piece by piece."""
 
     def __init__(self, text: str, marked: Sequence[tuple[Span, Protected]], tags: Tags) -> None:
-        self.written: list[str] = []
         self._text, self._marked, self._tags = text, marked, tags
+        self._written: list[str] = []
+        self._waiting = ""
+        """Text before the next tag."""
         self._last = ""
         self._after_break = self._after_spaced = False
 
@@ -184,29 +191,44 @@ class Output:
         if self._after_break:
             start += self._text[start].isspace()
         if self._after_spaced and needs_blank(self._text[start : start + 1]):
-            self.written.append(" ")
+            self._waiting += " "
         self._after_break = self._after_spaced = False
         index = bisect_left(self._marked, start, key=lambda item: item[0][0])
         for (first, last), part in islice(self._marked, index, None):
             if last > end:
                 break
-            self.written += [self._tags.text(self._text[start:first]), part.markup or ""]
+            self._waiting += self._text[start:first]
+            self._flush()
+            self._written.append(part.markup or "")
             start = last
-        self.written.append(self._tags.text(self._text[start:end]))
+        self._waiting += self._text[start:end]
         self._last = self._text[end - 1]
 
-    def add_tag(self, tag: str, is_break: bool = False, is_spaced: bool = False) -> None:
-        """Write a tag. The blank beside a break is not written; blanks are around a spaced element."""
+    def open_tag(self, element: int, is_break: bool = False, is_spaced: bool = False) -> None:
+        """Write an opening tag. The blank beside a break is not written; blanks are around a spaced element."""
         if is_break:
-            if self.written and self.written[-1][-1:].isspace():
-                self.written[-1] = self.written[-1][:-1]
-            else:
-                self._after_break = True
+            self._after_break = not self._waiting[-1:].isspace()
+            self._waiting = self._waiting if self._after_break else self._waiting[:-1]
         if is_spaced:
-            if needs_blank(self._last):
-                self.written.append(" ")
+            self._waiting += " " if needs_blank(self._last) else ""
             self._after_spaced = True
-        self.written.append(tag)
+        self._flush()
+        self._written.append(self._tags.open(element))
+
+    def close_tag(self, element: int) -> None:
+        """Write a closing tag."""
+        self._flush()
+        self._written.append(self._tags.close(element))
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._written.append(self._tags.text(self._waiting))
+            self._waiting = ""
+
+    def finish(self) -> str:
+        """All that was written."""
+        self._flush()
+        return "".join(self._written)
 
 
 def needs_blank(character: str) -> bool:

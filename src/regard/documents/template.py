@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from regard.documents.passage import Passage
+from regard.documents.passage import Passage, Tags
 from regard.documents.segment import Segment, SegmentTranslation
 
 Markup = tuple[str | int, ...]
@@ -22,6 +22,10 @@ class Slot:
     escape: Callable[[str], str] = str
     opens: Sequence[Markup] = ()
     closes: Sequence[str] = ()
+
+    def tags(self, rendered: Sequence[str]) -> Tags:
+        """Its tags, with the passages that are rendered already."""
+        return SlotTags(self, rendered)
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,12 @@ class TemplateDocument:
         remaining = iter(translations)
         rendered: list[str] = []
         for slot, count in zip(self.slots, self._counts, strict=True):
-            rendered.append(slot.passage.render(islice(remaining, count), SlotTags(slot, rendered)))
+            rendered.append(self.finish(slot.passage.render(islice(remaining, count), slot.tags(rendered))))
         return fill(self.template, rendered)
+
+    def finish(self, text: str) -> str:
+        """What is written of a rendered passage; documents with rules of their own change it."""
+        return text
 
     def render_alternatives(self, translations: Sequence[SegmentTranslation], count: int) -> list[str]:
         """At most `count` other translations of the document, none equal to another or to the best one."""

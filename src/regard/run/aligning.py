@@ -132,17 +132,11 @@ def encode_pairs(
     most = min(task.max_source, task.max_target or task.max_source) - 1
     pairs = []
     for example, translation, src, tgt in zip(parsed, translations, sources, targets, strict=True):
-        tags, room = language_tags(task, example), task.max_source - 1
+        tags, room = task.tags(example), task.max_source - 1
         ids, spans = [*tags, *src[0]][:room], src[1][: room - len(tags)]
         source = EncodedText(example["src"], ids, len(tags), spans)
         pairs.append((source, EncodedText(translation, tgt[0][:most], 0, tgt[1][:most])))
     return pairs
-
-
-def language_tags(task: Any, example: Mapping[str, Any]) -> list[int]:
-    """The tokens that the task writes before a source."""
-    tags: list[int] = task.tags(example) if hasattr(task, "tags") else []
-    return tags
 
 
 def cross_attentions(

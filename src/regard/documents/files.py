@@ -1,0 +1,141 @@
+"""Files as documents: the ending of a name says the format; what is not text stays byte by byte.
+
+    .txt     plain text: each line
+    .html    a page (html.py); also .htm and .xhtml
+    .srt     subtitles (subtitles.py)
+    .po      messages of programs (messages.py)
+    .docx    Word (docx.py)
+
+Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
+"""
+
+import codecs
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Protocol
+
+from regard.documents.html import HtmlReader
+from regard.documents.messages import MessageDocument
+from regard.documents.passage import Reading
+from regard.documents.protecting import Glossary
+from regard.documents.segment import Segment, SegmentTranslation
+from regard.documents.subtitles import read_subtitles
+from regard.documents.text import read_text
+from regard.errors import UserError
+
+FILE_FORMATS = (".txt", ".html", ".srt", ".po", ".docx")
+OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
+MAX_BYTES = 50_000_000
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_ENCODINGS = re.compile(
+    r"(?:utf-?8|utf-?16(?:-[lb]e)?|(?:us-)?ascii|latin-?1|iso-8859-\d+|(?:windows-|cp)\d+|gb\w+|big5\w*|shift_jis|euc-\w+)\Z",
+    re.IGNORECASE,
+)
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+
+
+class FileDocument(Protocol):
+    """A file: the sentences to translate, and the file with their translations in place."""
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The sentences to translate, in order."""
+        ...
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
+        """The content of the translated file, from one translation for each segment."""
+        ...
+
+
+class TextInFile(Protocol):
+    """A document whose rendering is text."""
+
+    segments: list[Segment]
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> str: ...
+
+
+READERS: dict[str, Callable[[str, Reading], TextInFile]] = {
+    ".txt": read_text,
+    ".html": lambda text, reading: HtmlReader(reading).read(text),
+    ".srt": read_subtitles,
+    ".po": MessageDocument,
+}
+
+
+def file_format(name: str) -> str:
+    """The format of a file by the ending of its name, as in FILE_FORMATS; "" if it is none of them."""
+    ending = PurePath(name).suffix.lower()
+    ending = OTHER_NAMES.get(ending, ending)
+    return ending if ending in FILE_FORMATS else ""
+
+
+def open_file(
+    name: str,
+    content: bytes,
+    *,
+    language: str = "",
+    glossary: Mapping[str, str] = {},
+    placeholders: Sequence[str] = (),
+) -> FileDocument:
+    """Open the content of a file; the other arguments are those of `open_document`."""
+    ending = file_format(name)
+    if not ending:
+        raise UserError(
+            f"{PurePath(name).name}: files of this kind cannot be translated",
+            f"give one of {', '.join(FILE_FORMATS)}",
+            code="unsupported-file",
+            where=PurePath(name).name,
+        )
+    if len(content) > MAX_BYTES:
+        raise UserError(
+            f"{PurePath(name).name} has {len(content):,} bytes",
+            f"translate files of at most {MAX_BYTES:,}",
+            code="too-large",
+            where=PurePath(name).name,
+        )
+    reading = Reading(language, Glossary(glossary), tuple(placeholders))
+    if ending == ".docx":
+        from regard.documents.docx import DocxDocument
+
+        return DocxDocument(content, reading)
+    text, encoding, bom = decode(content, PurePath(name).name, ending)
+    return EncodedDocument(READERS[ending](text, reading), encoding, bom, ending == ".html")
+
+
+@dataclass(frozen=True)
+class EncodedDocument:
+    """A text file: its document, its encoding, and the mark of the byte order at its beginning."""
+
+    document: TextInFile
+    encoding: str
+    bom: bytes
+    has_entities: bool
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self.document.segments
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
+        """In the encoding of the file; what it cannot write is an entity in HTML, else the file becomes UTF-8."""
+        text = self.document.render(translations)
+        if self.has_entities:
+            return self.bom + text.encode(self.encoding, "xmlcharrefreplace")
+        return self.bom + text.encode(self.encoding)
+
+
+def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:
+    """The text of a file, its encoding and its mark of the byte order."""
+    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if content.startswith(bom)), (b"", "utf-8"))
+    if ending == ".html" and not bom and (match := _CHARSET.search(content[:4096])):
+        encoding = match[1].decode()
+    try:
+        if not _ENCODINGS.match(encoding):
+            raise LookupError(encoding)
+        return content[len(bom) :].decode(encoding), encoding, bom
+    except (UnicodeDecodeError, LookupError) as error:
+        raise UserError(
+            f"{name} is not text in the encoding {encoding}", "save it as UTF-8", code="bad-text", where=name
+        ) from error

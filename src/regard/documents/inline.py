@@ -1,0 +1,156 @@
+"""Inline content: text with tags, put together to a passage."""
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from regard.documents.html_tokens import Token
+from regard.documents.passage import Passage, Reading
+from regard.documents.projecting import Element
+from regard.documents.protecting import Protected
+from regard.documents.template import Markup
+
+INVISIBLE = frozenset(("br", "wbr"))
+LETTER = re.compile(r"[^\W\d_]")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A piece of inline content.
+
+    kind    "text"; "open", "close" or "empty" for a tag; "opaque" for an element that is never translated; "delimiter"
+            for what ends a passage
+    """
+
+    kind: str
+    raw: str
+    token: Token
+    text: str = ""
+    """What a reader sees."""
+
+
+def find_delimiters(run: Sequence[Item], two_breaks: bool = True) -> list[int]:
+    """The items that end a passage: tags without a partner in the run, what encloses them, and two <br>."""
+    partners: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    opened: list[int] = []
+    delimiters: set[int] = set()
+    last_break = -1
+    for index, item in enumerate(run):
+        if item.kind == "open":
+            opened.append(index)
+            waiting.setdefault(item.token.name, []).append(index)
+        elif item.kind == "close":
+            names = waiting.get(item.token.name)
+            while names and opened:
+                partner = opened.pop()
+                waiting[run[partner].token.name].pop()
+                if run[partner].token.name == item.token.name:
+                    partners[partner] = index
+                    break
+        if item.token.name == "br" and two_breaks:
+            if last_break >= 0:
+                delimiters |= {last_break, index}
+            last_break = index
+        elif item.kind != "text" or item.raw.strip():
+            last_break = -1
+        if item.kind == "delimiter":
+            delimiters.add(index)
+    paired = partners.keys() | set(partners.values())
+    delimiters |= {n for n, item in enumerate(run) if item.kind in ("open", "close") and n not in paired}
+    if delimiters:
+        ordered = sorted(delimiters)
+        for start, end in partners.items():
+            first = bisect_left(ordered, start)
+            if first < len(ordered) and ordered[first] < end:
+                delimiters |= {start, end}
+    return sorted(delimiters)
+
+
+class PassageBuilder:
+    """Puts inline content together: plain text, elements, parts that are never translated, entities."""
+
+    def __init__(self, reads_entities: bool = True) -> None:
+        self._reads_entities = reads_entities
+        self.opens: list[Markup] = []
+        self.closes: list[str] = []
+        self.entities: dict[str, str] = {}
+        """Characters that are written as an entity here."""
+        self._texts: list[str] = []
+        self._length = 0
+        self._elements: list[Element] = []
+        self._opened: list[int] = []
+        self._opaque: list[Protected] = []
+        self._breaks: set[int] = set()
+        self._visible: list[int] = []
+
+    def passage(self, reading: Reading) -> Passage:
+        text = "".join(self._texts)
+        spaced = {
+            number
+            for number in self._visible
+            if (start := self._elements[number].start) and text[start - 1 : start + 1].isspace() and start < len(text)
+        }
+        return Passage(text, reading, self._elements, self._opaque, self._breaks, spaced, collapse=True)
+
+    def add(self, item: Item, markup: Markup) -> None:
+        """Any piece; `markup` is what is written for a tag."""
+        if item.kind == "text":
+            self.add_text(item.raw)
+        elif item.kind == "opaque":
+            self.add_opaque(item)
+        elif item.kind == "close":
+            self.close(item.raw)
+        else:
+            self.open(markup, item)
+
+    def add_text(self, raw: str) -> None:
+        """Text of the page, with entities."""
+        copied = 0
+        for match in _ENTITY.finditer(raw) if self._reads_entities else ():
+            character = html.unescape(match[0])
+            if len(character) == 1 and match[0].endswith(";"):
+                self.entities.setdefault(character, match[0])
+            self._append(raw[copied : match.start()])
+            self._append(character)
+            copied = match.end()
+        self._append(raw[copied:])
+
+    def add_plain(self, text: str) -> None:
+        """Text without entities."""
+        self._append(text)
+
+    def _append(self, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            self._length += len(text)
+
+    def add_opaque(self, item: Item) -> None:
+        """An element that is never translated; a model reads its text."""
+        start, words = self._length, item.text.split()
+        self._append(" ".join(words))
+        # What is written is the markup; "_" makes it one word.
+        self._opaque.append(Protected(start, self._length, "_".join(words), markup=item.raw))
+
+    def open(self, markup: Markup, item: Item) -> None:
+        """An opening tag, an empty element or a comment. <br> between two words is a blank."""
+        if item.token.name == "br" and self._texts and not self._texts[-1][-1].isspace():
+            self._append("\n")
+            self._breaks.add(len(self.opens))
+        number = len(self.opens)
+        self._elements.append(Element(self._length, self._length, self._opened[-1] if self._opened else -1))
+        self.opens.append(markup)
+        self.closes.append("")
+        if item.kind == "open":
+            self._opened.append(number)
+        elif item.token.kind == "open" and item.token.name not in INVISIBLE:
+            self._visible.append(number)
+
+    def close(self, raw: str) -> None:
+        """The closing tag of the element that was opened last."""
+        number = self._opened.pop()
+        self.closes[number] = raw
+        self._elements[number] = replace(self._elements[number], end=self._length)
