@@ -15,7 +15,7 @@ from regard.engines.choose import fastest_engine
 from regard.engines.fused import FusedTransformer
 from regard.errors import UserError
 from regard.exchange.marian import check_exportable
-from regard.layers.norms import BatchNorm, LayerNorm, NoNorm, SequenceLayerNorm
+from regard.layers.norms import BatchNorm, LayerNorm, NoNorm, RMSNorm, SequenceLayerNorm
 from regard.layers.residual import PostNormOnly, PreNormOnly
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.run.train import check_processes
@@ -164,3 +164,9 @@ def test_several_processes_refuse_batch_norm() -> None:
     with pytest.raises(UserError) as raised:
         check_processes(recipe, world)
     assert (raised.value.code, raised.value.where) == ("unsupported", "model.norm_kind")
+
+
+def test_the_root_mean_square_norm_is_that_of_torch() -> None:
+    ours, theirs, x = with_weights(RMSNorm(D)), torch.nn.RMSNorm(D, eps=1e-6), torch.randn(3, 4, D).double() * 5
+    theirs.weight = ours.weight
+    torch.testing.assert_close(ours(x), theirs(x))

@@ -57,9 +57,9 @@ def test_settings_of_other_positions_have_no_effect() -> None:
         kind: {key for key, _ in settings(positions=kind).no_effect()} for kind in ("learned", "relative", "none")
     }
     assert unused == {
-        "learned": {"max_distance"},
-        "relative": {"max_positions"},
-        "none": {"max_positions", "max_distance"},
+        "learned": {"max_distance", "buckets"},
+        "relative": {"max_positions", "buckets"},
+        "none": {"max_positions", "max_distance", "buckets"},
     }
 
 

@@ -35,6 +35,10 @@ VARIANTS: list[dict[str, Any]] = [
     dict(self_attention=False, positions="learned", norm="pre"),
     dict(self_attention=False, d_ff=0),
     dict(residual=False, norm="pre", norm_kind="batch"),
+    dict(
+        norm_kind="rms", norm="pre", positions="buckets", buckets=8, max_distance=6, score="dot", bias=False, gated=True
+    ),
+    dict(positions="buckets", max_distance=20, window=3, activation="gelu_tanh"),
 ]
 EVERY = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 

@@ -31,9 +31,9 @@ def unrotated(x: Tensor, positions: Tensor) -> Tensor:
 
 def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
     """Several linear maps of the same x as one matrix product: their matrices are concatenated."""
-    pairs = ((linear.weight, linear.bias) for linear in linears)
-    weight, bias = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    return F.linear(x, weight, bias).chunk(len(linears), dim=-1)
+    weight = torch.cat([linear.weight for linear in linears])
+    biases = tuple(linear.bias for linear in linears if linear.bias is not None)  # all of them, or none
+    return F.linear(x, weight, torch.cat(biases) if biases else None).chunk(len(linears), dim=-1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -42,7 +42,7 @@ class MultiHeadAttention(nn.Module):
     `rotate` is applied to queries and keys with their positions (rotary embeddings). `scored_attention` replaces
     softmax(q k^T / sqrt(K)) v: other scores and relative positions. With `share_qk` queries and keys have one
     projection, W^Q = W^K: in self-attention the score of i for j is then that of j for i, unless positions are rotary
-    or relative.
+    or relative. Without `bias` the four projections are matrices alone.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class MultiHeadAttention(nn.Module):
         head_dim: int | None = None,
         scored_attention: ScoredAttention | None = None,
         share_qk: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if head_dim is None and d_model % num_heads:
@@ -61,10 +62,10 @@ class MultiHeadAttention(nn.Module):
         self.num_heads, self.head_dim = num_heads, head_dim or d_model // num_heads
         self.dropout, self.rotate, self.scored_attention = dropout, rotate, scored_attention
         inner = self.num_heads * self.head_dim
-        self.query = nn.Linear(d_model, inner)
-        self.key = self.query if share_qk else nn.Linear(d_model, inner)
-        self.value = nn.Linear(d_model, inner)
-        self.output = nn.Linear(inner, d_model)
+        self.query = nn.Linear(d_model, inner, bias)
+        self.key = self.query if share_qk else nn.Linear(d_model, inner, bias)
+        self.value = nn.Linear(d_model, inner, bias)
+        self.output = nn.Linear(inner, d_model, bias)
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
         """Attention of x (*, D) to memory (*, D) -> (*, D)."""

@@ -26,11 +26,11 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run from a Hugging Face model: BERT, RoBERTa, DistilBERT, GPT-2, Marian or Pegasus.
+    """Make a run from a Hugging Face model: BERT, RoBERTa, DistilBERT, GPT-2, T5, Marian or Pegasus.
 
     config.json decides the task of the run: a pretrained BERT is a run of pretraining, a BERT with an output layer one
-    of classification, regression, tagging, answering or choice, a GPT-2 one of language, a Marian or Pegasus model one
-    of translation. Nothing is downloaded: MODEL is a local folder as save_pretrained writes it.
+    of classification, regression, tagging, answering or choice, a GPT-2 one of language, a T5, Marian or Pegasus one of
+    translation. Nothing is downloaded: MODEL is a local folder as save_pretrained writes it.
 
     \b
     Examples:

@@ -42,15 +42,35 @@ class FeedForward(nn.Module):
     Attention moves information between positions; this layer works on each position alone.
     """
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu) -> None:
+    def __init__(
+        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu, bias: bool = True
+    ) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(d_model, d_ff)
-        self.fc2 = nn.Linear(d_ff, d_model)
+        self.fc1 = nn.Linear(d_model, d_ff, bias)
+        self.fc2 = nn.Linear(d_ff, d_model, bias)
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(self.dropout(self.activation(self.fc1(x))))
+
+
+class GatedFeedForward(FeedForward):
+    """A feed-forward network with a gate (Shazeer 2020, equation 6): (*, D) -> (*, D_ff) -> (*, D).
+
+        FFN(x) = (activation(x W_1) * x V) W_2
+
+    A second linear map of x, without an activation, says how much of each inner component passes.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = F.relu, bias: bool = True
+    ) -> None:
+        super().__init__(d_model, d_ff, dropout, activation, bias)
+        self.gate = nn.Linear(d_model, d_ff, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.dropout(self.activation(self.fc1(x)) * self.gate(x)))
 
 
 class NoFeedForward(nn.Module):

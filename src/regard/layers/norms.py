@@ -6,6 +6,7 @@ The kinds differ in what mean and variance are computed over:
 
     layer      the D components of one token               Ba et al. 2016; the Transformer's
     batch      all tokens of the batch, by component       Ioffe & Szegedy 2015
+    rms        as layer, but with mean = 0 and b = 0       Zhang & Sennrich 2019; T5's
     none       y = x
     sequence   all tokens and components of a sentence     not for a causal model: see `SequenceLayerNorm`
 
@@ -36,6 +37,20 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
         """x (*, D) -> (*, D); tokens do not depend on each other, so the layout is not used."""
         return super().forward(x)
+
+
+class RMSNorm(nn.Module):
+    """Root mean square norm: y = g * x / sqrt(mean(x^2) + eps), the layer norm without mean and bias."""
+
+    def __init__(self, d_model: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        """x (*, D) -> (*, D), in float32; tokens do not depend on each other, so the layout is not used."""
+        x = x.to(self.weight.dtype)
+        return x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt() * self.weight
 
 
 class BatchNorm(nn.Module):
@@ -121,5 +136,7 @@ class SequenceLayerNorm(nn.LayerNorm):
         return F.embedding(layout.rows, sums / counts.clamp(min=1))
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": BatchNorm, "none": NoNorm}
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm, "none": NoNorm,
+}  # fmt: skip
 """The norms of `model.norm_kind`, which are built from d_model."""

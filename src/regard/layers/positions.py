@@ -4,7 +4,7 @@ A kind of positions is a module with three hooks, and uses one of them; `Both` u
 
     forward(positions)     vectors combined with the embeddings    sinusoidal, learned
     rotate(x, positions)   rotation of queries and keys            rotary
-    position_bias()        bias of self-attention by distance      relative, ALiBi; built once for each layer
+    position_bias(causal)  bias of self-attention by distance      relative, ALiBi, buckets; asked for by each layer
                            (attention/scored_attention.py)
 
 B sentences, T queries, S keys, D model, H heads, K head size.
@@ -63,7 +63,7 @@ class Positions(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         return positions.new_zeros(())
 
-    def position_bias(self) -> PositionBias | None:
+    def position_bias(self, causal: bool = False) -> PositionBias | None:
         return None
 
 
@@ -122,7 +122,7 @@ class Relative(Positions):
         super().__init__()
         self.head_dim, self.max_distance = head_dim, max_distance
 
-    def position_bias(self) -> "RelativeVectors":
+    def position_bias(self, causal: bool = False) -> "RelativeVectors":
         return RelativeVectors(self.head_dim, self.max_distance)
 
 
@@ -165,7 +165,7 @@ class ALiBi(Positions):
         super().__init__()
         self.num_heads = num_heads
 
-    def position_bias(self) -> "LinearBias":
+    def position_bias(self, causal: bool = False) -> "LinearBias":
         return LinearBias(self.num_heads)
 
 
@@ -202,6 +202,60 @@ def slopes(num_heads: int) -> list[float]:
     return first + interleaved[: num_heads - below]
 
 
+class Buckets(Positions):
+    """A learned bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5).
+
+    All layers of a stack share one table; a stack that is causal has another one.
+    """
+
+    def __init__(self, num_heads: int, buckets: int, max_distance: int) -> None:
+        super().__init__()
+        self.num_heads, self.buckets, self.max_distance = num_heads, buckets, max_distance
+        self.tables = nn.ModuleDict()
+
+    def position_bias(self, causal: bool = False) -> "BucketBias":
+        name = "causal" if causal else "both"
+        if name not in self.tables:
+            self.tables[name] = BucketBias(self.num_heads, self.buckets, self.max_distance, causal)
+        table = self.tables[name]
+        assert isinstance(table, BucketBias)
+        return table
+
+
+class BucketBias(nn.Module):
+    """b_ij = t[bucket(j - i), h] for head h, with a table t (buckets, H)."""
+
+    def __init__(self, num_heads: int, buckets: int, max_distance: int, causal: bool) -> None:
+        super().__init__()
+        self.buckets, self.max_distance, self.causal = buckets, max_distance, causal
+        self.table = nn.Parameter(nn.init.normal_(torch.empty(buckets, num_heads), std=0.02))
+
+    def scores(self, q: Tensor, distances: Tensor) -> Tensor:
+        """distances (T, S) -> (H, T, S)."""
+        rows = bucket_of(distances, self.buckets, self.max_distance, self.causal)
+        return F.embedding(rows, self.table).permute(2, 0, 1)
+
+    def values(self, weights: Tensor, distances: Tensor) -> Tensor:
+        return weights.new_zeros(())
+
+
+def bucket_of(distances: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
+    """The bucket of each distance j - i, as the authors' program has it: (T, S) -> (T, S).
+
+    Half of the buckets are single distances 0, 1, 2 ..; the other half grow with the logarithm up to `max_distance`,
+    and all beyond share the last one. Without `causal`, keys after the query have buckets of their own.
+    """
+    first = torch.zeros_like(distances)
+    if not causal:
+        buckets //= 2
+        first = (distances > 0) * buckets
+    size = (-distances).clamp(min=0) if causal else distances.abs()
+    single = buckets // 2
+    share = (size.float().clamp(min=1) / single).log() / math.log(max_distance / single)
+    far = single + (share * (buckets - single)).long()
+    return first + torch.where(size < single, size, far.clamp(max=buckets - 1))
+
+
 class Both(Positions):
     """Absolute and relative positions in one model: vectors with the embeddings, and distances in self-attention.
 
@@ -218,8 +272,8 @@ class Both(Positions):
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         return self.relative.rotate(x, positions)
 
-    def position_bias(self) -> PositionBias | None:
-        return self.relative.position_bias()
+    def position_bias(self, causal: bool = False) -> PositionBias | None:
+        return self.relative.position_bias(causal)
 
 
 class Concatenated(nn.Module):

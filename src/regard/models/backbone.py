@@ -29,6 +29,7 @@ from regard.layers.blocks import (
     ActivationKind,
     EncoderLayer,
     FeedForward,
+    GatedFeedForward,
     NoFeedForward,
     TransformerStack,
 )
@@ -36,6 +37,7 @@ from regard.layers.norms import NORMS
 from regard.layers.positions import (
     ALiBi,
     Both,
+    Buckets,
     Concatenated,
     Learned,
     NoPositions,
@@ -47,7 +49,7 @@ from regard.layers.positions import (
 from regard.layers.residual import RESIDUALS, Residual
 from regard.models.settings import ModelSettings
 
-PositionKind = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
+PositionKind = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "buckets", "none"]
 
 
 class LayerSettings(ModelSettings):
@@ -63,11 +65,15 @@ class LayerSettings(ModelSettings):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
     activation: ActivationKind = Field("relu", description=ACTIVATION)
+    gated: bool = Field(False, description="feed-forward layers with a gate: (activation(x W_1) * x V) W_2")
+    bias: bool = Field(True, description="biases in attention and feed-forward layers")
     norm: Literal["post", "pre"] = Field(
         "post", description="norm after the residual connection (post, the paper) or before the sublayer (pre)"
     )
-    norm_kind: Literal["layer", "batch", "none"] = Field(
-        "layer", description="layer norm, batch norm over the tokens of a batch (one process only), or no norm"
+    norm_kind: Literal["layer", "rms", "batch", "none"] = Field(
+        "layer",
+        description="layer norm, the same without mean and bias (rms), batch norm over the tokens of a batch (one "
+        "process only), or no norm",
     )
     residual: bool = Field(True, description="residual connections: add the input of a sublayer to its output")
     score: Literal["scaled_dot", "dot", "general", "additive", "concat", "cosine"] = Field(
@@ -85,14 +91,18 @@ class LayerSettings(ModelSettings):
         "add", description="how sinusoidal and learned positions are combined with the embeddings: x + p, or [x; p] W"
     )
     max_positions: int = Field(1024, gt=0, description="learned positions: maximum length of a sentence")
-    max_distance: int = Field(16, gt=0, description="relative positions: distances beyond it share one vector")
+    max_distance: int = Field(
+        16, gt=0, description="relative positions and buckets: distances beyond it share one vector or number"
+    )
+    buckets: int = Field(32, ge=4, description="positions = buckets: number of groups of distances")
 
     def no_effect(self) -> Iterator[Unused]:
-        yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout")
+        yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout", "gated")
         yield from unless(self.self_attention, "self_attention = true", "window")
         yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")
-        relative = 'positions or relative_positions = "relative"'
-        yield from unless(self.attention_positions == "relative", relative, "max_distance")
+        relative = 'positions or relative_positions = "relative", or positions = "buckets"'
+        yield from unless(self.attention_positions in ("relative", "buckets"), relative, "max_distance")
+        yield from unless(self.positions == "buckets", 'positions = "buckets"', "buckets")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -124,6 +134,12 @@ class LayerSettings(ModelSettings):
                 f"positions = relative needs score = scaled_dot, not {self.score}; "
                 "change one of the two, for example to positions = alibi",
             )
+        if self.positions == "buckets" and self.max_distance <= self.buckets // 2:
+            raise SettingError(
+                "max_distance",
+                f"max_distance = {self.max_distance} leaves no groups of distances; "
+                f"positions = buckets needs more than buckets / 2 = {self.buckets // 2}",
+            )
         if self.combine == "concat" and self.positions not in ("sinusoidal", "learned"):
             raise SettingError(
                 "combine",
@@ -139,7 +155,7 @@ class LayerSettings(ModelSettings):
 
     @property
     def attention_positions(self) -> PositionKind:
-        """The kind of positions in self-attention: rotary, relative, alibi or none."""
+        """The kind of positions in self-attention: rotary, relative, alibi, buckets or none."""
         if self.positions in ("sinusoidal", "learned"):
             return self.relative_positions
         return self.positions
@@ -154,7 +170,7 @@ class LayerSettings(ModelSettings):
         """The settings of the layers that differ from their defaults."""
         names = (
             "self_attention", "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
-            "positions", "relative_positions", "combine",
+            "positions", "relative_positions", "combine", "gated", "bias",
         )  # fmt: skip
         fields = type(self).model_fields
         return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
@@ -169,12 +185,12 @@ class LayerSettings(ModelSettings):
 
     @property
     def normalises_output(self) -> bool:
-        return self.norm_kind == "layer"
+        return self.norm_kind in ("layer", "rms")
 
     @property
     def fits_kernel(self) -> bool:
         """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
-        return self.score == "scaled_dot" and self.attention_positions not in ("relative", "alibi")
+        return self.score == "scaled_dot" and self.attention_positions not in ("relative", "alibi", "buckets")
 
 
 def build_positions(settings: LayerSettings) -> Positions:
@@ -198,6 +214,8 @@ def build_kind(kind: PositionKind, settings: LayerSettings) -> Positions:
             return Relative(settings.head_width, settings.max_distance)
         case "alibi":
             return ALiBi(settings.num_heads)
+        case "buckets":
+            return Buckets(settings.num_heads, settings.buckets, settings.max_distance)
         case "none":
             return NoPositions()
 
@@ -232,15 +250,16 @@ class LayerFactory:
         s = self.settings
         if not s.d_ff:
             return NoFeedForward()
-        return FeedForward(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation])
+        kind = GatedFeedForward if s.gated else FeedForward
+        return kind(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation], s.bias)
 
-    def self_attention(self) -> MultiHeadAttention | NoAttention:
-        """Self-attention with the positions of the model."""
+    def self_attention(self, causal: bool = False) -> MultiHeadAttention | NoAttention:
+        """Self-attention with the positions of the model; `causal` if it will only see earlier tokens."""
         if not self.settings.self_attention:
             return NoAttention()
-        s, scored = self.settings, self.scored_attention(self.positions.position_bias())
+        s, scored = self.settings, self.scored_attention(self.positions.position_bias(causal))
         return MultiHeadAttention(
-            s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored, s.share_qk
+            s.d_model, s.num_heads, s.attention_dropout, self.positions.rotate, s.head_dim, scored, s.share_qk, s.bias
         )
 
     def cross_attention(self) -> MultiHeadAttention:
@@ -253,6 +272,7 @@ class LayerFactory:
             head_dim=s.head_dim,
             scored_attention=scored,
             share_qk=s.share_qk,
+            bias=s.bias,
         )
 
     def scored_attention(self, position_bias: PositionBias | None) -> ScoredAttention | None:
@@ -262,10 +282,10 @@ class LayerFactory:
             return None
         return ScoredAttention(SCORINGS[s.score](width, width, width), position_bias)
 
-    def encoder_layers(self, count: int) -> TransformerStack[EncoderLayer]:
+    def encoder_layers(self, count: int, causal: bool = False) -> TransformerStack[EncoderLayer]:
         """A stack of layers with self-attention."""
         return TransformerStack(
-            EncoderLayer(self.self_attention(), self.feedforward(), self.residual) for _ in range(count)
+            EncoderLayer(self.self_attention(causal), self.feedforward(), self.residual) for _ in range(count)
         )
 
 

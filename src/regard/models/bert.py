@@ -133,7 +133,7 @@ class Bert(TransformerBackbone):
         self.causal, self.pooled_tokens = s.causal, last_tokens if s.causal else first_tokens
         self.words = nn.Embedding(vocabulary, s.d_model)
         self.positions = Learned(s.d_model, s.max_positions)
-        self.segments = nn.Embedding(s.segments, s.d_model)
+        self.segments = (nn.Embedding if s.segments > 1 else OneSegment)(s.segments, s.d_model)
         self.norm = nn.LayerNorm(s.d_model, eps=s.epsilon)
         self.dropout = nn.Dropout(s.dropout)
 
@@ -157,8 +157,7 @@ class Bert(TransformerBackbone):
 
     def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """-> x (*, D)."""
-        one = segments is None or self.settings.segments == 1  # both texts of a pair are of the same segment
-        segments = torch.zeros_like(tokens.ids) if one else segments
+        segments = torch.zeros_like(tokens.ids) if segments is None else segments
         x = self.words(tokens.ids) + self.positions(tokens.layout.positions) + self.segments(segments)  # (*, D)
         return self.dropout(self.norm(x))
 
@@ -169,6 +168,13 @@ class Bert(TransformerBackbone):
     def attentions(self, tokens: Tokens, segments: Tensor | None = None) -> Attentions:
         """The attention weights of every layer and head for a padded batch, (B, layers, H, T, T)."""
         return Attentions(encoder=self.record_attention(tokens, segments))
+
+
+class OneSegment(nn.Embedding):
+    """The segment embedding of a model with one segment: both texts of a pair are of the same one."""
+
+    def forward(self, segments: Tensor) -> Tensor:
+        return super().forward(torch.zeros_like(segments))
 
 
 class BertPretraining(nn.Module):

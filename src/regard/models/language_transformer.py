@@ -94,7 +94,7 @@ class TransformerLanguageModel(TransformerBackbone):
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
         build = LayerFactory(s, self.positions)
-        self.layers = build.encoder_layers(s.layers)
+        self.layers = build.encoder_layers(s.layers, causal=True)
         self.norm = build.final_norm()
         self.apply(xavier)
 

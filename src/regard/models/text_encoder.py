@@ -103,7 +103,7 @@ class TransformerEncoder(TransformerBackbone):
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
         build = LayerFactory(s, self.positions)
-        self.layers = build.encoder_layers(s.layers)
+        self.layers = build.encoder_layers(s.layers, s.causal)
         self.norm = build.final_norm()
         self.pooler = POOLERS[s.pooling](s.d_model)
         self.apply(xavier)

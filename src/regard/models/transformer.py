@@ -65,6 +65,7 @@ class TransformerSettings(LayerSettings):
         """True if the fast engines, which implement the standard Transformer only, support this model."""
         attention = self.fits_kernel and not self.window and self.head_width * self.num_heads == self.d_model
         layers = self.norm_kind == "layer" and self.residual and self.self_attention and self.d_ff > 0
+        layers = layers and self.bias and not self.gated
         return attention and layers and self.combine == "add" and self.relative_positions == "none"
 
     @property
@@ -116,7 +117,9 @@ class Transformer(nn.Module):
         build = LayerFactory(s, self.positions)
         self.encoder = build.encoder_layers(s.encoder_layers)
         self.decoder = TransformerStack(
-            DecoderLayer(build.self_attention(), build.cross_attention(), build.feedforward(), build.residual)
+            DecoderLayer(
+                build.self_attention(causal=True), build.cross_attention(), build.feedforward(), build.residual
+            )
             for _ in range(s.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = (build.final_norm() for _ in range(2))

@@ -4,7 +4,7 @@
     bert, roberta, distilbert, pretrained    pretraining
     the same with an output layer            classification, regression, tagging, answering or choice
     gpt2                                     language
-    marian, pegasus                          translation
+    marian, pegasus, t5                      translation
 
 The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
 example the pretraining heads of a bare encoder, are filled with random values; the checkpoint names them.
@@ -22,7 +22,8 @@ from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_to
 from regard.exchange.encoders import as_bert
 from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config
 from regard.exchange.gpt2 import read_gpt2
-from regard.exchange.marian import read_marian
+from regard.exchange.marian import MarianModel, read_marian
+from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
 from regard.run.model import RANDOM_WEIGHTS
@@ -179,8 +180,17 @@ def read_gpt2_run(files: ModelFiles) -> RunContent:
 
 
 def read_marian_run(files: ModelFiles) -> RunContent:
+    """A Marian or Pegasus."""
+    return translation_run(read_marian(files))
+
+
+def read_t5_run(files: ModelFiles) -> RunContent:
+    """A T5."""
+    return translation_run(read_t5(files))
+
+
+def translation_run(model: MarianModel) -> RunContent:
     """A translation model."""
-    model = read_marian(files)
     src, tgt = model.tokenizers
     joint = src is tgt
     values: Table = {
@@ -199,5 +209,6 @@ READERS: dict[str, Callable[[ModelFiles], RunContent]] = {
     "gpt2": read_gpt2_run,
     "marian": read_marian_run,
     "pegasus": read_marian_run,
+    "t5": read_t5_run,
 }
 """By model_type in config.json."""
