@@ -185,7 +185,7 @@ def test_an_export_is_checked_again(run: Path, tmp_path: Path) -> None:
 def test_outside_of_its_bounds_nothing_is_written(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(UserError) as error:
-        export_run(Run.open(run), tmp_path / "out", "ctranslate2", bounds=Bounds(0.0, 0.0, 0.0, 100.0))
+        export_run(Run.open(run), tmp_path / "out", "ctranslate2", bounds=lambda _: Bounds(0.0, 0.0, 0.0, 100.0))
     assert (error.value.code, error.value.where) == ("export-differs", str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
     assert fails("export", run, "--to", "ctranslate2", "--folder", tmp_path / "out", "--min-identical", 1.1).code
@@ -220,9 +220,11 @@ def test_bounds_of_a_certificate() -> None:
         {"identical": {"beam 4": 0.98}}, {"scores": {"BLEU": (10.0, 9.8)}}, {"scores": {"BLEU": (9.8, 10.0)}},
     ]  # fmt: skip
     assert [len(certificate(**changes).violations()) for changes in worse] == [1] * len(worse)
-    assert default_bounds("onnx", "int8").logits > default_bounds("ctranslate2", "float16").logits
-    assert default_bounds("huggingface", "float32").search < default_bounds("onnx", "float32").search
-    assert default_bounds("onnx", "float32").change(None, 0.5, None) == Bounds(1e-3, 0.5, 0.5, 0.1)
+    assert certificate(scores={"exact match": (10.0, 0.0)}).violations() == []
+    assert default_bounds("onnx", "int8", 9).logits > default_bounds("ctranslate2", "float16", 9).logits
+    assert default_bounds("huggingface", "float32", 9).search < default_bounds("onnx", "float32", 9).search
+    assert default_bounds("onnx", "float32", 5000).change(None, 0.5, None) == Bounds(1e-3, 0.5, 0.5, 0.1)
+    assert default_bounds("onnx", "float32", 50).score == 2, "one of 50"
 
 
 def test_identical_outputs_have_equal_texts_and_labels() -> None:

@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.command import regard
@@ -14,7 +15,9 @@ from regard.data.hold_out import read_split
 from regard.data.placeholders import insert_placeholders
 from regard.errors import UserError
 from regard.recipe import Recipe, to_toml
+from regard.run.exporting import export_run
 from regard.run.model import Translator
+from regard.run.run import Run
 from regard.tasks.registry import build_recipe
 from regard.text.factory import tokenizer_from_json, train_tokenizer
 from regard.text.settings import TextSettings
@@ -193,3 +196,27 @@ def test_a_student_learns_from_every_direction_with_the_tokenizer_of_its_teacher
     assert copied.read_text(encoding="utf-8") == own.read_text(encoding="utf-8")
     assert regard("distill", run, "--folder", tmp_path / "one", "--to", "fr").status == 0
     assert sorted(path.name for path in (tmp_path / "one").glob("*.src")) == ["train.en-fr.src"]
+
+
+@pytest.mark.filterwarnings("ignore")  # deprecations inside transformers
+@pytest.mark.parametrize(("program", "quantization"), [("ctranslate2", "float32"), ("huggingface", None)])
+def test_exports_translate_in_every_direction(
+    run: Path, program: str, quantization: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip({"huggingface": "transformers"}.get(program, program))
+    exported = export_run(Run.open(run), tmp_path / "out", program, quantization=quantization)
+    counts = exported.certificate.directions
+    assert counts.keys() == {"en-de", "de-en", "en-fr"} and min(counts.values()) > 0
+    assert exported.certificate.identical == {"greedy": 1.0}
+    source = (tmp_path / "out" / "README.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python\n")
+    monkeypatch.chdir(tmp_path / "out")
+    values: dict[str, Any] = {}
+    exec(source, values)
+    for origin, target in DIRECTIONS:
+        text, expected = sentence([1, 2, 3], origin), sentence([1, 2, 3], target)
+        if program == "ctranslate2":
+            assert values["translate"](text, target) == expected
+        else:
+            ids = values["tokenizer"]([language_tag(target) + text], return_tensors="pt")
+            written = values["tokenizer"].batch_decode(values["model"].generate(**ids), skip_special_tokens=True)
+            assert written == [expected]

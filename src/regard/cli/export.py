@@ -84,7 +84,6 @@ def export(
     if check is not None:
         check_again(check, run, comparison, as_json)
         return
-    from regard.run.certificate import default_bounds
     from regard.run.exporting import EXPORTS, PROGRAMS, export_run
     from regard.run.run import Run
 
@@ -93,10 +92,9 @@ def export(
         raise UserError("no run is given", "name the folder of a run", code="missing-option", where="run")
     opened = Run.open(run)
     target = folder or opened.folder / EXPORTS / f"{to}-{checkpoint}"
-    bounds = comparison.change(default_bounds(to, quantization or PROGRAMS[to]))
     exported = export_run(
         opened, target, to, checkpoint, quantization,
-        bounds=bounds, sentences=comparison.sentences, limit=comparison.examples,
+        bounds=comparison.change, sentences=comparison.sentences, limit=comparison.examples,
     )  # fmt: skip
     if not as_json:
         print_result(f"{exported.weights:,} weights written to {shlex.quote(str(exported.folder))}")
@@ -118,6 +116,7 @@ def show(certificate: "Certificate", folder: Path, as_json: bool, **more: object
     if as_json:
         print_json({"folder": str(folder), **more, **certificate.to_json()})
         return
-    print_result(f"{certificate.examples} examples ({certificate.source}), {certificate.program}")
+    directions = "".join(f"; {name}: {count}" for name, count in certificate.directions.items())
+    print_result(f"{certificate.examples} examples ({certificate.source}{directions}), {certificate.program}")
     columns = ("", "run", "export", "bound")
     print_table(columns, certificate.rows(), right=columns[1:])

@@ -163,7 +163,7 @@ def trimmed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep progress messages of the exporters away from stdout and from the log."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "root")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.__trace", "onnxscript", "root")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -21,7 +21,7 @@ from regard.files import write_json
 from regard.reading import nearest_file, read_json
 from regard.text.factory import tokenizer_from_json
 from regard.text.sentencepiece import HIDDEN, UNKNOWN, assemble, is_code
-from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, SPECIALS, language_tag
 from regard.text.tokenizer import Tokenizer
 
 SPM, VOCAB_FILES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
@@ -148,7 +148,8 @@ def duplicates(rows: Sequence[int]) -> list[int]:
 def read_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json that `write_tokenizers` wrote, without what it added for `transformers`."""
     content = read_json(path, Config)
-    content |= {"post_processor": None, "added_tokens": [], "truncation": None, "padding": None}
+    placeholders = [token for token in content.get("added_tokens", []) if token.get("content") in PLACEHOLDERS]
+    content |= {"post_processor": None, "added_tokens": placeholders, "truncation": None, "padding": None}
     try:
         return tokenizer_from_json(json.dumps(content))
     except ValueError as error:
@@ -170,7 +171,7 @@ def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_
 
 
 def build_tokenizer_json(tokenizer: Tokenizer) -> Config:
-    """The content of a tokenizer.json that appends the end symbol and knows language codes as special tokens."""
+    """The content of a tokenizer.json that appends the end symbol and knows codes and tags of languages in text."""
     content: Config = json.loads(tokenizer.to_json())
     end = tokenizer.special_tokens[EOS]
     single = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}]
@@ -181,11 +182,14 @@ def build_tokenizer_json(tokenizer: Tokenizer) -> Config:
         "pair": pair,
         "special_tokens": {end: {"id": end, "ids": [EOS], "tokens": [end]}},
     }
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     for token_id, entry in enumerate(content["model"]["vocab"] if content["model"]["type"] == "Unigram" else ()):
         if is_code(code := entry[0].removeprefix(HIDDEN)):
             entry[0] = code
-            flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
             content["added_tokens"].append({"id": token_id, "content": code} | flags)
+    tags = [{"id": token_id, "content": language_tag(name)} for name, token_id in tokenizer.language_tags.items()]
+    content["added_tokens"] += [tag | flags for tag in tags]
+    content["added_tokens"].sort(key=lambda token: token["id"])
     return content
 
 

@@ -47,10 +47,15 @@ OTHER_SEARCH = {"ctranslate2": 0.95, "huggingface": 0.8}
 """Bounds of the search of the recipe, where a program has its own beam search."""
 
 
-def default_bounds(to: str, quantization: str) -> Bounds:
-    """The bounds of a format and the type of its weights."""
+UNBOUNDED = ("TER", "exact match")
+"""Scores that are stated only: `identical` bounds them."""
+
+
+def default_bounds(to: str, quantization: str, examples: int) -> Bounds:
+    """The bounds of a format and the type of its weights; one of few examples may change a score."""
     bounds = INT8 if "int8" in quantization else HALF if "16" in quantization else EXACT
-    return replace(bounds, search=min(bounds.search, OTHER_SEARCH.get(to, 1.0)))
+    search, score = min(bounds.search, OTHER_SEARCH.get(to, 1.0)), max(bounds.score, 100 / max(1, examples))
+    return replace(bounds, search=search, score=score)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Certificate:
             if share < (bound := self.bound_of(name)):
                 found.append(f"{share:.1%} of the outputs ({name}) are identical, less than {bound:.1%}")
         for name, (ours, theirs) in self.scores.items():
-            if not abs(theirs - ours) <= bounds.score:
+            if name not in UNBOUNDED and not abs(theirs - ours) <= bounds.score:
                 found.append(f"{name} is {theirs:.2f} in place of {ours:.2f}, more than {bounds.score:g} apart")
         return found
 
@@ -114,7 +119,9 @@ class Certificate:
             (f"identical outputs, {name}", "", f"{share:.1%}", f"≥ {self.bound_of(name):.0%}")
             for name, share in self.identical.items()
         ]
-        rows += [(name, f"{a:.2f}", f"{b:.2f}", f"± {self.bounds.score:g}") for name, (a, b) in self.scores.items()]
+        for name, (ours, theirs) in self.scores.items():
+            bound = "" if name in UNBOUNDED else f"± {self.bounds.score:.2g}"
+            rows.append((name, f"{ours:.2f}", f"{theirs:.2f}", bound))
         shown = ([size / 1e6 for size in self.bytes], 2), (self.speed, 1)
         sizes, speeds = ([f"{value:.{digits}f}" for value in values] for values, digits in shown)
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"

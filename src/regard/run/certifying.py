@@ -22,6 +22,8 @@ from regard.run.export_examples import Examples
 from regard.run.model import Model
 from regard.run.opened_exports import FORCED, OpenedExport, Pair, program_of
 from regard.tasks.base import AnyTask, Example, Prediction
+from regard.tasks.language import Language
+from regard.text.symbols import EOS
 from regard.training.checkpoint import MODEL
 
 PREDICTIONS = "predictions"
@@ -107,18 +109,27 @@ def compare_searches(ours: Model, export: OpenedExport, examples: Sequence[Examp
     Without the loop guard, which other programs do not have.
     """
     identical: dict[str, float] = {}
+    outputs: list[Prediction] = []
     greedy = ours.task.configure(search="greedy", loop_guard=False)
     recorder = RecordingEngine(as_engine(ours))
+    engine = ours.engine if isinstance(ours.task, Language) else recorder  # whose tokens are in its predictions
     tasks = {"greedy": greedy}
     settings: DecodingSettings = ours.run.recipe.decoding  # type: ignore[attr-defined]
     if settings.search == "beam" and settings.beam > 1:
         tasks[f"beam {settings.beam}"] = ours.task.configure(loop_guard=False)
     for name, task in tasks.items():
-        first = timed(task, recorder if name == "greedy" else as_engine(ours), examples)
+        first = timed(task, engine if name == "greedy" else ours.engine, examples)
         second = timed(task, export.engine, examples)
         identical[name] = share_identical(task, first[0], second[0], math.inf)
-    difference = export.difference(ours.model, recorder.pairs[:FORCED]) if recorder.pairs else 0.0
+        outputs = outputs or first[0]
+    pairs = recorder.pairs or written_lines(outputs)
+    difference = export.difference(ours.model, pairs[:FORCED])
     return difference, identical, scores_of(task, examples, first[0], second[0]), (first[1], second[1])
+
+
+def written_lines(predictions: Sequence[Prediction]) -> list[Pair]:
+    """The continuations of a language model; the beginning symbol is in the place of a source."""
+    return [([EOS], prediction["continuations"][0]["tokens"]) for prediction in predictions]
 
 
 def as_engine(model: Model) -> Engine:

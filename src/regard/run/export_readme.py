@@ -60,7 +60,8 @@ tokenizer, decoder = Tokenizer.from_file("SRC"), graph("decoder")
 state = STATE
 
 def generate(text, max_tokens=50):
-    prompt, tokens, now = tokenizer.encode(text, add_special_tokens=False).ids, [END], dict(state)
+    prompt, now = tokenizer.encode(text, add_special_tokens=False).ids, dict(state)
+    tokens = BEGINNING
     while len(tokens) <= max_tokens:
         new = decoder(input_ids=np.array([tokens[-1:]]), **now)
         logits = new.pop("logits")[0, 0]
@@ -132,7 +133,7 @@ def fill(task: AnyTask, template: str, example: Example) -> str:
     tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
     text = str(example.get("src") or example.get("text") or " ".join(example.get("words", ())) or "A text.")
     shown = repr(text) + (f", {example['to']!r}" if tags and "to" in example else "")
-    frame = task.tokenizer.frame if isinstance(task, LabelledTask | Pretraining) else (0, 0, 0)
+    frame = task.tokenizer.frame if isinstance(task, LabelledTask | Pretraining) else ([], [], [])
     labels = getattr(task, "labels", ())
     values = {
         "SRC": names[0],
@@ -140,8 +141,9 @@ def fill(task: AnyTask, template: str, example: Example) -> str:
         "LANGUAGE": ", to" if tags else "",
         "TAG": f"[{json.dumps(tags)}[to]] + " if tags else "",
         "BEAM": str(task.decoding.beam if isinstance(task, Seq2SeqTask) and task.decoding.search == "beam" else 1),
-        "FIRST": str(frame[0]),
-        "LAST": str(frame[2]),
+        "FIRST": ", ".join(map(str, frame[0])),
+        "LAST": ", ".join(map(str, frame[2])),
+        "BEGINNING": "[END]" if getattr(task.recipe.model, "begin_symbol", True) else "[prompt.pop(0)]",
         "END": str(EOS),
         "START": str(BOS),
         "EXAMPLE": shown,

@@ -53,6 +53,15 @@ QUANTIZATION = "int8"
 EXPORTS, MANIFEST, FORMAT = "exports", "manifest.json", 2
 
 
+ChangeBounds = Callable[[Bounds], Bounds]
+"""Changes the default bounds of an export, or those of its certificate."""
+
+
+def unchanged(bounds: Bounds) -> Bounds:
+    """The same bounds."""
+    return bounds
+
+
 @dataclass(frozen=True)
 class Exported:
     """A folder that was written, and its certificate."""
@@ -74,13 +83,13 @@ def export_run(
     checkpoint: str = "best",
     quantization: str | None = None,
     *,
-    bounds: Bounds | None = None,
+    bounds: ChangeBounds = unchanged,
     sentences: Path | None = None,
     limit: int = LIMIT,
 ) -> Exported:
     """Write the model of a checkpoint to the new `folder` and certify it; quantization is of ctranslate2 and onnx.
 
-    The comparison uses the run's validation data, or the lines of the file `sentences`.
+    The comparison uses the run's validation data, or the lines of the file `sentences`; `bounds` changes its bounds.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(
@@ -99,8 +108,8 @@ def export_run(
         opened, weights = WRITERS[to](run, ours.model, path, checkpoint, quantization)
         (path / README).write_text(readme(ours.task, path, to, quantization, examples.examples[0]), encoding="utf-8")
         opened = opened or open_export(path, to, quantization, ours.task)
-        values = bounds or default_bounds(to, quantization)
-        certificate = certify(ours, opened, examples, path, to, quantization, values)
+        values = default_bounds(to, quantization, len(examples.examples))
+        certificate = certify(ours, opened, examples, path, to, quantization, bounds(values))
         certificate.require(folder)
         certificate.write(path, identity(run, checkpoint))
     return Exported(folder, weights, certificate)
@@ -110,11 +119,11 @@ def check_export(
     folder: Path,
     run: Run | None = None,
     *,
-    bounds: Callable[[Bounds], Bounds] = lambda bounds: bounds,
+    bounds: ChangeBounds = unchanged,
     sentences: Path | None = None,
     limit: int = LIMIT,
 ) -> Certificate:
-    """Compare an export with its run again; `bounds` may change those of its certificate."""
+    """Compare an export with its run again; `bounds` changes those of its certificate."""
     written = read_certificate(folder)
     run = run or Run.open(written.run)
     if written.inputs != identity(run, written.checkpoint):
@@ -127,8 +136,8 @@ def check_export(
     ours = Model([run], written.checkpoint, device="cpu")
     examples = comparison_examples(ours.task, sentences, limit)
     opened = open_export(folder, written.to, written.quantization, ours.task)
-    changed = bounds(written.bounds)
-    certificate = certify(ours, opened, examples, folder, written.to, written.quantization, changed)
+    values = bounds(written.bounds)
+    certificate = certify(ours, opened, examples, folder, written.to, written.quantization, values)
     certificate.require(folder)
     return certificate
 
