@@ -7,8 +7,12 @@ output is train.tsv, valid.tsv and test.tsv with the columns text, label, domain
 one split only, by a hash of its text; words and parts of sentences are cut afterwards. Languages have equal shares.
 
     form        word, few (2 or 3 words), part (4 to 8 words), sentence
-    variation   none, lower, upper, title, ascii (without accents), bare (without punctuation)
+    variation   none, lower, upper, title, ascii (without accents), bare (without punctuation), markup (with
+                tags or placeholders)
     label       de, en, es, fr, zh, other
+
+Half of the single words are drawn from sentences, the others (domain words) from the list of all words, each with the
+square root of its frequency: so common words that are rare in sentences, such as greetings, are seen often enough.
 
 The texts of `other` are made at random, from letters of other scripts, or without words. Text in other languages with
 Latin letters is not among them: the data sets have none.
@@ -17,10 +21,13 @@ Latin letters is not among them: the data sets have none.
 import argparse
 import hashlib
 import lzma
+import math
 import random
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from regard.data.split import hash_sentence, split_of
@@ -42,11 +49,15 @@ FILES: dict[str, dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """The files of each domain, and the language of each column."""
 DOMAIN_SHARES = {"tatoeba": 0.5, "msdocs": 0.25, "pydocs": 0.15, "mlqe-pe": 0.1}
+LISTED_WORDS = 0.5
+"""Share of the single words that are drawn from the list of words."""
 SIZES = {"train": 110_000, "valid": 1_500, "test": 4_000}
 """Texts of each language in a split; `other` has half as many."""
-FORMS = {"word": 0.3, "few": 0.25, "part": 0.15, "sentence": 0.3}
+FORMS = {"word": 0.35, "few": 0.25, "part": 0.15, "sentence": 0.25}
 WORDS = {"word": (1, 1), "few": (2, 3), "part": (4, 8)}
-VARIATIONS = {"none": 0.55, "lower": 0.15, "upper": 0.06, "title": 0.04, "ascii": 0.1, "bare": 0.1}
+VARIATIONS = {
+    "none": 0.53, "lower": 0.17, "upper": 0.04, "title": 0.04, "ascii": 0.1, "bare": 0.08, "markup": 0.04,
+}  # fmt: skip
 VALID_SHARE, TEST_SHARE = 0.02, 0.04
 MAX_CHARACTERS = 220
 SEED = 7
@@ -158,6 +169,11 @@ def has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
+def with_markup(text: str) -> str:
+    """The text between tags, or with a placeholder; which of them depends on the text."""
+    return MARKUP[hash_sentence(text, SEED) % len(MARKUP)].replace("TEXT", text)
+
+
 def without_accents(text: str) -> str:
     for letter, plain in (("ß", "ss"), ("æ", "ae"), ("œ", "oe"), ("Œ", "OE"), ("¿", ""), ("¡", "")):
         text = text.replace(letter, plain)
@@ -169,9 +185,13 @@ def without_punctuation(text: str) -> str:
     return " ".join(kept.split())
 
 
+MARKUP = (
+    "<b>TEXT</b>", "<p>TEXT</p>", "%s TEXT", "%1$s TEXT", "{name}: TEXT", "TEXT {0}", '<a href="#">TEXT</a>',
+    "**TEXT**", "- TEXT", "# TEXT", "`TEXT`", "TEXT (%d)",
+)  # fmt: skip
 CHANGES: dict[str, Callable[[str], str]] = {
     "none": str, "lower": str.lower, "upper": str.upper, "title": str.title, "ascii": without_accents,
-    "bare": without_punctuation,
+    "bare": without_punctuation, "markup": with_markup,
 }  # fmt: skip
 
 
@@ -179,14 +199,31 @@ def sample_language(rng: random.Random, pools: Pools, split: str, language: str,
     """Texts of one language: sentences of all domains, parts of them, with variations."""
     domains = [name for name in DOMAIN_SHARES if (split, language, name) in pools]
     shares = [DOMAIN_SHARES[name] for name in domains]
+    words, weights = list_words(pools, split, language, domains)
     while count:
         domain = rng.choices(domains, shares)[0]
         form = rng.choices(list(FORMS), list(FORMS.values()))[0]
         variation = rng.choices(list(VARIATIONS), list(VARIATIONS.values()))[0]
-        text = CHANGES[variation](cut(rng, rng.choice(pools[split, language, domain]), language, form)).strip()
+        if form == "word" and language != "zh" and rng.random() < LISTED_WORDS:
+            domain, text = "words", rng.choices(words, cum_weights=weights)[0]
+        else:
+            text = cut(rng, rng.choice(pools[split, language, domain]), language, form)
+        text = CHANGES[variation](text).strip()
         if has_letter(text):
             count -= 1
             yield Text(text, language, domain, form, variation)
+
+
+def list_words(pools: Pools, split: str, language: str, domains: Sequence[str]) -> tuple[list[str], list[float]]:
+    """All words of a language without punctuation, and the sums of the square roots of their frequencies."""
+    counts = Counter(
+        word
+        for domain in domains
+        for text in pools[split, language, domain]
+        for word in map(without_punctuation, text.split())
+        if word.isalpha()
+    )
+    return list(counts), list(accumulate(math.sqrt(count) for count in counts.values()))
 
 
 # ---- text in none of the languages -----------------------------------------------------------------------------------

@@ -39,12 +39,19 @@ def identifier() -> Model:
 
 def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
     """The `top` most probable languages of each text, the most probable first; none for a text without letters."""
-    shortened = [text[:MAX_CHARACTERS] if any(map(str.isalpha, text)) else "" for text in texts]
     return [
         [
             Detected(language, probability)
             for language, probability in prediction["probabilities"].items()
             if language != OTHER
         ][:top]
-        for prediction in identifier().predict([{"text": text} for text in shortened])
+        for prediction in identifier().predict([{"text": prepared(text)} for text in texts])
     ]
+
+
+def prepared(text: str) -> str:
+    """What the classifier reads: the beginning; nothing of a text without letters; capitals only as small letters."""
+    beginning = text[:MAX_CHARACTERS]
+    if not any(map(str.isalpha, beginning)):
+        return ""
+    return beginning.lower() if beginning.isupper() else beginning

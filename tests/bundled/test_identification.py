@@ -1,0 +1,87 @@
+"""The language classifier that comes with regard: what it says about easy texts, and how it fits into a program."""
+
+import pytest
+from tests.cli.command import regard
+
+from regard.bundled import bundled_run
+from regard.bundled.identification import identify
+from regard.bundled_files import BUNDLED, bundled_runs
+from regard.errors import UserError
+from regard.reading import parse_json
+from regard.run.run import Run
+
+MAX_BYTES = 1_500_000
+TEXTS = {
+    "en": ["The weather is beautiful today.", "thank you very much", "GOOD MORNING", "Where is the station?"],
+    "de": ["Das Wetter ist heute schön.", "vielen dank", "GUTEN MORGEN", "Wo ist der Bahnhof?", "Straße"],
+    "fr": ["Il fait beau aujourd'hui.", "merci beaucoup", "BONJOUR À TOUS", "Où est la gare ?", "aujourd'hui"],
+    "es": ["Hoy hace buen tiempo.", "muchas gracias", "BUENOS DÍAS", "¿Dónde está la estación?", "mañana"],
+    "zh": ["今天天气很好。", "谢谢", "早上好", "車站在哪裡？"],
+}
+UNKNOWN = [
+    "Сегодня хорошая погода.", "오늘은 날씨가 좋습니다.", "今日はとてもいい天気です。", "الطقس جميل اليوم",
+    "ο καιρός είναι καλός",
+]  # fmt: skip
+
+
+def languages(texts: list[str]) -> list[str]:
+    return [found[0].language for found in identify(texts)]
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_easy_texts(language: str) -> None:
+    assert languages(TEXTS[language]) == [language] * len(TEXTS[language])
+
+
+def test_a_mixed_batch_gives_what_each_text_gives_alone() -> None:
+    texts = [text for pair in zip(*(texts[:4] for texts in TEXTS.values()), strict=True) for text in pair]
+    together, alone = identify(texts), [identify([text])[0] for text in texts]
+    for both in zip(together, alone, strict=True):
+        first, second = ([(item.language, round(item.confidence, 4)) for item in found] for found in both)
+        assert first == second
+
+
+def test_confidences_are_probabilities_in_falling_order() -> None:
+    for found in identify(["Tom", "Das ist ein Satz.", "information", "x = f(y)"], top=5):
+        confidences = [item.confidence for item in found]
+        assert confidences == sorted(confidences, reverse=True)
+        assert len(found) == 5 and confidences[-1] >= 0 and sum(confidences) <= 1 + 1e-5
+    assert [len(found) for found in identify(["Tom", "Berlin"], top=2)] == [2, 2]
+
+
+def test_text_in_other_scripts_has_a_low_confidence() -> None:
+    assert all(found[0].confidence < 0.5 for found in identify(UNKNOWN))
+
+
+def test_a_word_of_several_languages_is_uncertain() -> None:
+    """Names occur in the sentences of all languages."""
+    assert identify(["Tom"])[0][0].confidence < 0.8 < identify(["Das Wetter ist heute schön."])[0][0].confidence
+
+
+@pytest.mark.parametrize("text", ["", "   ", "12345", "?!", "🙂"])
+def test_text_without_letters_has_no_language(text: str) -> None:
+    assert identify([text, "Guten Tag"])[0] == []
+
+
+def test_a_long_text() -> None:
+    assert languages(["Das ist ein langer Satz. " * 10_000]) == ["de"]
+
+
+def test_the_command_line_predicts_with_the_run() -> None:
+    result = regard("predict", "languages", "Guten Morgen, wie geht es dir?", "--top", "2")
+    assert parse_json(result.out)["label"] == "de"
+
+
+def test_the_run_is_complete_and_small() -> None:
+    folder = bundled_run("languages")
+    run = Run.open("languages", "classification")
+    run.check_manifest()
+    assert run.folder == folder
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= MAX_BYTES
+
+
+def test_names_of_runs() -> None:
+    assert set(bundled_runs()) <= set(BUNDLED)
+    with pytest.raises(UserError) as error:
+        bundled_run("no-such-run")
+    assert error.value.code == "not-a-run"
