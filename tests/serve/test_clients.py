@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from tests.conftest import TinyRun
 from tests.serve.libretranslate_suite import download, run_suite
 from tests.serve.make import make_app, running, stop
@@ -68,7 +69,7 @@ def test_deep_translator(address: str) -> None:
     assert translator.translate_batch([TEXT, "six five four"]) == [TRANSLATION, "sechs fünf vier"]
 
 
-def test_libretranslate_aio(address: str) -> None:
+def test_libretranslate_aio(address: str, tmp_path: Path) -> None:
     package = client_of("libretranslate_aio")
     with package.LibreTranslate(address) as api:
         assert api.health() and api.frontend_settings().char_limit > 0
@@ -78,6 +79,9 @@ def test_libretranslate_aio(address: str) -> None:
         assert [item.language for item in batch.detected_language] == ["en", "en"]
         assert [len(item) for item in batch.alternatives] == [1, 1]
         assert api.detect(TEXT)[0].language == "en" and {item.code for item in api.languages()} == {"en", "de"}
+        (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+        file = api.translate_file(tmp_path / "a.txt", "en", "de")
+        assert requests.get(file.translated_file_url, timeout=60).text == TRANSLATION
         with pytest.raises(package.BadRequestError):
             api.translate(TEXT, "en", "zz")
         with pytest.raises(package.ForbiddenError):

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.documents.files import FILE_FORMATS
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
 from regard.serve.fields import FORM_TYPES, Fields, as_glossary, as_texts, content_type, invalid, read_fields
@@ -198,14 +199,12 @@ class LibreTranslate:
 
     def frontend_settings(self, keys: bool) -> dict[str, object]:
         """The answer of /frontend/settings; `keys`: requests need a key."""
-        from regard.serve.libretranslate_files import FILE_FORMATS
-
         codes = self.languages.codes
         target = next((code for code in codes if code != "en"), "en")
         return {
             "apiKeys": keys,
             "charLimit": self.settings.max_characters,
-            "filesTranslation": bool(FILE_FORMATS),
+            "filesTranslation": True,
             "frontendTimeout": 500,
             "keyRequired": keys,
             "language": {

@@ -8,23 +8,23 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.documents.files import file_format
 from regard.errors import UserError
 from regard.serve.errors import ServiceError
 from regard.serve.fields import Fields, invalid
-from regard.serve.files import FileStore, safe_name, translated_name
+from regard.serve.files import MAX_BYTES, FileStore, safe_name, translated_name
 from regard.serve.languages import public_code
 from regard.serve.libretranslate_spec import request_body
 
 if TYPE_CHECKING:
     from regard.serve.libretranslate import LibreTranslate
 
-FILE_FORMATS: tuple[str, ...] = ()
 MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8"}
 
 
 def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
     """Add /translate_file and /download_file/NAME."""
-    store = FileStore()
+    store = FileStore(max_bytes=max(MAX_BYTES, 4 * api.settings.max_body))
 
     @router.post("/translate_file", openapi_extra=request_body("translate_file"))
     async def translate_file(request: Request) -> Response:
@@ -56,7 +56,7 @@ async def translate_upload(api: "LibreTranslate", fields: Fields) -> tuple[str, 
         raise invalid("Invalid request: missing file parameter", "file")
     require(fields, "source", "target")
     name = safe_name(upload.name)
-    if PurePosixPath(name).suffix.lower() not in FILE_FORMATS:
+    if not file_format(name):
         raise invalid("Invalid request: file format not supported", "file")
     source, target = api.find_pair(fields)
     try:

@@ -1,0 +1,218 @@
+"""Files through the server: translated, kept for a while, refused if they are hostile."""
+
+import io
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from tests.conftest import TinyRun
+from tests.serve.make import Client, make_app, stop
+
+from regard.serve.files import FileStore, safe_name, translated_name
+
+PAIR = {"source": "en", "target": "de"}
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+@pytest.fixture(scope="module")
+def client(tiny_run: TinyRun) -> Iterator[Client]:
+    app = make_app({"numbers": tiny_run("translation")}, ["numbers=en:de"], max_body=2_000_000)
+    yield Client(app)
+    stop(app.state.service)
+
+
+def upload(client: Client, name: str, content: bytes, **fields: str) -> httpx.Response:
+    """POST /translate_file."""
+    return client.post("/translate_file", data={**PAIR, **fields}, files={"file": (name, content)})
+
+
+def download(client: Client, answer: httpx.Response) -> httpx.Response:
+    """GET the address that an answer names."""
+    return client.get(urlsplit(answer.json()["translatedFileUrl"]).path)
+
+
+def docx(document: bytes, **others: bytes) -> bytes:
+    """A .docx file with this content of word/document.xml; `others` are further members."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {"[Content_Types].xml": b"<Types/>", "word/document.xml": document, **others}.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def paragraph(text: str) -> bytes:
+    """The document.xml of one paragraph."""
+    body = f"<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body>"
+    return f'<?xml version="1.0"?><w:document xmlns:w="{WORD}">{body}</w:document>'.encode()
+
+
+FILES = {
+    "a.txt": (b"one two three\n\nsix five four\n", b"eins zwei drei\n\nsechs f\xc3\xbcnf vier\n"),
+    "b.html": (b"<p>one two three</p>", b"<p>eins zwei drei</p>"),
+    "c.srt": (b"1\n00:00:01,000 --> 00:00:02,000\none two three\n", b"eins zwei drei"),
+    "d.po": (b'msgid ""\nmsgstr ""\n\nmsgid "one two three"\nmsgstr ""\n', b'msgstr "eins zwei drei"'),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_translated_and_downloaded_as_an_attachment(client: Client, name: str) -> None:
+    content, expected = FILES[name]
+    file = download(client, upload(client, name, content, source="auto"))
+    assert file.status_code == 200 and expected in file.content
+    stem, _, ending = name.partition(".")
+    assert file.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_de.{ending}"
+    assert file.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_word_document_is_translated(client: Client) -> None:
+    file = download(client, upload(client, "a.docx", docx(paragraph("one two three"))))
+    with zipfile.ZipFile(io.BytesIO(file.content)) as archive:
+        assert b"eins zwei drei" in archive.read("word/document.xml")
+
+
+def test_every_upload_has_a_name_of_its_own(client: Client) -> None:
+    addresses = {upload(client, "../../ä b.txt", b"one").json()["translatedFileUrl"] for _ in range(3)}
+    assert len(addresses) == 3
+    assert all(address.endswith(".%C3%A4%20b_de.txt") for address in addresses)
+
+
+def test_settings_name_the_formats(client: Client) -> None:
+    settings = client.get("/frontend/settings").json()
+    assert settings["filesTranslation"] and set(settings["supportedFilesFormat"]) >= {".txt", ".html", ".srt", ".docx"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "change"),
+    [
+        ("a.exe", b"one", {}),
+        ("", b"one", {}),
+        ("a.txt", b"one", {"source": ""}),
+        ("a.txt", b"one", {"target": "zz"}),
+        ("a.txt", b"one", {"source": "de", "target": "en"}),
+        ("a.txt", b"\xff\xfe\xff", {}),
+        ("a.docx", b"no archive", {}),
+        ("a.po", b"\x00\x01", {"source": "zz"}),
+    ],
+)
+def test_a_file_that_cannot_be_translated_is_400(
+    client: Client, name: str, content: bytes, change: dict[str, str]
+) -> None:
+    answer = upload(client, name, content, **change)
+    assert answer.status_code == 400 and list(answer.json()) == ["error"]
+
+
+# ---- hostile files --------------------------------------------------------------------------------------------------
+
+
+def laughs(inner: str) -> bytes:
+    """XML whose entities would be a billion times a word."""
+    entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 10))
+    doctype = f'<!DOCTYPE x [<!ENTITY e0 "one">{entities}<!ENTITY f SYSTEM "file:///etc/passwd">]>'
+    return b'<?xml version="1.0"?>' + doctype.encode() + inner.encode()
+
+
+def bomb() -> bytes:
+    """A Word document of 40 MB in 40 KB."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("word/document.xml", "w") as member:
+        for _ in range(40):
+            member.write(b" " * 1_000_000)
+    return file.getvalue()
+
+
+def many_members() -> bytes:
+    return docx(paragraph("one"), **{f"word/{number}.xml": b"" for number in range(6_000)})
+
+
+def deep_document() -> bytes:
+    return b"<w:document xmlns:w='" + WORD.encode() + b"'>" + b"<w:p>" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(bomb, id="a zip bomb"),
+        pytest.param(lambda: docx(laughs(f"<w:t xmlns:w='{WORD}'>&e9;&f;</w:t>")), id="entities"),
+        pytest.param(many_members, id="many members"),
+        pytest.param(lambda: docx(deep_document()), id="deep XML"),
+    ],
+)
+def test_a_hostile_word_document_is_refused(client: Client, content: Any) -> None:
+    answer = upload(client, "a.docx", content())
+    assert answer.status_code in (400, 413) and "root:" not in answer.text
+
+
+def test_paths_inside_of_an_archive_lead_nowhere(client: Client) -> None:
+    others = {"../../../tmp/regard-escaped": b"one", "/tmp/regard-escaped": b"one"}
+    answer = upload(client, "a.docx", docx(paragraph("one two three"), **others))
+    assert answer.status_code in (200, 400)
+    assert not Path("/tmp/regard-escaped").exists()
+
+
+@pytest.mark.parametrize("format", ["file", "text"])
+def test_deep_html_takes_no_stack(client: Client, format: str) -> None:
+    page = "<div>" * 20_000 + "one two three" + "</b>" * 1000
+    if format == "file":
+        answer = upload(client, "a.html", page.encode())
+    else:
+        answer = client.post("/translate", json={**PAIR, "q": page[:19_000], "format": "html"})
+    assert answer.status_code in (200, 400, 413)
+
+
+def test_a_body_of_100_mb_is_refused_before_it_has_arrived(client: Client) -> None:
+    sent = 0
+
+    async def content() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1000):
+            sent += 1
+            yield b"x" * 100_000
+
+    for path, shape in (("/translate_file", "error"), ("/v2/translate", "message"), ("/models/numbers", "error")):
+        sent = 0
+        answer = client.post(path, content=content(), headers={"content-type": "multipart/form-data; boundary=x"})
+        assert answer.status_code == 413 and list(answer.json()) == [shape] and sent < 30
+        known = client.post(path, content=content(), headers={"content-length": str(10**8)})
+        assert known.status_code == 413
+
+
+def test_entities_in_html_stay_entities(client: Client) -> None:
+    answer = upload(client, "a.html", laughs("<p>&e9; &f; one two three</p>"))
+    assert answer.status_code == 200
+    content = download(client, answer).content
+    assert len(content) < 5000 and b"root:" not in content
+
+
+# ---- the store ------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_removed_after_their_time() -> None:
+    now = 0.0
+    store = FileStore(max_age=10, clock=lambda: now)
+    first = store.put("a.txt", b"1")
+    now = 6.0
+    second = store.put("b.txt", b"22")
+    now = 11.0
+    assert store.get(first) is None and store.get(second) is not None and store.size == 2
+    now = 17.0
+    assert store.get(second) is None and store.size == 0 and not store.files
+
+
+def test_the_oldest_files_make_place_for_new_ones() -> None:
+    store = FileStore(max_bytes=100)
+    keys = [store.put(f"{number}.txt", b"x" * 40) for number in range(5)]
+    assert [store.get(key) is not None for key in keys] == [False, False, False, True, True] and store.size == 80
+    large = store.put("large.txt", b"x" * 101)
+    assert store.get(large) is None and store.size == 0
+
+
+def test_names_of_files_have_no_folders() -> None:
+    assert translated_name("/etc/a.b.txt", "de") == "a.b_de.txt"
+    assert [safe_name(name) for name in ("..\\x.txt", "a\x00\n.txt", "..", "", 'a"<b>.txt')] == [
+        "x.txt", "a.txt", "file", "file", "ab.txt",
+    ]  # fmt: skip
+    assert len(safe_name("x" * 500 + ".txt")) == 100
