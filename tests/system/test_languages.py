@@ -188,12 +188,16 @@ def test_a_student_learns_from_every_direction_with_the_tokenizer_of_its_teacher
     )  # fmt: skip
     assert student.status == 1, "the validation data has no languages"
     student = regard(
-        "train", run.parent / "recipe.toml", values["setting"], "data.hold_out_test=0", f"text.tokenizer_from={run}",
+        "train", run.parent / "recipe.toml", values["setting"], "data.hold_out=0", "data.hold_out_test=0",
+        values["setting"].replace("data.train", "data.valid"), f"text.tokenizer_from={run}",
         "training.max_steps=2", "--folder", tmp_path / "student",
     )  # fmt: skip
     assert student.status == 0, student.err
     copied, own = (folder / "tokenizer.json" for folder in (tmp_path / "student", run))
     assert copied.read_text(encoding="utf-8") == own.read_text(encoding="utf-8")
+    again = regard("distill", tmp_path / "student", "--folder", tmp_path / "again", "--from", "de")
+    assert again.status == 0, again.err
+    assert (tmp_path / "again/train.de-en.src").read_bytes() == (tmp_path / "distilled/train.de-en.src").read_bytes()
     assert regard("distill", run, "--folder", tmp_path / "one", "--to", "fr").status == 0
     assert sorted(path.name for path in (tmp_path / "one").glob("*.src")) == ["train.en-fr.src"]
 

@@ -25,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from regard.data.formats import read_examples
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
@@ -116,10 +117,12 @@ def distill(
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
     """The source sentences of a split, or of one direction of it, one per line."""
-    data, sources = translator.task.recipe.data, None
+    task, data = translator.task, translator.task.recipe.data
+    pairs = task.read(split)
     if direction is not None and not data.held_out:  # only the files of this direction are read
         sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
-    for pair in translator.task.read(split, sources):
+        pairs = read_examples(sources, data.folder, task.fields)
+    for pair in pairs:
         if direction is None or (pair.get("from"), pair.get("to")) == direction:
             yield f"{one_line(pair['src'])}\n".encode()
 
