@@ -53,6 +53,7 @@ VALID: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("POST", "/models/language", {"inputs": "the", "parameters": {"max_new_tokens": 3, "top_k": 2, "seed": 1}}),
     ("POST", "/models/choice", {"inputs": "the film", "parameters": {"candidate_labels": ["a", "b"]}}),
     ("POST", "/v1/translate", OWN),
+    ("POST", "/v1/translate/stream", OWN),
     ("POST", "/v1/detect", {"text": ["one", "zwei"]}),
     ("POST", "/v1/predict/reviews", {"inputs": ["a fine film", {"text": "b"}], "options": {"top": 1}}),
     ("POST", "/v1/embed/reviews", {"inputs": ["a"], "layers": "-2:", "combine": "mean", "pool": "cls"}),
@@ -62,8 +63,18 @@ VALID: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("GET", "/metrics", {}),
     ("GET", "/openapi.json", {}),
     ("GET", "/", {}),
+    ("GET", "/page/runs", {}),
+    ("POST", "/page/translate", {"run": "numbers", "text": "one two three"}),
+    ("POST", "/page/predict", {"run": "numbers", "example": "one two three", "chosen": 0}),
+    ("POST", "/page/predict", {"run": "reviews", "example": {"text": "a fine film"}}),
+    ("POST", "/page/head", {"run": "numbers", "example": "one", "map": "cross", "layer": 0, "head": 1}),
+    ("POST", "/page/beam", {"run": "numbers", "example": "one two three", "width": 2}),
+    ("POST", "/page/texts", {"run": "reviews", "texts": ["a film", "a book"]}),
+    ("GET", "/page/curves", {"run": "numbers"}),
 )
 """Method, path and fields of requests that are right."""
+ENCODINGS = {"/translate_file": (PARTS, PARTS, PARTS, FORM), "/page/curves": ("query", "query", JSON)}
+"""How the fields of a request are written, where that is not mostly JSON."""
 LT_PATHS = (
     "/translate",
     "/detect",
@@ -134,7 +145,7 @@ def requests(count: int, seed: int) -> Iterator[Request]:
     for _ in range(count):
         method, path, fields = rng.choice(VALID)
         values = damage_fields(rng, fields)
-        kind = rng.choice((JSON, JSON, JSON, FORM, PARTS, "query"))
+        kind = rng.choice(ENCODINGS.get(path, (JSON, JSON, JSON, FORM, PARTS, "query")))
         query, body = b"", encode(rng, kind, values)
         if kind == "query":
             query, body, kind = body, b"", ""
@@ -281,6 +292,7 @@ class Result:
 
 async def fuzz(app: FastAPI, count: int, seed: int = 1) -> Result:
     """Send `count` requests, one after another."""
+    await app.state.service.loaded()
     result, before = Result(), 0.0
     for number, request in enumerate(requests(count, seed)):
         if number == count // 10:
