@@ -134,6 +134,7 @@ def test_several_inputs_give_a_list_and_blank_ones_an_answer(run: str, address: 
         ("language", {"inputs": {"text": 3}}),
         ("language", {"inputs": "a", "parameters": {"temperature": "hot"}}),
         ("language", {"inputs": "a", "parameters": {"max_new_tokens": 10**9}}),
+        ("language", {"inputs": "a", "stream": True}),
         ("parsing/pipeline/feature-extraction", {"inputs": "a"}),
         ("classification/pipeline/sentence-similarity", {"inputs": "a"}),
         ("classification/pipeline/feature-extraction", {"inputs": "a", "pool": "x"}),

@@ -61,6 +61,12 @@ def test_each_text_of_a_batch_has_its_own_detected_language(client: Client) -> N
     assert single["detectedLanguage"] == {"confidence": 90.0, "language": "en"}
 
 
+def test_tags_have_no_language(client: Client) -> None:
+    page = '<p class="kein"><a href="https://example.com/ei">one</a> two three</p>'
+    answer = client.post("/translate", json={"q": page, "source": "auto", "target": "de", "format": "html"}).json()
+    assert answer["detectedLanguage"]["language"] == "en"
+
+
 def test_alternatives_are_others_and_html_has_none(client: Client) -> None:
     answer = client.post("/translate", data={**EN_DE, "alternatives": "2"}).json()
     assert answer["translatedText"] == "eins zwei drei" and 1 <= len(answer["alternatives"]) <= 2

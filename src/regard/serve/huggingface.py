@@ -91,6 +91,8 @@ class HuggingFace:
         parameters = body.get("parameters") or {}
         if not isinstance(parameters, dict):
             raise invalid("'parameters' is not an object", "parameters")
+        if body.get("stream"):
+            raise invalid("answers are not streamed", "stream")
         inputs, single = as_inputs(body["inputs"])
         check_inputs(inputs, self.settings)
         if pipeline == SIMILARITY or (single and isinstance(inputs[0], dict) and "source_sentence" in inputs[0]):

@@ -6,12 +6,15 @@ zh        zh-Hans (or zh)   ZH (or ZH-HANS)
 en        en                EN; as a target EN-US and EN-GB too
 """
 
+import html
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}
 """Short codes of LibreTranslate and the codes that it writes for them."""
+TAG = re.compile(r"<[^<>]*>")
 WRITTEN = ALIASES | {long.lower(): long for long in ALIASES.values()}
 
 
@@ -52,6 +55,11 @@ class Languages:
                 if one in known:
                     known.setdefault(other, known[one])
         return known
+
+
+def without_tags(text: str) -> str:
+    """The words of HTML, so that the language of a text is detected and not that of its tags."""
+    return html.unescape(TAG.sub(" ", text))
 
 
 def public_code(code: str) -> str:

@@ -18,6 +18,7 @@ from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.serve.directions import Direction, NamedDirection, choose, directions_of, parse_languages
 from regard.serve.errors import ServiceError
+from regard.serve.languages import without_tags
 from regard.serve.segments import OnSegment, SegmentTranslator, predict
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
@@ -275,7 +276,8 @@ class Service:
         target = request.target.lower() if request.target else None
         sources = [source for source, other, _ in directions if target in (None, other)]
         known = {source for source, _, _ in directions} | {target for _, target, _ in directions}
-        detected = await self._detect_among(request.texts, known)
+        texts = request.texts if request.format == "text" else [without_tags(text) for text in request.texts]
+        detected = await self._detect_among(texts, known)
         return [
             self._plan_one(choose(directions, found[0].language if found else (sources or [""])[0], target), found)
             for found in detected
