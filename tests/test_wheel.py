@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
     "pydantic_core": "pydantic",
 }  # fmt: skip
 """What installs a package, if it has another name."""
-IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+))", re.MULTILINE)
+IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?(?:,.*)?(?:  #.*)?$)", re.MULTILINE)
 MAX_BYTES = 30 << 20
 
 
@@ -59,7 +59,8 @@ def test_the_wheel_is_small_and_has_no_state_of_training(wheel: ZipFile) -> None
 
 def test_the_wheel_names_its_extras_and_its_command(wheel: ZipFile) -> None:
     values = metadata(wheel)
-    assert {"serve", "onnx", "ctranslate2", "tensorboard", "all", "dev"} <= set(values.get_all("Provides-Extra", []))
+    extras = {"serve", "onnx", "huggingface", "ctranslate2", "tensorboard", "all", "dev"}
+    assert extras == set(values.get_all("Provides-Extra", []))
     required = values.get_all("Requires-Dist", [])
     assert any(re.match(r"fastapi\b.*extra == .serve.", line) for line in required)
     assert any(re.match(r"torch\b", line) and "extra" not in line for line in required)

@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_runs() -> None:
     assert {"runs/a", "exp/c"} <= set(offered("regard predict "))
     assert offered("regard predict runs/") == ["runs/a", "runs/deep/b"]
-    assert offered("regard info exp/c") == ["exp/c"]
+    assert offered("regard info exp/c") == offered("regard translate exp/") == ["exp/c"]
     assert offered("regard evaluate runs/a --against ex") == ["exp/c"]
 
 

@@ -159,7 +159,7 @@ def import_transformers() -> Any:
     except ImportError as error:
         raise UserError(
             "the export is checked with transformers, which is not installed",
-            "pip install transformers",
+            "pip install 'regard[huggingface]'",
             code="missing-package",
             where="transformers",
         ) from error
