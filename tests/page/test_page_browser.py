@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.page.conftest import OpenPage, Served
+from tests.cli.command import regard
+from tests.page.conftest import OpenPage, Served, opened
 
 from regard.run.inspecting import inspect_attention
 from regard.run.page_data import beam_json, prediction_json
@@ -237,6 +239,36 @@ def test_curves_grow_while_a_run_trains(open_page: OpenPage, served: Served) -> 
     page.clock.fast_forward(3000)
     page.wait_for_selector(f".panel .reading:has-text('{line['step']:,}')")
     assert page.locator(".curve").first.get_attribute("d") != before
+
+
+def test_additive_attention(open_page: OpenPage, served: Served) -> None:
+    page = open_page()
+    page.select_option("#run", "recurrent")
+    type_text(page)
+    show(page, "arithmetic", ".step-table")
+    steps = inspect_attention(served.models["recurrent"], SENTENCE).arithmetic("cross", 0, 0)
+    found = numbers(page, ".step-table td.figure.share")
+    assert found == pytest.approx(steps.weights[0].tolist(), abs=0.001)
+
+
+def test_one_file_without_a_server(browser: "Browser", served: Served, tmp_path: Path) -> None:
+    path, model = tmp_path / "page.html", served.models["numbers"]
+    assert regard("inspect", served.folders["numbers"], SENTENCE, "--html", path, "--layer", 1, "--head", 2).status == 0
+    with opened(browser, path.as_uri()) as page:
+        page.wait_for_selector(".matrix")
+        expected = model.predict(SENTENCE, nbest=4)
+        assert page.locator(".aligned p").all_inner_texts() == [SENTENCE, expected["translation"]]
+        assert page.locator(".alternative").count() == len(expected["hypotheses"])
+        page.hover(".aligned p:first-child .linked >> nth=0")
+        assert page.locator(".aligned p:last-child .marked").count() >= 1
+        page.hover(".aligned p:last-child .linked >> nth=1")
+        assert page.locator(".aligned p:first-child .marked").count() >= 1
+        assert page.get_attribute(".overview tbody tr:nth-child(1) td:nth-child(3) .thumb", "aria-pressed") == "true"
+        show(page, "arithmetic", ".step-table")
+        steps = inspect_attention(model, SENTENCE).arithmetic("cross", 0, 1)
+        assert numbers(page, ".step-table td.figure.share") == pytest.approx(steps.weights[0].tolist(), abs=0.001)
+        show(page, "beam", ".beam .node")
+        assert page.locator(".beam g[data-node]").count() == len(beam_json(model, SENTENCE)["nodes"])
 
 
 def test_a_server_that_does_not_answer(browser: "Browser", served: Served) -> None:

@@ -1,6 +1,7 @@
 """run/report.py: the HTML page of a run, for every task."""
 
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +14,13 @@ from tests.tiny import TASKS
 
 from regard import __version__
 from regard.metrics.significance import Comparison
+from regard.run.inspecting import inspect_attention
+from regard.run.inspection_page import Place, render_inspection, stored_layers
 from regard.run.model import Model
 from regard.run.report import (
     choose_examples,
     comparison_table,
     evaluation_report,
-    explanation_report,
     loss_curves,
     monitor_curve,
     read_metrics,
@@ -273,10 +275,20 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_evaluation(tiny_run
 
 def test_the_page_of_one_example(tiny_run: TinyRun) -> None:
     model = Model.load(tiny_run("classification"))
-    report = explanation_report(model, model.explain("a lovely film"))
-    (example,) = report.examples
-    assert example.source == "a lovely film" and str(example.output).startswith("good (")
-    assert example.attention is not None and report.title == "classification: a lovely film"
+    page = render_inspection(model, inspect_attention(model, "a lovely film"), None, Place(2, 1))
+    (block,) = re.findall(r'id="data">(.*?)</script>', page)
+    data = json.loads(block)
+    (example,) = data["examples"]
+    assert example["source"] == "a lovely film" and data["output"][0]["names"][0] == "good"
+    assert set(data["heads"]) == {f"encoder/{layer}/{head}" for layer in range(2) for head in range(2)}
+    assert data["place"] == {"layer": 1, "head": 0} and "classification: a lovely film" in page
+
+
+def test_the_page_of_a_large_model_has_one_layer(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.run.inspection_page.MAX_NUMBERS", 10)
+    model = Model.load(tiny_run("classification"))
+    inspection = inspect_attention(model, "a lovely film")
+    assert stored_layers(inspection, Place()) == [1] and stored_layers(inspection, Place(1, 1)) == [0]
 
 
 def test_incomplete_lines_of_metrics_are_skipped(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.attention import draw_map, map_svg, map_values, select_head
-from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions
+from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions, TargetLanguage
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run.model import Explanation, Model
+    from regard.run.inspecting import Inspection
+    from regard.run.inspection_page import Place
+    from regard.run.model import Model
 
 MAX_TITLE_CHARACTERS = 60
 
@@ -27,8 +29,9 @@ def inspect(
     ] = None,
     layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [the mean of all].")] = None,
+    to: TargetLanguage = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The HTML page [RUN/inspect.html].")
+        Path | None, typer.Option("--output", "-o", "--html", metavar="FILE", help="The HTML page [RUN/inspect.html].")
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the heat map as an SVG picture.")] = None,
     as_json: AsJson = False,
@@ -38,49 +41,66 @@ def inspect(
     The terminal shows the prediction and a heat map: each row is a token, and its cells are its attention weights for
     the tokens of the columns. For translation and parsing these are the weights from the output to the source; for a
     language model those from each token to the tokens before it, in the prompt and its continuation; for other tasks
-    those between the tokens of the text, or those of attention pooling. The HTML page shows every layer and head. A
-    model whose outputs depend on no attention (recurrent, n-gram) has nothing to show.
+    those between the tokens of the text, or of attention pooling. A model without attention has nothing to show.
+
+    The HTML page is one file without network: every layer and head, the arithmetic of each head step by step, and for
+    translation the alignment, the best outputs and the beam as a tree.
 
     \b
     Examples:
       regard inspect runs/dates "Sunday, November 15, 2026"
-      regard inspect runs/dates "Sunday, November 15, 2026" --layer 1 --head 3
       regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
+      regard inspect translator "A dog runs." --to de --html dog.html
       regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
       regard inspect runs/wikitext-2-transformer "The capital of" --max-length 20
     """
-    from regard.files import require_writable, write_text
-    from regard.run.report import explanation_report
-    from regard.tasks.base import truncate
-    from regard.viz.report import write_report
+    from regard.files import require_writable
+    from regard.run.inspection_page import Place
 
     if svg is not None:
         require_writable(svg)
-    loaded, options = model.load(run), search.changes()
-    explanation = explain(loaded, text, target, options)
-    shown, example, prediction = explanation.maps[-1], explanation.example, explanation.prediction
+    loaded, options = model.load(run), search.changes() | ({} if to is None else {"to": to})
+    searched = with_nbest(loaded, options, target)
+    inspection = explain(loaded, text, target, searched)
+    shown, (example, prediction) = inspection.maps[-1], inspection.pair
     select_head(shown, layer, head)  # an unknown layer or head is an error before anything is written
     if svg is not None:
-        title = truncate(loaded.task.sample(example, prediction).output, MAX_TITLE_CHARACTERS)
-        write_text(svg, map_svg(shown, title, layer, head))
+        write_picture(svg, loaded, inspection, layer, head)
     page = output or default_page(loaded.run.folder)
     if page is not None:
-        write_report(page, explanation_report(loaded, explanation))
+        write_page(page, loaded, inspection, Place(layer, head), searched if target is None else None)
     if as_json:
         values = {**example, "prediction": loaded.task.configure(**options).output(prediction)}
-        maps = [map_values(item) for item in explanation.maps]
-        print_json({**values, "maps": maps, "report": page and str(page), "svg": svg and str(svg)})
+        values["maps"] = [map_values(item) for item in inspection.maps]
+        print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
         return
     print_drawing(f"{loaded.task.render(example, prediction, panel())}\n\n{draw_map(shown, layer, head)}\n")
-    if svg is not None:
-        print_result(f"picture: {svg}")
-    if page is not None:
-        print_result(f"every layer and head: {page}")
+    for name, path in (("picture", svg), ("every layer and head", page)):
+        if path is not None:
+            print_result(f"{name}: {path}")
 
 
-def explain(model: "Model", text: str, target: str | None, options: Options) -> "Explanation":
+def write_picture(path: Path, model: "Model", inspection: "Inspection", layer: int | None, head: int | None) -> None:
+    """Write the heat map of the last map, with the output as its title."""
+    from regard.files import write_text
+    from regard.tasks.base import truncate
+
+    title = truncate(model.task.sample(*inspection.pair).output, MAX_TITLE_CHARACTERS)
+    write_text(path, map_svg(inspection.maps[-1], title, layer, head))
+
+
+def with_nbest(model: "Model", options: Options, target: str | None) -> Options:
+    """The options of a search, so that the page has the best outputs of the run's own search."""
+    from regard.run.page_data import nbest_options
+
+    own = target is None and not options.keys() - {"to"}
+    return nbest_options(model) | options if own else options
+
+
+def explain(model: "Model", text: str, target: str | None, options: Options) -> "Inspection":
     """The prediction for a text and its attention weights; a UserError if the model has none."""
+    from regard.run.inspecting import inspect_attention
     from regard.tasks.inputs import parse_json_line
 
     if not text.strip():
@@ -96,15 +116,27 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
             code="no-attention",
             where=model.run.folder,
         )
-    explanation = model.explain(parse_json_line(text, "the text"), target, **options)
-    if not explanation.maps:
+    inspection = inspect_attention(model, parse_json_line(text, "the text"), target, **options)
+    if not inspection.maps:
         raise UserError(
             "the text has no tokens, so there is no attention to show",
             "write another text",
             code="blank-input",
             where="text",
         )
-    return explanation
+    return inspection
+
+
+def write_page(path: Path, model: "Model", inspection: "Inspection", place: "Place", options: Options | None) -> None:
+    """Write the page; without `options` of a search it has no beam."""
+    from regard.files import write_text
+    from regard.run.inspecting import has_beam, inspect_beam
+    from regard.run.inspection_page import render_inspection
+
+    search = None
+    if options is not None and has_beam(model.task.configure(**options)):
+        search = inspect_beam(model, inspection.explanation.example, **options)
+    write_text(path, render_inspection(model, inspection, search, place))
 
 
 def default_page(folder: Path) -> Path | None:

@@ -16,7 +16,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.run.model import Explanation, Input, Model
-from regard.tasks.base import Prediction
+from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.seq2seq import Seq2SeqTask
 from regard.text.symbols import EOS
 from regard.viz.report import AttentionMap
@@ -34,6 +34,11 @@ class Inspection:
     @property
     def maps(self) -> list[AttentionMap]:
         return self.explanation.maps
+
+    @property
+    def pair(self) -> tuple[Example, Prediction]:
+        """The example and its prediction."""
+        return self.explanation.example, self.explanation.prediction
 
     def arithmetic(self, name: str, layer: int, head: int) -> HeadArithmetic:
         """The steps of one head of the map `name`; layers and heads count from 0."""
@@ -114,15 +119,15 @@ def match_layers(maps: list[AttentionMap], groups: list[list[Call]]) -> list[lis
     return layers
 
 
-def has_beam(model: Model) -> bool:
-    """True if the search of the run can be shown as a tree."""
-    return isinstance(model.task, Seq2SeqTask) and model.task.decoding.search in ("beam", "greedy")
+def has_beam(task: AnyTask) -> bool:
+    """True if the search of a task can be shown as a tree."""
+    return isinstance(task, Seq2SeqTask) and task.decoding.search in ("beam", "greedy")
 
 
 def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
     """Search one sentence and record the beam; `beam` = 1 shows greedy search."""
-    task = model.task
-    if not has_beam(model):
+    task = model.task.configure(**options)
+    if not has_beam(task):
         raise UserError(
             f"the outputs of {model.run.folder} come from no beam search",
             "give a run of translation or parsing that is decoded with beam or greedy search",
@@ -130,9 +135,7 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
             where=model.run.folder,
         )
     assert isinstance(task, Seq2SeqTask)
-    if task.decoding.search == "greedy":
-        options = {"beam": 1} | options
-    task = task.configure(**options)
+    task = task.configure(beam=1) if task.decoding.search == "greedy" else task
     decoding = task.decoding
     recorder = BeamRecorder(decoding.alpha)
     engine = model.engine

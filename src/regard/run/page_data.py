@@ -58,7 +58,7 @@ def form_fields(model: Model) -> list[JsonObject]:
 def beam_width(model: Model) -> int:
     """The number of hypotheses of the run's own search; 0 if its search is no beam."""
     task = model.task
-    if not has_beam(model) or not isinstance(task, Seq2SeqTask):
+    if not has_beam(task) or not isinstance(task, Seq2SeqTask):
         return 0
     return task.decoding.beam if task.decoding.search == "beam" else 1
 
@@ -106,7 +106,7 @@ def arithmetic_json(steps: HeadArithmetic) -> JsonObject:
     """Arrays of float32 by name; null where a model has none."""
     values = {field.name: getattr(steps, field.name) for field in fields(steps)}
     return {
-        name: pack_array(value.float().cpu().numpy()) if isinstance(value, Tensor) else value
+        name: pack_array(value.detach().float().cpu().numpy()) if isinstance(value, Tensor) else value
         for name, value in values.items()
     }
 

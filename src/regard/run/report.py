@@ -12,7 +12,7 @@ from regard import __version__
 from regard.errors import UserError
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
-from regard.run.model import Evaluation, Explanation, Model
+from regard.run.model import Evaluation, Model
 from regard.tasks.base import Example as TaskExample
 from regard.tasks.base import Prediction
 from regard.training.checkpoint import step_of
@@ -161,16 +161,6 @@ def evaluation_report(
         scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
         tables=[*comparison_table(comparisons, against), *content.tables],
         examples=examples,
-    )
-
-
-def explanation_report(model: Model, explanation: Explanation) -> Report:
-    """The page of one example."""
-    sample = model.task.sample(explanation.example, explanation.prediction)
-    return Report(
-        title=f"{title_of(model)}: {sample.source}",
-        facts=run_facts(model, read_metrics(model.run.folder)),
-        examples=[Example(sample.source, sample.reference, sample.output, None, explanation.maps)],
     )
 
 

@@ -1,14 +1,16 @@
-// The best outputs of a search with their scores; one of them is chosen, and its attention is shown.
+// The best outputs of a search with their scores; one of them is chosen, and its attention is shown. Without `choose` it
+// is a list.
 
-function alternatives(hypotheses, chosen, choose) {
+function alternatives(hypotheses, chosen = 0, choose = null) {
   if (hypotheses.length < 2) return null;
   const best = hypotheses[0];
   const rows = hypotheses.map((item, n) => {
-    const button = make("button", { type: "button", class: "alternative", "aria-pressed": String(n === chosen), dir: "auto",
-      onclick: () => choose(n) }, make("span", { class: "text-of" }, n ? compared(best.text, item.text) : item.text),
-    make("span", { class: "figure", title: say("score_about") }, written(item.score, 2)));
-    button.style.setProperty("--share", `${100 * Math.exp(item.score - best.score)}%`);
-    return make("li", {}, button);
+    const attributes = choose ? { type: "button", "aria-pressed": String(n === chosen), onclick: () => choose(n) } : {};
+    const row = make(choose ? "button" : "div", { class: "alternative", dir: "auto", ...attributes },
+      make("span", { class: "text-of" }, n ? compared(best.text, item.text) : item.text),
+      make("span", { class: "figure", title: say("score_about") }, written(item.score, 2)));
+    row.style.setProperty("--share", `${100 * Math.exp(item.score - best.score)}%`);
+    return make("li", {}, row);
   });
   return make("div", { class: "alternatives" }, make("h3", {}, say("alternatives")), make("ol", {}, rows));
 }

@@ -208,5 +208,5 @@ function outputStrip(view, map) {
     make("span", {}, make("i", {}, "z"), " ", make("bdi", { class: "who" }, label(map.rows[arithmetic.row])), " = Σ ",
       make("i", {}, "a v"), view.added ? " + c" : ""),
     strip(view.output, largest(view.output), say("vector_of", { name: "z", token: map.rows[arithmetic.row] }), read), reading,
-    make("p", { class: "soft" }, say("about_output")));
+    make("p", { class: "soft" }, say(map.heads > 1 ? "about_output" : "about_one_output")));
 }
