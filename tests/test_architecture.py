@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 5
     "run": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "bundled_files", "tasks",
+        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "bundled_files", "tasks", "documents",
     },
     # floor 6
     "bundled": {"bundled_files", "run"},

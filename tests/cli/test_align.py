@@ -1,6 +1,7 @@
 """regard align: measures of every head, and links in the Pharaoh format."""
 
 import json
+import shutil
 from pathlib import Path
 
 from tests.cli.command import fails, regard, sentences, translated
@@ -35,6 +36,22 @@ def test_links_of_a_word_by_word_translation(trained: Path, tmp_path: Path) -> N
     assert len(links) > 60, "nearly every word has a link"
     one = regard("align", trained, *files, "--output", tmp_path / "one", "--layer", 2, "--head", 1, "--json")
     assert json.loads(one.out)["links"] == {"file": str(tmp_path / "one"), "layer": 2, "head": 1}
+
+
+def test_the_best_head_is_saved_in_the_run(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    lines = sentences()[:20]
+    (tmp_path / "a.src").write_text("".join(f"{line}, 7\n" for line in lines), encoding="utf-8")
+    (tmp_path / "a.tgt").write_text("".join(f"{translated(line)}, 7\n" for line in lines), encoding="utf-8")
+    result = regard("align", run, "--src", tmp_path / "a.src", "--tgt", tmp_path / "a.tgt", "--save", "--json")
+    measured = json.loads(result.out)
+    assert measured[0]["words"] == len(lines)  # commas; the numbers are at the end
+    assert measured[0]["share"] == max(item["share"] for item in measured)
+    saved = json.loads((run / "alignment.json").read_text())
+    assert saved == {name: measured[0][name] for name in ("layer", "head", "shift")}
+    assert fails("align", run, "--save").code == "no-data"
+    assert regard("align", run, "--src", tmp_path / "a.src", "--tgt", tmp_path / "a.tgt", "--save").lines
 
 
 def test_errors(trained: Path, tmp_path: Path) -> None:

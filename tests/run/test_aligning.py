@@ -41,7 +41,7 @@ def fake_translator(folder: Path, *texts: str, kind: Literal["char", "bpe"] = "c
     tokenizer = train_tokenizer(texts, TextSettings(kind=kind, vocab_size=300))
     task = SimpleNamespace(
         src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=64, max_target=None, start_symbol="⟨s⟩",
-        parse=lambda text: {"src": text}, tags=lambda example: [],
+        parse=lambda text: {"src": text}, tags=lambda example: [], has_attention=True,
     )  # fmt: skip
     return SimpleNamespace(task=task, model=FakeNetwork(), run=SimpleNamespace(folder=folder))
 

@@ -1,5 +1,6 @@
 """regard align: attention as a word alignment, measured for every head, and its links."""
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,11 @@ from regard.cli.screen import ProgressLine, print_json, print_result, print_tabl
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from regard.ladder.alignment import AlignmentReport, AttentionHead
     from regard.run.model import Translator
+    from regard.tasks.base import Example
 
 UNITS = ("words", "tokens")
 
@@ -36,19 +38,23 @@ def align(
             "--output", "-o", metavar="FILE", help="The file for the links of all pairs, a line each: 0-0 1-2."
         ),
     ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Select the head for documents; write alignment.json.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the cross-attention of a translation run as a word alignment.
 
     For every head: the entropy of its weights, how many source tokens it covers, and the agreement between heads. The
     builtin corpora have exact alignments; on them the alignment error rate (AER) is computed too. With --output the
-    links of the best head (or of --layer and --head) are written in the Pharaoh format: source-target, from 0.
+    links of the best head (or of --layer and --head) are written in the Pharaoh format: source-target, from 0. --save
+    needs no exact alignment: it selects the head that links most names, numbers and punctuation marks that a sentence
+    and its translation have in common to each other.
 
     \b
     Examples:
       regard align runs/numbers
       regard align runs/de --src news.en --tgt news.de -o news.align
       regard align runs/de --layer 5 -o test.align --by tokens
+      regard align runs/de --save --sentences 1000
     """
     from regard.files import require_writable
     from regard.ladder.alignment import evaluate_alignment, gold_alignments
@@ -60,6 +66,8 @@ def align(
     task = translator.task
     name, sources = data.select(task)
     corpora = task.sources(name) if sources is None else sources
+    if save:
+        return save_best_head(translator, list(islice(task.examples(name, sources), sentences)), as_json)
     pairs = [(example["src"], example["tgt"]) for example in task.examples(name, sources)]
     report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")
     measured = evaluate_alignment(translator, gold_alignments(corpora) or pairs, sentences)
@@ -67,11 +75,36 @@ def align(
     if output is not None:
         write_links(translator, pairs, selected, by, output)
     if as_json:
-        print_json({**measured.to_json(), "links": {"file": str(output) if output else None, **vars(selected)}})
-        return
+        return print_json({**measured.to_json(), "links": {"file": str(output) if output else None, **vars(selected)}})
     print_report(measured)
-    if output is not None:
-        print_result(f"links of {selected}: {output}")
+    return print_result(f"links of {selected}: {output}") if output is not None else None
+
+
+def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_json: bool) -> None:
+    """Measure every head on words that a sentence and its translation have in common, and save the best one."""
+    from regard.run.aligning import measure_heads, save_head
+
+    targets = [str(example["tgt"]) for example in examples]
+    sources = [{key: value for key, value in example.items() if key != "tgt"} for example in examples]
+    measured = measure_heads(translator, sources, targets)
+    if not measured:
+        raise UserError(
+            "no sentence has a name, number or punctuation mark in common with its translation",
+            "measure more sentences, or on other data: --sentences, --src and --tgt",
+            code="no-data",
+            where="sentences",
+        )
+    save_head(translator.run, measured[0].head)
+    if as_json:
+        print_json([{**vars(item.head), "share": item.share, "words": item.words} for item in measured])
+        return
+    columns = ("layer", "head", "row", "linked")
+    rows = [
+        [str(item.head.layer), str(item.head.head or "mean"), ("writes", "reads")[item.head.shift], f"{item.share:.3f}"]
+        for item in measured
+    ]
+    print_table(columns, rows, right=columns)
+    print_result(f"of {measured[0].words:,} equal words; the first head is saved in {translator.run.folder}")
 
 
 def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AttentionHead":

@@ -1,4 +1,4 @@
-"""regard translate: one line of output for one line of input."""
+"""regard translate: one line of output for one line of input, or a document."""
 
 import os
 import shlex
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.bundled_files import bundled_runs
+from regard.cli.documents import DocumentOptions
 from regard.cli.options import (
     AsJson,
     InputFile,
@@ -63,6 +64,7 @@ def translate(
     search: SearchOptions,
     model: ModelOptions,
     table: TableOptions,
+    documents: DocumentOptions,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
     source: SourceLanguage = None,
@@ -81,8 +83,9 @@ def translate(
     Without RUN, the translator that comes with regard is used: English to and from German, French, Spanish and Chinese.
     A run of several languages needs --to; --from is checked against its directions.
 
-    Lines keep their order, and blank lines stay blank. Of a .csv, .tsv, .json or .jsonl file it translates the column
-    of the source, by the recipe or --columns. Without --input it reads stdin; on a terminal it asks for
+    Lines keep their order, and blank lines stay blank. An .html, .srt, .po or .docx file is translated as a whole, and
+    its markup is kept; --format text splits lines into sentences. Of a .csv, .tsv, .json or .jsonl file it translates
+    the column of the source, by the recipe or --columns. Without --input it reads stdin; on a terminal it asks for
     sentences. With --nbest N, each translation is a line "index ||| text ||| score"; index counts input lines from 0,
     and score is the log-probability of the text divided by the length penalty. With --json, each line of input gives
     one object: source, translation, score, finished, looped, parts and, with --nbest, hypotheses. A line that is too
@@ -93,28 +96,34 @@ def translate(
       regard translate --to de "How are you?"
       regard translate --to en -i briefe.txt -o letters.txt
       regard translate runs/de < input.txt > output.txt
-      regard translate runs/de -i input.txt.gz -o output.txt --beam 8
+      regard translate runs/de -i manual.docx -o manual.de.docx --glossary terms.tsv
       regard translate runs/de runs/de-2 runs/de-3 -i input.txt       an ensemble
       regard translate runs/de -i input.txt --nbest 5 --json
-      regard translate runs/de --search sample --temperature 0.8 --seed 7
       regard translate runs/de -i input.txt --engine ctranslate2      8-bit weights on a CPU
     """
     check_output(output, input_, prefix_file)
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
     runs, text = split_arguments(arguments or [], bool(source or target))
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
+    lines_only = {"--prefix": prefix, "--prefix-file": prefix_file, "--scores": scores, "--json": as_json}
+    is_document = documents.check(input_, **lines_only, **{"--nbest": (search.changes().get("nbest") or 1) > 1})
     translator, options = model.load_translator(*runs or [BUNDLED]), search.changes()
     options |= choose_direction(translator.task, source, target)
+    if is_document:
+        return documents.translate(translator, options, (input_, text), output, source or "")
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
-    pairs = table_source(task, input_, table.settings(task))
-    lines = (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
-    lines = lines if text is None else iter(text.splitlines() or [""])
     if is_interactive(input_ != STDIO, text is not None):
-        answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form)
-    else:
-        translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
+        return answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form)
+    lines = input_lines(task, input_, table) if text is None else iter(text.splitlines() or [""])
+    return translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
+
+
+def input_lines(task: "TranslationTask[Any]", input_: str, table: TableOptions) -> Iterator[str]:
+    """The lines of the input, or the sources of a table."""
+    pairs = table_source(task, input_, table.settings(task))
+    return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
 
 
 def answer_lines(translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form") -> None:

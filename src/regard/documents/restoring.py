@@ -22,6 +22,7 @@ from regard.documents.words import IDEOGRAPH, is_wide, word_spans
 
 _IN_WORD = rf"[^\W{IDEOGRAPH}]"
 REMOVED = -1
+MAX_EXTENSION, MAX_CODE = 12, 200
 SIMILAR = 0.5
 """From this ratio of equal characters on, words are a changed copy of a protected part."""
 
@@ -65,6 +66,8 @@ class Restored:
 
 def restore(hidden: Hidden, translation: str, links: Sequence[Link], placeholders: Sequence[str]) -> Restored:
     """Put the protected parts of a sentence into its translation; `links` are those of the text for the model."""
+    if translation == hidden.rewriting.text:  # every word is a copy
+        links = [(*span, *span) for span in word_spans(translation)]
     linked = tuple(
         (*hidden.rewriting.before((start, end)), begin, finish)
         for start, end, begin, finish in links
@@ -166,17 +169,37 @@ def find_translated(
     spans: dict[int, Span] = {}
     for number, node in enumerate(nodes):
         if number in runs:
-            span = units[runs[number][0]].start, units[runs[number][-1]].end
-            part = hidden.parts[node.index]
-            if part.is_term or is_similar(translation[slice(*span)], hidden.source[part.start : part.end]):
+            part, run = hidden.parts[node.index], runs[number]
+            original = hidden.source[part.start : part.end]
+            run = run if part.is_term else extend_run(run, original, translation, units, taken)
+            span = units[run[0]].start, units[run[-1]].end
+            if part.is_term or similarity(translation[slice(*span)], original) >= SIMILAR:
                 spans[node.index] = span
                 taken[slice(*span)] = b"\1" * (span[1] - span[0])
     return spans
 
 
-def is_similar(first: str, second: str) -> bool:
-    """True if two texts have many characters in common."""
-    return SequenceMatcher(None, first[:200].lower(), second[:200].lower(), autojunk=False).quick_ratio() >= SIMILAR
+def extend_run(run: range, original: str, translation: str, units: Sequence[Unit], taken: bytearray) -> range:
+    """A run of units with those beside it that make it more similar to the code which it is a changed copy of."""
+
+    def quality(run: range) -> float:
+        start, end = units[run[0]].start, units[run[-1]].end
+        return 0.0 if any(taken[start:end]) else similarity(translation[start:end], original)
+
+    best = run
+    for _ in range(MAX_EXTENSION):
+        first, last = max(0, best.start - 1), min(len(units), best.stop + 1)
+        better = max((range(first, best.stop), range(best.start, last)), key=quality)
+        if quality(better) <= quality(best):
+            break
+        best = better
+    return best
+
+
+def similarity(first: str, second: str) -> float:
+    """The share of characters that two texts have in common, without blanks and capitals."""
+    left, right = ("".join(text[:MAX_CODE].lower().split()) for text in (first, second))
+    return SequenceMatcher(None, left, right, autojunk=False).quick_ratio()
 
 
 def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequence[tuple[int, int, int]]) -> Restored:

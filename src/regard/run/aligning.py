@@ -18,7 +18,6 @@ B pairs, L layers, H heads, T target tokens, S source tokens.
 """
 
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,6 +29,8 @@ import torch
 
 from regard.attention.layouts import Padded
 from regard.data.planning import groups_by_length
+from regard.documents.segment import Link
+from regard.documents.words import WORD, equal_words
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import read_json
@@ -41,17 +42,8 @@ if TYPE_CHECKING:
     from regard.run.run import Run
 
 Array = npt.NDArray[np.float64]
-Link = tuple[int, int, int, int]
-"""source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
-
 ALIGNMENT_FILE = "alignment.json"
 BATCH_TOKENS = 4096
-WORD = re.compile(
-    r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"  # a character of Chinese or Japanese
-    r"|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_"
-)
-WIDE = str.maketrans("。，！？：；（）", ".,!?:;()")
-"""Punctuation of Chinese as that of Latin scripts."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +80,15 @@ class EncodedText:
 def align(
     model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
 ) -> list[tuple[Link, ...]]:
-    """The links of every translation, one for each of its tokens; none for a blank text.
+    """The links of every translation, one for each of its tokens; none for a blank text, and from a model without
+    cross-attention.
 
     Of texts that are longer than the model can read, only the beginning has links.
     """
     pairs = encode_pairs(model, examples, translations)
     links: list[tuple[Link, ...]] = [()] * len(pairs)
+    if not model.task.has_attention:
+        return links
     head = None
     for index, weights in cross_attentions(model, pairs):
         head = head or choose_head(model.run, *weights.shape[:2])
@@ -244,15 +239,17 @@ def measure_heads(
 ) -> list[HeadAgreement]:
     """Every head measured without gold alignments, best first.
 
-    Names, numbers and punctuation that are in the source once and in the translation once are certainly translations of
-    each other. A head is good if it links them.
+    Names, numbers and punctuation that are in the source once and in the translation once are almost certainly
+    translations of each other. A head is good if it links them. Marks at the end of both texts are left out: they are
+    in every pair and easy.
     """
     pairs = encode_pairs(model, examples, translations)
     counts: dict[AlignmentHead, int] = {}
     words = 0
     for index, weights in cross_attentions(model, pairs):
         source, target = pairs[index]
-        equal = equal_words(source.text, target.text)
+        ends = len(source.text.rstrip()), len(target.text.rstrip())
+        equal = [(s, t) for s, t in equal_words(source.text, target.text) if (s[1], t[1]) != ends]
         words += len(equal)
         layers, heads = weights.shape[:2]
         for head in list_heads(layers, heads, masked=model.task.start_symbol is None) if equal else ():
@@ -261,17 +258,6 @@ def measure_heads(
             counts[head] = counts.get(head, 0) + sum((s[0], t[0]) in found for s, t in equal)
     measured = [HeadAgreement(head, count, words) for head, count in counts.items()]
     return sorted(measured, key=lambda item: -item.linked)
-
-
-def equal_words(source: str, target: str) -> list[tuple[Span, Span]]:
-    """The spans of words that each text has once."""
-    sides = []
-    for text in (source, target):
-        spans: dict[str, list[Span]] = {}
-        for match in WORD.finditer(text):
-            spans.setdefault(match[0].translate(WIDE), []).append(match.span())
-        sides.append({word: found[0] for word, found in spans.items() if len(found) == 1})
-    return [(sides[0][word], sides[1][word]) for word in sides[0].keys() & sides[1].keys()]
 
 
 def list_heads(layers: int, heads: int, masked: bool) -> list[AlignmentHead]:

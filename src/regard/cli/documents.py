@@ -1,0 +1,145 @@
+"""Documents on the command line: HTML, subtitles, messages, Word files and running text, with a glossary."""
+
+import csv
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import OptionGroup, Options
+from regard.cli.screen import ProgressLine
+from regard.cli.streams import STDIO
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run.model import Translator
+
+FORMATS = {"lines": "", "text": ".txt", "html": ".html", "srt": ".srt", "po": ".po", "docx": ".docx"}
+"""The values of --format, and the ending of files of this format."""
+
+
+@dataclass(frozen=True)
+class DocumentOptions(OptionGroup):
+    """How an input is read that is not one sentence a line."""
+
+    title = "Documents"
+
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(FORMATS),
+            help="lines: each line is a sentence. text: lines are split into sentences. Others: text in markup, which "
+            "is kept [by the ending of --input: .html .srt .po .docx; lines otherwise].",
+        ),
+    ] = None
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Terms and their translations, which are always used: lines of term, tab, translation; or .csv.",
+        ),
+    ] = None
+
+    def ending(self, input_: str) -> str:
+        """The format of the input as the ending of a file; "" if each line is a sentence."""
+        from regard.cli.options import one_of
+        from regard.documents.files import file_format
+
+        if self.format is not None:
+            one_of("--format", self.format, tuple(FORMATS))
+        found = "" if input_ == STDIO else file_format(input_)
+        ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
+        if self.glossary is not None and not ending:
+            if self.format:
+                raise UserError(
+                    "--glossary is for documents", "write --format text", code="conflicting-options", where="glossary"
+                )
+            return ".txt"
+        return ending
+
+    def check(self, input_: str, **others: object) -> str:
+        """The format of the input; a UserError if there are options that are for lines only."""
+        ending = self.ending(input_)
+        for name, value in others.items():
+            if ending and value:
+                raise UserError(
+                    f"{name} is for lines, and the input is a document ({ending})",
+                    "leave it out, or write --format lines",
+                    code="conflicting-options",
+                    where=name.removeprefix("--"),
+                )
+        return ending
+
+    def translate(
+        self, translator: "Translator", options: Options, content: tuple[str, str | None], output: str, language: str
+    ) -> None:
+        """Translate a document: the text that is given, or the input."""
+        from regard.documents.files import open_file
+        from regard.run.documents import translate_segments
+
+        input_, text = content
+        ending = self.ending(input_)
+        glossary = read_glossary(self.glossary) if self.glossary else {}
+        document = open_file(
+            f"{'stdin' if input_ == STDIO else Path(input_).stem}{ending}",
+            text.encode() if text is not None else read_input(input_),
+            language=language,
+            glossary=glossary,
+            placeholders=translator.task.placeholders,
+        )
+        with ProgressLine("translated sentences:") as progress:
+            translations = translate_segments(translator, document.segments, progress, **options)
+        write_output(document.render(translations), output, text is not None)
+
+
+def read_input(name: str) -> bytes:
+    """The content of a file or of stdin; .gz and .xz are read."""
+    from regard.documents.files import MAX_BYTES
+    from regard.files import open_binary
+
+    if name == STDIO:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with open_binary(Path(name)) as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def write_output(content: bytes, name: str, line_end: bool) -> None:
+    """Write a document to stdout, to a device, or to a file that appears when it is complete."""
+    from regard.cli.streams import compress
+    from regard.files import io_errors, replacing
+
+    path = Path(name)
+    if name == STDIO:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content + b"\n" * line_end)
+        sys.stdout.buffer.flush()
+    elif path.exists() and not path.is_file():
+        with io_errors(path):
+            path.write_bytes(content)
+    else:
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+            compress(temporary)
+
+
+def read_glossary(path: Path) -> dict[str, str]:
+    """The terms of a glossary and their translations: two columns, separated by a tab, or by a comma in a .csv file."""
+    from regard.reading import read_text
+
+    rows = csv.reader(read_text(path).splitlines(), delimiter="," if path.suffix.lower() == ".csv" else "\t")
+    terms: dict[str, str] = {}
+    for number, row in enumerate(rows, 1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if len(cells) != 2 or not all(cells):
+            raise UserError(
+                f"{path}, line {number} is not a term and its translation",
+                "write: term TAB translation (or with a comma in a .csv file)",
+                code="bad-line",
+                where=f"{path}:{number}",
+            )
+        terms[cells[0]] = cells[1]
+    return terms

@@ -1,0 +1,63 @@
+"""regard translate: documents with their markup, and glossaries."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.cli.command import fails, regard
+from tests.documents.test_files import build_example, word_file
+
+from regard.cli.documents import read_glossary
+
+PAGE = '<p>one <b>two</b> three</p>\n<p class="notranslate">four</p>\n'
+TRANSLATED = '<p>eins <b>zwei</b> drei</p>\n<p class="notranslate">four</p>\n'
+
+
+def test_the_ending_of_a_file_says_its_format(trained: Path, tmp_path: Path) -> None:
+    page, output = tmp_path / "page.html", tmp_path / "page.de.html"
+    page.write_text(PAGE, encoding="utf-8")
+    assert regard("translate", trained, "-i", page, "-o", output).status == 0
+    assert output.read_text(encoding="utf-8") == TRANSLATED
+    assert regard("translate", trained, "--format", "html", stdin=PAGE).out == TRANSLATED
+    assert regard("translate", trained, "--format", "html", "<i>one</i> two three").out == "<i>eins</i> zwei drei\n"
+    assert regard("translate", trained, "--format", "lines", "-i", page).lines[0] != TRANSLATED.split("\n")[0]
+
+
+def test_word_files_are_written_as_bytes(trained: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "a.docx", tmp_path / "b.docx"
+    source.write_bytes(word_file(build_example))
+    assert regard("translate", trained, "-i", source, "-o", output).status == 0
+    assert zipfile.ZipFile(io.BytesIO(output.read_bytes())).testzip() is None
+
+
+def test_text_is_split_into_sentences(trained: Path) -> None:
+    first = regard("translate", trained, stdin="one two three.").out.removesuffix("\n")
+    result = regard("translate", trained, "--format", "text", stdin="one two three. Six\n\n  one two three\n").lines
+    assert result[0].startswith(f"{first} ")
+    assert result[1:] == ["", "  eins zwei drei"]
+
+
+def test_terms_of_a_glossary_are_used(trained: Path, tmp_path: Path) -> None:
+    tsv, table = tmp_path / "terms.tsv", tmp_path / "terms.csv"
+    tsv.write_text("two\tZWO\n\n", encoding="utf-8")
+    table.write_text('two,"ZWO"\n', encoding="utf-8")
+    assert read_glossary(tsv) == read_glossary(table) == {"two": "ZWO"}
+    assert regard("translate", trained, "--glossary", tsv, stdin="one two three\n").out == "eins ZWO drei\n"
+    tsv.write_text("two\n", encoding="utf-8")
+    assert fails("translate", trained, "--glossary", tsv).code == "bad-line"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--format", "html", "--json"), "conflicting-options"),
+        (("--format", "html", "--nbest", 2), "conflicting-options"),
+        (("--format", "html", "--prefix", "x"), "conflicting-options"),
+        (("--format", "lines", "--glossary", "x"), "conflicting-options"),
+        (("--format", "pdf"), "invalid-option"),
+        (("--format", "docx"), "damaged-file"),
+    ],
+)
+def test_options_that_have_no_effect_are_errors(trained: Path, options: tuple[object, ...], code: str) -> None:
+    assert fails("translate", trained, *options).code == code
