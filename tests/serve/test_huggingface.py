@@ -1,13 +1,17 @@
 """Hugging Face's inference API, by its own client where it has a method: every task of regard."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import requests
 from tests.conftest import TinyRun
-from tests.serve.make import make_app, running, stop
+from tests.serve.make import Client, make_app, running, stop
+from tokenizers import AddedToken
+
+from regard.run.importing import import_model
 
 hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
 
@@ -147,3 +151,29 @@ def test_a_wrong_request_is_400_with_an_error(run: str, body: Any, address: str)
 
 def test_an_unknown_run_is_404(address: str) -> None:
     assert requests.post(f"{address}/models/none", json={"inputs": "a"}, timeout=60).status_code == 404
+
+
+@pytest.mark.filterwarnings("ignore")  # of transformers
+@pytest.mark.parametrize(
+    ("task", "pipeline", "value"),
+    [
+        ("pretraining", "fill-mask", "the <mask> sat on the mat"),
+        ("classification", "text-classification", "the cat sat"),
+    ],
+)
+def test_the_answer_is_that_of_transformers(tmp_path: Path, task: str, pipeline: str, value: Any) -> None:
+    """The same random RoBERTa in a pipeline of transformers and as an imported run."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    from tests.exchange.test_exchange_encoders import saved
+
+    theirs = saved("Roberta", task, tmp_path / "theirs")
+    tokenizer = transformers.RobertaTokenizer.from_pretrained(
+        tmp_path / "theirs", mask_token=AddedToken("<mask>", lstrip=True)
+    )
+    expected = transformers.pipeline(pipeline, model=theirs, tokenizer=tokenizer, top_k=3)(value)
+    run = import_model(tmp_path / "theirs", tmp_path / "run").run.folder
+    app = make_app({"run": run})
+    answer = Client(app).post("/models/run", json={"inputs": value, "parameters": {"top_k": 3}}).json()
+    stop(app.state.service)
+    found, other = (items[0] if pipeline == "text-classification" else items for items in (answer, expected))
+    assert found == [{**item, "score": pytest.approx(item["score"], abs=1e-5)} for item in other]

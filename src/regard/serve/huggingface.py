@@ -32,7 +32,7 @@ from regard.run.model import Input, Model
 from regard.serve.access import check_access
 from regard.serve.api import check_inputs, finite
 from regard.serve.fields import invalid, json_object
-from regard.serve.huggingface_shapes import Json, shaper_of
+from regard.serve.huggingface_shapes import Json, mask_of, shaper_of
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
@@ -41,7 +41,6 @@ from regard.tasks.pretraining import Pretraining
 
 PREFIX = "/models/"
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"
-MASK = "[MASK]"
 BODY: Json = {
     "type": "object",
     "required": ["inputs"],
@@ -118,8 +117,10 @@ class HuggingFace:
 
     def wants_vectors(self, run: ServedRun, pipeline: str, inputs: list[Input]) -> bool:
         """True for a pretraining run and texts without a mask: the client's two calls look the same."""
-        texts = [value if isinstance(value, str) else json.dumps(value) for value in inputs]
-        return isinstance(run.task, Pretraining) and not pipeline and not any(MASK in text for text in texts)
+        if not isinstance(run.task, Pretraining) or pipeline:
+            return False
+        texts = (value if isinstance(value, str) else json.dumps(value) for value in inputs)
+        return not any(mask_of(run.task) in text for text in texts)
 
     async def vectors(self, run: ServedRun, inputs: list[Input], options: Json) -> list[Any]:
         """A vector of each text."""

@@ -14,12 +14,14 @@ from regard.tasks.classification import Classification, Regression
 from regard.tasks.language import Language
 from regard.tasks.pretraining import Pretraining
 from regard.tasks.tagging import Tagging
+from regard.text.roberta import RobertaTokenizer
 
 Json = dict[str, Any]
 MAX_COUNT = 1000
 """The largest top_k."""
 MAX_NEW_TOKENS = 1024
-MASK = "[MASK]"
+BLANK = "␣"
+"""A blank before a token, as tokenizers over bytes write it."""
 OUTSIDE = "O"
 
 
@@ -155,31 +157,41 @@ def answers(task: AnyTask, example: Input, prediction: Prediction, parameters: J
     return found[0] if parameters.get("top_k") in (None, 1) else found
 
 
+def mask_of(task: Pretraining) -> str:
+    """The name of a masked word in a text: [MASK], or <mask>."""
+    return task.tokenizer.tokens([task.tokenizer.mask])[0]
+
+
 def masks(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> Any:
     """The most probable tokens of a mask; of several masks, a list of them."""
-    text = example if isinstance(example, str) else str(example["text"])
+    assert isinstance(task, Pretraining)
+    text, mask = example if isinstance(example, str) else str(example["text"]), mask_of(task)
     if not prediction.get("masks"):
-        raise invalid(f"no {MASK} in the text", "inputs")
-    tokenizer = next(iter(task.tokenizers.values()))
-    ids = {token: number for number, token in enumerate(tokenizer.tokens(range(len(tokenizer))))}
-    targets, parts = parameters.get("targets"), text.split(MASK)
+        raise invalid(f"no {mask} in the text", "inputs")
+    ids = {token: number for number, token in enumerate(task.tokenizer.tokens(range(len(task.tokenizer))))}
+    targets, parts = parameters.get("targets"), text.split(mask)
     chosen = [targets] if isinstance(targets, str) else targets
     found = []
     for number, candidates in enumerate(prediction["masks"], 1):
-        before, after = MASK.join(parts[:number]), MASK.join(parts[number:])
-        found.append(
-            [
-                {
-                    "score": item["probability"],
-                    "token": ids.get(item["token"], -1),
-                    "token_str": item["token"],
-                    "sequence": f"{before}{item['token'].removeprefix('##')}{after}",
-                }
-                for item in candidates
-                if not isinstance(chosen, list) or item["token"] in chosen
-            ]
-        )
+        before, after = mask.join(parts[:number]), mask.join(parts[number:])
+        tokens = [
+            {
+                "score": item["probability"],
+                "token": ids.get(item["token"], -1),
+                "token_str": item["token"].replace(BLANK, " "),
+                "sequence": filled(task, before, item["token"]) + after,
+            }
+            for item in candidates
+        ]
+        found.append([item for item in tokens if not isinstance(chosen, list) or item["token_str"].strip() in chosen])
     return found[0] if len(found) == 1 else found
+
+
+def filled(task: Pretraining, before: str, token: str) -> str:
+    """A text and the token after it; the mask of RoBERTa includes the blank before it."""
+    if isinstance(task.tokenizer, RobertaTokenizer):
+        return before.rstrip(" ") + token.replace(BLANK, " ")
+    return before + token.removeprefix("##")
 
 
 def generated(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> list[Json]:
