@@ -1,14 +1,14 @@
 """The queue and the thread of a run, with a stand-in for its model."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
 
 from regard.errors import UserError
-from regard.serve.worker import Worker
+from regard.serve.worker import Unit, Worker
 
 
 class Blocked:
@@ -134,3 +134,80 @@ def test_many_threads_lose_nothing() -> None:
     assert len(results) == 8
     worker.stop()
     assert worker.join() and worker.waiting == 0
+
+
+class Countdown:
+    """A flow: an input n is done after n steps, and fails at 13."""
+
+    def __init__(self) -> None:
+        self.left: dict[Unit, int] = {}
+        self.sizes: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def add(self, units: Sequence[Unit]) -> None:
+        if any(unit.value < 0 for unit in units):
+            raise ValueError("a negative number cannot enter")
+        self.left |= {unit: unit.value for unit in units}
+
+    def remove(self, unit: Unit) -> None:
+        del self.left[unit]
+
+    def step(self) -> list[tuple[Unit, str]]:
+        self.sizes.append(len(self.left))
+        if 13 in self.left.values():
+            raise ValueError("unlucky")
+        self.left = {unit: left - 1 for unit, left in self.left.items()}
+        done = [unit for unit, left in self.left.items() if left <= 0]
+        return [(unit, f"flow {unit.value}") for unit in done if self.left.pop(unit) <= 0]
+
+    def partial(self, units: Sequence[Unit]) -> list[tuple[Unit, int]]:
+        return [(unit, self.left[unit]) for unit in units]
+
+
+class Count:
+    """A function with a flow; alone it computes the same as a batch."""
+
+    def __init__(self) -> None:
+        self.started = Countdown()
+
+    def __call__(self, model: Any, inputs: list[int]) -> list[str]:
+        if any(value in (13, -13) for value in inputs):
+            raise ValueError("unlucky")
+        return [f"batch {value}" for value in inputs]
+
+    def flow(self, model: Any) -> Countdown:
+        return self.started
+
+
+def test_inputs_enter_and_leave_a_flow() -> None:
+    blocked, count = Blocked(max_batch=4), Count()
+    parts: list[tuple[int, int]] = []
+    submit, finished = blocked.worker.submit, list[str]()
+    futures = {
+        name: submit(
+            "flow", count, inputs, lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
+            (lambda index, left: parts.append((index, left))) if name == "told" else None,
+        )
+        for name, inputs in {"long": [9], "told": [3], "short": [1, 1, 1, 1, 1]}.items()
+    }  # fmt: skip
+    gone = submit("flow", count, [50])
+    gone.cancel()
+    other = blocked.submit(5)
+    blocked.release()
+    assert [futures[name].result(60) for name in ("long", "told")] == [["flow 9"], ["flow 3"]]
+    assert futures["short"].result(60) == ["flow 1"] * 5 and other.result(60) == [10]
+    assert finished == ["short", "short", "short", "short", "told", "short", "long"] or finished[-1] == "long"
+    assert parts == [(0, 2), (0, 1)]
+    assert max(count.started.sizes) == 4 and len(count.started) == 0
+
+
+def test_a_failing_input_of_a_flow_fails_only_its_job() -> None:
+    blocked, count = Blocked(), Count()
+    jobs = [blocked.worker.submit("flow", count, inputs) for inputs in ([3, 4], [13], [-1], [-13], [5])]
+    blocked.release()
+    results = [job.exception(60) or job.result() for job in jobs]
+    assert [isinstance(result, ValueError) for result in results] == [False, True, False, True, False]
+    assert results[0] == ["batch 3", "batch 4"] and results[2] == ["batch -1"]
+    assert blocked.worker.submit("flow", count, [2]).result(60) in (["flow 2"], ["batch 2"])

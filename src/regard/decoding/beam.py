@@ -107,7 +107,7 @@ def beam_search(
         logits, state = stepper.step(tokens, state)
         context = StepContext(rules, logits, history, prefix, step)
         candidates = Candidates.best(live, *context.top_k(2 * width), 2 * width)
-        ended, beam = _split(candidates, rules.symbols.eos, width)
+        ended, beam = split_candidates(candidates, rules.symbols.eos, width)
         pool = _collect(pool, ended, history, rules, finished=True)
         live, parents, tokens = beam.log_prob, beam.parents, beam.tokens
 
@@ -138,7 +138,7 @@ def beam_search(
     return results
 
 
-def _split(candidates: Candidates, eos: int, width: int) -> tuple[Candidates, Candidates]:
+def split_candidates(candidates: Candidates, eos: int, width: int) -> tuple[Candidates, Candidates]:
     """The candidates among the W best that end, and the W best that continue."""
     is_end = candidates.tokens == eos
     ended = replace(candidates, log_prob=candidates.log_prob.masked_fill(~is_end, NEG_INF))

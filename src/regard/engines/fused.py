@@ -344,17 +344,23 @@ class FusedTransformer:
     @torch.no_grad()
     def step(self, tokens: Tensor, state: FusedState) -> tuple[Tensor, FusedState]:
         """Newest tokens (B, W) -> logits (B, W, V) of the next tokens."""
-        position, memory = state.length, state.memory
-        self.positions.ensure_positions(position + 1)
-        width = tokens.numel() // state.cache.trees
-        cache = state.cache.append(width)
+        logits, cache = self.decode(tokens, state.memory, state.cache, state.length, state.length + 1)
+        return logits, FusedState(state.memory, cache, state.length + 1)
+
+    def decode(
+        self, tokens: Tensor, memory: SourceKV, cache: TreeKVCache, positions: Tensor | int, size: int
+    ) -> tuple[Tensor, TreeKVCache]:
+        """One step: `positions` is the position of all tokens (B, W), or of each (R,); all are below `size`."""
+        self.positions.ensure_positions(size)
+        width = tokens.numel() // cache.trees
+        cache = cache.append(width)
         mask = cache.mask()
-        x = self.positions.embed(torch.embedding(self.tgt_embedding, tokens.flatten()), self.scale, position)  # (R, D)
+        x = self.positions.embed(torch.embedding(self.tgt_embedding, tokens.flatten()), self.scale, positions)  # (R, D)
         for layer, (keys, values, newest), cross_attention in zip(
             self.decoder, cache.layers(width), memory.layers, strict=True
         ):
             qkv = layer.attention.project(x)
-            self.positions.apply_rotary(qkv, position)
+            self.positions.apply_rotary(qkv, positions)
             heads = split_heads(qkv, cache.trees)  # (3, G, H, T, K)
             newest.copy_(heads.narrow(0, 1, 2))
             x = layer.attention.add_output(x, attend(heads.select(0, 0), keys, values, mask))
@@ -362,4 +368,4 @@ class FusedTransformer:
         logits = torch.mm(self.decoder_norm(x), self.output)
         if self.output_bias is not None:
             logits += self.output_bias
-        return logits.view(*tokens.shape, -1), FusedState(memory, cache, position + 1)
+        return logits.view(*tokens.shape, -1), cache

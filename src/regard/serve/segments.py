@@ -14,6 +14,7 @@ from typing import Any
 
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.run.model import Model
+from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
 from regard.tasks.translation import TranslationTask
@@ -26,15 +27,13 @@ NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 
-OnSegment = Callable[[int, str], None]
-"""Called in the event loop with the number of a segment and its translation, as soon as it is known."""
+OnSegment = Callable[[int, str, bool], None]
+"""Called in the event loop with the number of a segment, its translation, and True if it is complete.
+
+The beginning of a translation is told after each token, if the engine can; beam search may change it later.
+"""
 Found = tuple[str, tuple[str, ...]]
 """The best translation of a sentence, and others."""
-
-
-def predict(options: dict[str, Any], model: Model, examples: list[Example]) -> list[Prediction]:
-    """The predictions of a batch."""
-    return model.predict(examples, **options)
 
 
 def align(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Link, ...]]:
@@ -80,28 +79,28 @@ class SentenceCache:
 
 
 class Announcer:
-    """Tells a request each of its segments once, as soon as its translation is known."""
+    """Tells a request the translations of its segments as soon as they are known, and their beginnings before."""
 
     def __init__(self, texts: Sequence[str], first: int, on_segment: OnSegment) -> None:
         """`first` is the number of the first text."""
         self.numbers: dict[str, list[int]] = {}
         for number, text in enumerate(texts, first):
             self.numbers.setdefault(text, []).append(number)
-        self.on_segment = on_segment
+        self.on_segment, self.loop = on_segment, asyncio.get_running_loop()
 
-    def __call__(self, text: str, translation: str) -> None:
-        for number in self.numbers.pop(text, ()):
-            self.on_segment(number, translation)
+    def __call__(self, text: str, translation: str, complete: bool = True) -> None:
+        numbers = self.numbers.pop(text, ()) if complete else self.numbers.get(text, ())
+        for number in numbers:
+            self.on_segment(number, translation, complete)
 
-    def from_thread(self, texts: Sequence[str]) -> OnResult:
-        """A function for the thread of a worker, which computes `texts`; a translation that loops is not told yet."""
-        loop = asyncio.get_running_loop()
+    def on_result(self, texts: Sequence[str], index: int, prediction: Prediction) -> None:
+        """For the thread of a worker: the translation of texts[index]; one that loops is not told yet."""
+        if not prediction["looped"]:
+            self.loop.call_soon_threadsafe(self, texts[index], str(prediction["translation"]))
 
-        def on_result(index: int, prediction: Prediction) -> None:
-            if not prediction["looped"]:
-                loop.call_soon_threadsafe(self, texts[index], str(prediction["translation"]))
-
-        return on_result
+    def on_partial(self, texts: Sequence[str], index: int, translation: str) -> None:
+        """For the thread of a worker: the beginning of the translation of texts[index]."""
+        self.loop.call_soon_threadsafe(self, texts[index], translation, False)
 
 
 class SegmentTranslator:
@@ -165,8 +164,9 @@ class SegmentTranslator:
         examples = [self.example(text, direction) for text in texts]
         nbest, decoding = alternatives + 1, self.task.decoding
         same_search = decoding.search == "beam" and decoding.beam >= nbest
-        on_result = None if tell is None else tell.from_thread(texts)
-        best = await self._predict(examples, {"nbest": nbest} if alternatives and same_search else {}, on_result)
+        options = {"nbest": nbest} if alternatives and same_search else {}
+        tellers = () if tell is None else (partial(tell.on_result, texts), partial(tell.on_partial, texts))
+        best = await self._predict(examples, options, *tellers)
         others = best
         if alternatives and not same_search:
             others = await self._predict(examples, {"nbest": nbest})
@@ -186,10 +186,10 @@ class SegmentTranslator:
         return texts
 
     async def _predict(
-        self, examples: Sequence[Example], options: dict[str, Any], on_result: OnResult | None = None
+        self, examples: Sequence[Example], options: dict[str, Any], *tellers: OnResult
     ) -> list[Prediction]:
-        key = ("predict", tuple(sorted(options.items())))
-        return await asyncio.wrap_future(self.worker.submit(key, partial(predict, options), examples, on_result))
+        function = Predict(options)
+        return await asyncio.wrap_future(self.worker.submit(function.key, function, examples, *tellers))
 
     async def _links(
         self, texts: Sequence[str], found: Sequence[Found], chosen: Sequence[bool], direction: tuple[str, str]

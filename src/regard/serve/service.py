@@ -19,13 +19,16 @@ from regard.run.model import Input, Model
 from regard.serve.directions import Direction, NamedDirection, choose, directions_of, parse_languages
 from regard.serve.errors import ServiceError
 from regard.serve.languages import without_tags
-from regard.serve.segments import OnSegment, SegmentTranslator, predict
+from regard.serve.predicting import Predict
+from regard.serve.segments import OnSegment, SegmentTranslator
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
 from regard.tasks.translation import TranslationTask
 
 T = TypeVar("T")
+OnTextSegment = Callable[[int, int, str, bool], None]
+"""The number of a text, and the arguments of `OnSegment`."""
 Identify = Callable[[Sequence[str], int], list[list[Detected]]]
 DETECTED = 3
 """Languages of a detection."""
@@ -175,9 +178,9 @@ class Service:
     # ---- translate --------------------------------------------------------------------------------------------------
 
     async def translate(
-        self, request: TranslateRequest, on_segment: Callable[[int, int, str], None] | None = None
+        self, request: TranslateRequest, on_segment: OnTextSegment | None = None
     ) -> list[TranslatedText]:
-        """Translate all texts; `on_segment` is told each sentence: number of the text, of the sentence, translation."""
+        """Translate all texts; `on_segment` is told their sentences as soon as they are known."""
         self.check_size(request)
         async with self._time_limit():
             plans = await self._plan(request)
@@ -195,7 +198,7 @@ class Service:
         request: TranslateRequest,
         number: int,
         plan: Plan,
-        on_segment: Callable[[int, int, str], None] | None,
+        on_segment: OnTextSegment | None,
     ) -> TranslatedText:
         text = request.texts[number]
         if plan.run is None or not any(map(str.isalpha, text)):
@@ -312,13 +315,13 @@ class Service:
         task.check_predict()
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
         decoding = getattr(task, "decoding", None)
-        function = partial(predict, options)
+        plain = any("prefix" in example for example in examples)
+        function = Predict(options, flows=not plain)
         async with self._time_limit():
             if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs
                 whole = await self.call(run, lambda model: function(model, list(examples)))
                 return list(whole)
-            key = ("predict", tuple(sorted(options.items())))
-            return await asyncio.wrap_future(served.worker.submit(key, function, examples))
+            return await asyncio.wrap_future(served.worker.submit(function.key, function, examples))
 
     async def call(self, run: str, function: Callable[[Model], T]) -> T:
         """Any function of the model, called in its thread between two batches."""

@@ -1,5 +1,6 @@
 """A translation as server-sent events.
 
+    event: partial    data: {"text": 0, "segment": 2, "translation": "Das"}    the beginning of it, after each token
     event: segment    data: {"text": 0, "segment": 2, "translation": "..."}    a sentence, as soon as it is ready
     event: text       data: {"index": 0, "text": "...", ...}    a whole text, as in the answer of /v1/translate
     event: done       data: {}
@@ -28,8 +29,9 @@ async def stream_translation(service: Service, request: TranslateRequest) -> Str
     """Start a translation and answer with its events; the end of the answer ends the translation."""
     events: asyncio.Queue[Event] = asyncio.Queue()
 
-    def on_segment(text: int, segment: int, translation: str) -> None:
-        events.put_nowait(("segment", {"text": text, "segment": segment, "translation": translation}))
+    def on_segment(text: int, segment: int, translation: str, complete: bool) -> None:
+        name = "segment" if complete else "partial"
+        events.put_nowait((name, {"text": text, "segment": segment, "translation": translation}))
 
     task = asyncio.ensure_future(service.translate(request, on_segment))
     first = asyncio.ensure_future(events.get())

@@ -1,26 +1,59 @@
 """The thread of one run: it takes the inputs of many requests and computes them together.
 
 A request is a `Job`: some inputs, and a function that computes a list of them. Jobs with equal keys have the same
-function and are joined: a batch takes one input of each job in turn, so that a long document does not delay a short
-request. Requests that arrive while a batch is computed form the next one. A job that is cancelled leaves the queue. If
-a batch fails, each of its jobs is computed alone, so that an input that cannot be computed fails only its own request.
+function and are joined: one input of each job is taken in turn, so that a long document does not delay a short request.
 
-All work with a model happens in its thread, one batch after another, so models need no locks.
+    batch    a function computes some inputs and is done with all of them at once; those that arrive meanwhile form the
+             next batch
+    flow     inputs enter and leave between two steps of a running search (`Flow`); other batches run between its steps
+
+A job that is cancelled leaves the queue and the flow. If a batch or a flow fails, each of its jobs is computed alone,
+so that an input that cannot be computed fails only its own request. All work with a model happens in its thread, so
+models need no locks.
 """
 
+import logging
 import threading
-import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from regard.run.model import Model
 from regard.serve.errors import ServiceError
 
 Function = Callable[[Model, list[Any]], Sequence[Any]]
-"""Computes a list of inputs; the result of one does not depend on the others."""
+"""Computes a list of inputs; the result of one does not depend on the others. It may have `flow`, see `Flow`."""
 OnResult = Callable[[int, Any], None]
+LOG = logging.getLogger("regard.serve")
+REFILL = 8
+"""New inputs enter a flow when they are an eighth of those in it: joining a few at a time is inefficient."""
+REFILL_STEPS = 4
+"""They enter at the latest after this many steps."""
+
+
+class Flow(Protocol):
+    """A running computation that inputs enter and leave; `function.flow(model)` makes one, or None."""
+
+    def __len__(self) -> int:
+        """The number of inputs in progress."""
+        ...
+
+    def add(self, units: "Sequence[Unit]") -> None:
+        """Let inputs take part from the next step on; if that fails, nothing has changed."""
+        ...
+
+    def remove(self, unit: "Unit") -> None:
+        """Forget an input."""
+        ...
+
+    def step(self) -> "list[tuple[Unit, Any]]":
+        """Go on by one step; the inputs that are done, with their results."""
+        ...
+
+    def partial(self, units: "Sequence[Unit]") -> "list[tuple[Unit, Any]]":
+        """What is known of the results of some inputs in progress."""
+        ...
 
 
 @dataclass(eq=False)
@@ -32,6 +65,8 @@ class Job:
     inputs: Sequence[Any]
     on_result: OnResult | None = None
     """Called in the worker's thread with the index of an input and its result, as soon as it is known."""
+    on_partial: OnResult | None = None
+    """Called in the worker's thread with the index of an input and a part of its result, after each step of a flow."""
     future: "Future[list[Any]]" = field(default_factory=Future)
     taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
@@ -72,6 +107,40 @@ class Unit:
         return self.job.inputs[self.index]
 
 
+class RunningFlow:
+    """A flow and the inputs in it."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.units: dict[Unit, None] = {}
+        self.steps = 0
+        """Steps since inputs entered."""
+
+    def takes(self, waiting: int, free: int) -> bool:
+        """True if waiting inputs should enter now."""
+        return REFILL * min(waiting, free) >= len(self.units) or self.steps >= REFILL_STEPS
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Let inputs enter."""
+        self.flow.add(units)
+        self.units |= dict.fromkeys(units)
+        self.steps = 0
+
+    def step(self) -> list[tuple[Unit, Any]]:
+        """One step: forget cancelled inputs, return finished ones, and tell parts of the others to those who ask."""
+        for unit in [unit for unit in self.units if unit.job.future.done()]:
+            del self.units[unit]
+            self.flow.remove(unit)
+        results, self.steps = self.flow.step(), self.steps + 1
+        for unit, _ in results:
+            self.units.pop(unit, None)
+        asked = [unit for unit in self.units if unit.job.on_partial is not None]
+        for unit, text in self.flow.partial(asked) if asked else ():
+            assert unit.job.on_partial is not None
+            unit.job.on_partial(unit.index, text)
+        return results
+
+
 class Worker:
     """A thread that loads a model and computes jobs until it is stopped."""
 
@@ -88,6 +157,7 @@ class Worker:
         self._waiting = 0
         self._changed = threading.Condition()
         self._stopping = False
+        self._flows: dict[Hashable, RunningFlow] = {}
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
 
     def start(self) -> "Future[Model]":
@@ -102,11 +172,16 @@ class Worker:
         return self._waiting
 
     def submit(
-        self, key: Hashable, function: Function, inputs: Sequence[Any], on_result: OnResult | None = None
+        self,
+        key: Hashable,
+        function: Function,
+        inputs: Sequence[Any],
+        on_result: OnResult | None = None,
+        on_partial: OnResult | None = None,
     ) -> "Future[list[Any]]":
         """Put a job into the queue; a ServiceError if the queue is full or the worker stops, or the error of a model
         that cannot be loaded."""
-        job = Job(key, function, inputs, on_result)
+        job = Job(key, function, inputs, on_result, on_partial)
         if not inputs:
             job.future.set_result([])
             return job.future
@@ -148,20 +223,62 @@ class Worker:
             self._fail_all(error)
             return
         self.loaded.set_result(model)
-        while units := self._wait():
-            self._compute(model, units)
+        while units := self._wait() or self._flows:
+            if isinstance(units, list):
+                self._begin(model, units)
+            for key in list(self._flows):
+                self._step(model, key)
 
     def _wait(self) -> list[Unit]:
-        """The inputs of the next batch; empty if there will be none."""
+        """The inputs to begin with; empty if there are none and a flow goes on, or if there will be none."""
         with self._changed:
-            idle = not self._jobs
-            self._changed.wait_for(lambda: self._jobs or self._stopping)
-            if idle and self.delay and not self._stopping:
-                end = time.monotonic() + self.delay
-                self._changed.wait_for(
-                    lambda: self._waiting >= self.max_batch or self._stopping, max(0.0, end - time.monotonic())
-                )
-            return self._take(self._jobs[0].key, self.max_batch) if self._jobs else []
+            if not self._flows:
+                idle = not self._jobs
+                self._changed.wait_for(lambda: self._jobs or self._stopping)
+                if idle and self.delay and not self._stopping:
+                    self._changed.wait_for(lambda: self._waiting >= self.max_batch or self._stopping, self.delay)
+            free = self.max_batch - sum(len(running.flow) for running in self._flows.values())
+            for key in dict.fromkeys(job.key for job in self._jobs):
+                running = self._flows.get(key)
+                if free > 0 and (running is None or running.takes(self._count(key), free)):
+                    return self._take(key, free if running is not None else self.max_batch)
+            return []
+
+    def _count(self, key: Hashable) -> int:
+        """Inputs in the queue with this key."""
+        return sum(job.waiting for job in self._jobs if job.key == key)
+
+    def _begin(self, model: Model, units: list[Unit]) -> None:
+        """Compute a batch, or let it enter a flow."""
+        key, function = units[0].job.key, units[0].job.function
+        try:
+            running = self._flows.get(key)
+            if running is None and (start := getattr(function, "flow", None)) is not None:
+                flow = start(model)
+                running = None if flow is None else RunningFlow(flow)
+            if running is not None:
+                running.add(units)
+                self._flows[key] = running
+                return
+        except BaseException:  # the inputs that are in the flow already go on
+            LOG.debug("inputs that cannot enter a flow", exc_info=True)
+        self._compute(model, units)
+
+    def _step(self, model: Model, key: Hashable) -> None:
+        """One step of a flow; if it fails, each of its jobs is computed alone."""
+        running = self._flows[key]
+        try:
+            results = running.step()
+        except BaseException:
+            del self._flows[key]
+            self._compute_alone(model, list(running.units))
+            return
+        if not len(running.flow):
+            del self._flows[key]
+            self.batches += 1
+        self.computed += len(results)
+        for unit, result in results:
+            unit.job.finish(unit.index, result)
 
     def _take(self, key: Hashable, count: int) -> list[Unit]:
         """At most `count` inputs of the jobs with this key, one of each job in turn; called with the lock held."""
@@ -183,15 +300,19 @@ class Worker:
         try:
             results = units[0].job.function(model, [unit.value for unit in units])
         except BaseException as error:
-            jobs = list(dict.fromkeys(unit.job for unit in units))
-            if len(jobs) == 1:
-                jobs[0].fail(error)
-            for job in jobs if len(jobs) > 1 else ():
-                self._compute(model, [unit for unit in units if unit.job is job])
+            if len({unit.job for unit in units}) == 1:
+                units[0].job.fail(error)
+            else:
+                self._compute_alone(model, units)
             return
         self.computed += len(units)
         for unit, result in zip(units, results, strict=True):
             unit.job.finish(unit.index, result)
+
+    def _compute_alone(self, model: Model, units: list[Unit]) -> None:
+        """Compute the inputs of each job as a batch of their own."""
+        for job in dict.fromkeys(unit.job for unit in units):
+            self._compute(model, [unit for unit in units if unit.job is job])
 
     def _remove(self, job: Job) -> None:
         """Forget the inputs of a job that is done, cancelled or failed."""

@@ -275,6 +275,13 @@ class Seq2SeqTask(Task[R, Pairs]):
 
     def _predict_chunk(self, engine: Engine, examples: Sequence[Example], first: int) -> Iterator[Prediction]:
         """Split long lines, decode all parts, join them again."""
+        request, counts = self.decoding_request(examples, first)
+        remaining = iter(engine.decode(request))
+        for count in counts:
+            yield self.join_parts([next(remaining) for _ in range(count)])
+
+    def decoding_request(self, examples: Sequence[Example], first: int = 0) -> tuple[DecodingRequest, list[int]]:
+        """What an engine has to decode, and the number of parts of each example; `first` is the first one's number."""
         lines = [example["src"] for example in examples]
         tags = [self.tags(example) for example in examples]
         limit = self.max_source - 1 - max(map(len, tags), default=0)
@@ -288,9 +295,7 @@ class Seq2SeqTask(Task[R, Pairs]):
         if self.max_target is not None:  # the prefix uses some of the positions
             limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced, strict=True)]
         sentence_ids = [first + index for index, _, _ in parts]
-        remaining = iter(engine.decode(DecodingRequest(sources, limits, self.decoding, forced, sentence_ids)))
-        for split in splits:
-            yield self._join([next(remaining) for _ in split])
+        return DecodingRequest(sources, limits, self.decoding, forced, sentence_ids), [len(split) for split in splits]
 
     def _prefix(self, text: str) -> list[int]:
         """The tokens that a translation must begin with."""
@@ -304,7 +309,7 @@ class Seq2SeqTask(Task[R, Pairs]):
             )
         return ids
 
-    def _join(self, parts: list[list[Hypothesis]]) -> Prediction:
+    def join_parts(self, parts: list[list[Hypothesis]]) -> Prediction:
         """The prediction for a line from the hypotheses of its parts."""
         used = parts[0] if len(parts) == 1 else [part[0] for part in parts]
         hypotheses = [

@@ -1,0 +1,66 @@
+"""Predictions of a run as a function for its worker: a batch, or a flow where the engine can take in new sentences."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.engines.flowing import FlowingSearch, flowing_search
+from regard.run.model import Model
+from regard.serve.worker import Unit
+from regard.tasks.base import Prediction
+from regard.tasks.seq2seq import Seq2SeqTask
+
+
+class Predict:
+    """The predictions of a list of examples, with some options of the task."""
+
+    def __init__(self, options: dict[str, Any], flows: bool = True) -> None:
+        """`flows` is False for examples that give the beginning of their output, which a flow does not support."""
+        self.options, self.flows = options, flows
+        self.key = ("predict", flows, tuple(sorted(options.items())))
+        """Equal for equal options."""
+
+    def __call__(self, model: Model, examples: list[Any]) -> list[Prediction]:
+        return model.predict(examples, **self.options)
+
+    def flow(self, model: Model) -> "PredictionFlow | None":
+        """A flow, if the task decodes with a search into which sentences can flow."""
+        task = model.task.configure(**self.options)
+        if not self.flows or not isinstance(task, Seq2SeqTask):
+            return None
+        search = flowing_search(model.engine, task.decoding)
+        return None if search is None else PredictionFlow(task, search)
+
+
+class PredictionFlow:
+    """Examples of a sequence-to-sequence task in a running search; a long example is several sentences of it."""
+
+    def __init__(self, task: Seq2SeqTask[Any], search: FlowingSearch[tuple[Unit, int]]) -> None:
+        self.task, self.search = task, search
+        self.parts: dict[Unit, list[Any]] = {}
+        """The hypotheses of each part of an example; None for parts in progress."""
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def add(self, units: Sequence[Unit]) -> None:
+        request, counts = self.task.decoding_request([unit.value for unit in units])
+        if any(request.prefixes):
+            raise ValueError("an output with a given beginning does not flow")
+        names = [(unit, part) for unit, count in zip(units, counts, strict=True) for part in range(count)]
+        self.search.add(names, request)
+        self.parts |= {unit: [None] * count for unit, count in zip(units, counts, strict=True)}
+
+    def remove(self, unit: Unit) -> None:
+        for part in range(len(self.parts.pop(unit, ()))):
+            self.search.remove((unit, part))
+
+    def step(self) -> list[tuple[Unit, Prediction]]:
+        for (unit, part), hypotheses in self.search.step():
+            self.parts[unit][part] = hypotheses
+        done = [unit for unit, parts in self.parts.items() if None not in parts]
+        return [(unit, self.task.join_parts(self.parts.pop(unit))) for unit in done]
+
+    def partial(self, units: Sequence[Unit]) -> list[tuple[Unit, str]]:
+        """The beginning of the best output so far; beam search may still change it. Of a long example: nothing."""
+        running, decode = self.search.partial(), self.task.tgt_tokenizer.decode
+        return [(unit, decode(running[unit, 0])) for unit in units if len(self.parts[unit]) == 1]

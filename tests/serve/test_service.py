@@ -1,0 +1,121 @@
+"""The service without HTTP: many requests at once, languages, alternatives, loops, and texts that stay as they are."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from fastapi import FastAPI
+from tests.conftest import TinyRun
+from tests.serve.make import make_service, stop
+from tests.tiny import number_sentences, translate_words
+
+from regard.run.model import Translator
+from regard.serve.errors import ServiceError
+from regard.serve.segments import SegmentTranslator, cut_repetition
+from regard.serve.service import Service, TranslatedText, TranslateRequest
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def service(tiny_app: FastAPI) -> Service:
+    found: Service = tiny_app.state.service
+    return found
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def request(*texts: str, **values: Any) -> TranslateRequest:
+    return TranslateRequest(texts, **{"source": "en", "target": "de", **values})
+
+
+async def all_at_once(service: Service, *requests: TranslateRequest) -> list[list[TranslatedText]]:
+    return list(await asyncio.gather(*(service.translate(item) for item in requests)))
+
+
+def test_a_translation_does_not_depend_on_the_other_requests(tiny_run: TinyRun) -> None:
+    """Texts of one to six sentences of different lengths, all at once and with several options, as one by one."""
+    pairs = enumerate(zip(number_sentences()[:60], number_sentences()[50:], strict=False))
+    lines = [f"{line} {other}"[: 20 + 3 * number % 30].strip() for number, (line, other) in pairs]
+    texts = ["\n".join(lines[first : first + 1 + first % 6]) for first in range(0, 54, 2)]
+    service = make_service({"numbers": tiny_run("translation")}, ["numbers=en:de"], cache=0, max_batch=7)
+    try:
+        requests = [request(text, alternatives=n % 3) for n, text in enumerate(texts)]
+        together = run(all_at_once(service, *requests))
+        worker = service.runs["numbers"].worker
+        assert worker.waiting == 0 and worker.computed >= len(lines)
+    finally:
+        stop(service)
+    translator = Translator.load(tiny_run("translation"), device="cpu")
+    for text, (found,) in zip(texts, together, strict=True):
+        assert found.text == "\n".join(translator.translate(line) for line in text.split("\n"))
+        assert found.text not in found.alternatives
+        assert len(set(found.alternatives)) == len(found.alternatives)
+
+
+def test_alternatives_do_not_change_the_translation(service: Service) -> None:
+    line = number_sentences()[7]
+    (found,) = run(service.translate(request(line, alternatives=3)))
+    assert found.text == translate_words(line)
+    assert 1 <= len(found.alternatives) <= 3
+
+
+def test_each_text_has_its_own_language(service: Service) -> None:
+    english, german = number_sentences()[8], "eins zwei drei"
+    found = run(service.translate(request(english, german, "🙂 …", "", source=None)))
+    assert [item.text for item in found] == [translate_words(english), german, "🙂 …", ""]
+    assert [item.source for item in found] == ["en", "de", "en", "en"]
+    assert found[0].detected is not None and found[0].detected[0].confidence == 0.9
+
+
+def test_links_are_characters_of_the_whole_text(service: Service) -> None:
+    text = "\n\n".join(number_sentences()[9:11])
+    (found,) = run(service.translate(request(text, links=True)))
+    assert found.links
+    for a, b, c, d in found.links:
+        assert 0 <= a <= b <= len(text) and 0 <= c <= d <= len(found.text)
+        assert "\n" not in text[a:b] and "\n" not in found.text[c:d]
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"target": "fr"}, "unknown-language"),
+        ({"source": "de", "target": "en"}, "unknown-pair"),
+        ({"run": "none"}, "unknown-run"),
+        ({"run": "reviews"}, "wrong-task"),
+    ],
+)
+def test_what_no_run_can_do(service: Service, values: dict[str, Any], code: str) -> None:
+    with pytest.raises(ServiceError) as error:
+        run(service.translate(request("one", **values)))
+    assert error.value.code == code
+
+
+def test_a_translation_that_loops_is_searched_again_and_cut(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def looping(self: object, examples: list[Any], options: dict[str, Any], *tellers: object) -> list[Any]:
+        asked.append(options)
+        text = "ha ha ha ha ha ha" if not options else "ja " * 20
+        return [{"translation": text, "looped": True, "parts": 1, "hypotheses": []} for _ in examples]
+
+    monkeypatch.setattr(SegmentTranslator, "_predict", looping)
+    (found,) = run(service.translate(request("one six one six")))
+    assert found.text == "ja"
+    assert [set(options) for options in asked] == [set(), {"no_repeat_ngram"}]
+    assert cut_repetition("das ist ist ist gut") == "das ist gut"
+    assert cut_repetition("天天天天气") == "天气"
+    assert cut_repetition("no no, that is fine") == "no no, that is fine"
+
+
+def test_any_work_on_a_model_happens_in_its_thread(service: Service) -> None:
+    import threading
+
+    name = run(service.call("reviews", lambda model: (threading.current_thread().name, model.task.name)))
+    assert name[0] != threading.current_thread().name and name[1] == "classification"
+    with pytest.raises(ZeroDivisionError):
+        run(service.call("reviews", lambda model: 1 // 0))
