@@ -1,7 +1,7 @@
 """Files through LibreTranslate's API: upload, translate, download."""
 
+import asyncio
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -14,15 +14,14 @@ from regard.serve.errors import ServiceError
 from regard.serve.fields import Fields, invalid
 from regard.serve.files import MAX_BYTES, FileStore, safe_name, translated_name
 from regard.serve.languages import public_code
+from regard.serve.libretranslate_answers import LibreTranslate, pair_error, require
 from regard.serve.libretranslate_spec import request_body
 
-if TYPE_CHECKING:
-    from regard.serve.libretranslate import LibreTranslate
-
-MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8"}
+MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html"}
+"""A page names its encoding itself."""
 
 
-def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
+def add_file_routes(router: APIRouter, api: LibreTranslate) -> None:
     """Add /translate_file and /download_file/NAME."""
     store = FileStore(max_bytes=max(MAX_BYTES, 4 * api.settings.max_body))
 
@@ -31,6 +30,7 @@ def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
         """Translate a file; the answer says where to download the result within half an hour."""
         fields = await api.read(request)
         key = store.put(*await translate_upload(api, fields))
+        asyncio.get_running_loop().call_later(store.max_age + 1, store.purge)  # also if nobody asks any more
         return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
 
     @router.get("/download_file/{name}")
@@ -40,17 +40,15 @@ def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
         if file is None:
             return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
         headers = {
+            "Content-Type": MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream"),
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
             "X-Content-Type-Options": "nosniff",
         }
-        media_type = MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream")
-        return Response(file.content, media_type=media_type, headers=headers)
+        return Response(file.content, headers=headers)
 
 
-async def translate_upload(api: "LibreTranslate", fields: Fields) -> tuple[str, bytes]:
+async def translate_upload(api: LibreTranslate, fields: Fields) -> tuple[str, bytes]:
     """The name and the content of the translation of an uploaded file."""
-    from regard.serve.libretranslate import pair_error, require
-
     upload = fields.files.get("file")
     if upload is None or not upload.name:
         raise invalid("Invalid request: missing file parameter", "file")
