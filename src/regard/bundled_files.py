@@ -28,6 +28,12 @@ def bundled_runs() -> list[str]:
     return [name for name in BUNDLED if (Path(__file__).parent / "bundled" / name / RECIPE).is_file()]
 
 
+def output_folder(folder: Path) -> Path:
+    """Where commands write results of a run: to its folder, and to runs/NAME for a run that comes with regard."""
+    bundled = Path(__file__).parent / "bundled"
+    return Path("runs") / folder.name if folder.parent == bundled else folder
+
+
 def find_run(folder: str | Path) -> Path:
     """The folder that a command or a call names: the folder itself, or a run that comes with regard of this name."""
     path = Path(folder)

@@ -1,5 +1,7 @@
 """The language classifier that comes with regard: what it says about easy texts, and how it fits into a program."""
 
+from pathlib import Path
+
 import pytest
 from tests.cli.command import regard
 
@@ -70,6 +72,20 @@ def test_a_long_text() -> None:
 def test_the_command_line_predicts_with_the_run() -> None:
     result = regard("predict", "languages", "Guten Morgen, wie geht es dir?", "--top", "2")
     assert parse_json(result.out)["label"] == "de"
+
+
+def test_commands_write_results_of_the_run_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package may be read-only, and belongs to nobody's experiment."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(bundled_run("languages").rglob("*"))
+    (tmp_path / "texts.tsv").write_text("text\tlabel\nGuten Tag, mein Freund\tde\nthe weather\ten\n", encoding="utf-8")
+    assert regard("evaluate", "languages", "--file", "texts.tsv").status == 0
+    assert regard("inspect", "languages", "Guten Tag").status == 0
+    assert sorted(bundled_run("languages").rglob("*")) == before
+    assert list((tmp_path / "runs" / "languages" / "evaluations").glob("*.json"))
+    assert (tmp_path / "runs" / "languages" / "inspect.html").is_file()
 
 
 def test_the_run_is_complete_and_small() -> None:

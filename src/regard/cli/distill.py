@@ -59,7 +59,7 @@ def distill(
     translator = model.load_translator(*runs)
     with ProgressLine("translated:") as progress:
         directions = select_directions(translator.task, source, target)
-        path = folder or translator.run.folder / "distilled"
+        path = folder or translator.run.outputs / "distilled"
         distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]
     setting = training_setting(split, distilled)
     if as_json:

@@ -93,7 +93,7 @@ def evaluate(
 def default_path(model: "Model", name: str, options: Options) -> Path:
     """The file of an evaluation; its name has all options, so that one search does not overwrite another."""
     title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in options.items())])
-    return model.run.folder / "evaluations" / f"{title}.json"
+    return model.run.outputs / "evaluations" / f"{title}.json"
 
 
 def describe_work(evaluation: "Evaluation") -> str:

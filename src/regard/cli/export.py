@@ -91,7 +91,7 @@ def export(
     if not run:
         raise UserError("no run is given", "name the folder of a run", code="missing-option", where="run")
     opened = Run.open(run)
-    target = folder or opened.folder / EXPORTS / f"{to}-{checkpoint}"
+    target = folder or opened.outputs / EXPORTS / f"{to}-{checkpoint}"
     exported = export_run(
         opened, target, to, checkpoint, quantization,
         bounds=comparison.change, sentences=comparison.sentences, limit=comparison.examples,

@@ -67,7 +67,7 @@ def inspect(
     select_head(shown, layer, head)  # an unknown layer or head is an error before anything is written
     if svg is not None:
         write_picture(svg, loaded, inspection, layer, head)
-    page = output or default_page(loaded.run.folder)
+    page = output or default_page(loaded.run.outputs)
     if page is not None:
         write_page(page, loaded, inspection, Place(layer, head), searched if target is None else None)
     if as_json:
@@ -141,7 +141,7 @@ def write_page(path: Path, model: "Model", inspection: "Inspection", place: "Pla
 
 def default_page(folder: Path) -> Path | None:
     """The page inside the run folder; None if the folder is read-only."""
-    if os.access(folder, os.W_OK):
+    if os.access(folder, os.W_OK) or not folder.exists():
         return folder / "inspect.html"
     report(f"no page is written: {folder} is read-only; --output FILE writes it elsewhere")
     return None

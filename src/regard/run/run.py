@@ -21,7 +21,7 @@ import torch
 from pydantic import BaseModel
 from torch import nn
 
-from regard.bundled_files import find_run
+from regard.bundled_files import find_run, output_folder
 from regard.config import apply_overrides
 from regard.data.digests import Digests
 from regard.data.formats import describe_sources, identify
@@ -90,6 +90,11 @@ class Run:
                 where=folder,
             )
         return cls(folder, recipe)
+
+    @property
+    def outputs(self) -> Path:
+        """Where commands write results by default: the folder; runs/NAME for a run that comes with regard."""
+        return output_folder(self.folder)
 
     # ---- task -------------------------------------------------------------------------------------------------------
 
