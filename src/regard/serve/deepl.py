@@ -88,7 +88,13 @@ class DeepL:
     async def read(self, request: Request) -> Fields:
         """The fields of a request, if its key is allowed; the Python client sends them with GET in a body."""
         fields = await read_fields(request, self.settings.max_body)
-        access_of(request).check(request, fields.text("auth_key"))
+        try:
+            access_of(request).check(request, fields.text("auth_key"))
+        except ServiceError as error:
+            if error.code == "too-many-requests":
+                raise
+            problem = "Authorization failed. Send the header Authorization: DeepL-Auth-Key KEY."
+            raise ServiceError(error.code, problem) from error
         return fields
 
     async def translate(self, fields: Fields) -> dict[str, object]:

@@ -18,7 +18,8 @@ from regard.serve.settings import ServeSettings
 AUTO = "auto"
 FORMATS = ("text", "html")
 NOTHING_DETECTED = {"confidence": 0.0, "language": "en"}
-MAX_DETECTED = 3
+MAX_DETECTED, LEAST_CONFIDENCE = 3, 0.001
+"""Languages of a detection, and the smallest probability of one."""
 MAX_SHOWN = 40
 """Characters of a wrong value that an error repeats."""
 
@@ -196,11 +197,12 @@ def imitated(request: TranslateRequest, source: str, item: TranslatedText) -> Tr
 
 
 def detections(found: Sequence[Detected]) -> list[dict[str, object]]:
-    """Detected languages as LibreTranslate writes them, best first, each once."""
+    """Detected languages as LibreTranslate writes them, best first, each once; those of no probability are left out."""
     best = {item.language: item.confidence for item in sorted(found, key=lambda item: item.confidence)}
-    languages = [
+    languages: list[dict[str, object]] = [
         {"confidence": round(100 * confidence, 1), "language": public_code(language)}
         for language, confidence in reversed(best.items())
+        if confidence >= LEAST_CONFIDENCE
     ]
     return languages[:MAX_DETECTED] or [dict(NOTHING_DETECTED)]
 
