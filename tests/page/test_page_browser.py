@@ -147,6 +147,16 @@ def test_two_sentences(open_page: OpenPage) -> None:
     page.wait_for_selector(".matrix:has-text('five')")
 
 
+def test_a_long_text_is_shown_as_it_becomes_known(open_page: OpenPage, served: Served) -> None:
+    page, sentences = open_page(), [f"{first} two three!" for first in ("one", "four", "five", "six")] * 5
+    streams: list[str] = []
+    page.on("request", lambda request: streams.append(request.url) if request.url.endswith("stream") else None)
+    type_text(page, " ".join(sentences))
+    expected = [served.models["numbers"].predict(sentence)["translation"] for sentence in sentences]
+    assert page.inner_text("#output").split() == " ".join(expected).split() and len(streams) == 1
+    assert page.inner_text(".sentence-chooser span").split()[-1] == "20"
+
+
 def test_two_runs_side_by_side(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     type_text(page, "six one two")

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
@@ -26,6 +26,7 @@ from regard.serve.access import check_access
 from regard.serve.api import Body, Language, check_inputs, finite
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.serve.streaming import stream_translation
 from regard.viz.document import asset, program_text, served_document, style_text
 
 SECTIONS = ("ask", "compare", "inside")
@@ -129,6 +130,11 @@ def answer_routes(service: Service, settings: ServeSettings) -> APIRouter:
         request = TranslateRequest([body.text], body.source, body.target, run=body.run, links=True)
         (translated,) = await service.translate(request)
         return {**asdict(translated), "sentences": sentence_spans(body.text, translated.source)}
+
+    @router.post("/translate/stream", response_class=StreamingResponse)
+    async def translate_stream(body: TranslateText) -> StreamingResponse:
+        """Translate a text and send its sentences as they become known (serve/streaming.py)."""
+        return await stream_translation(service, TranslateRequest([body.text], body.source, body.target, run=body.run))
 
     @router.post("/predict")
     async def predict(body: PredictExample) -> JsonObject:

@@ -68,8 +68,7 @@ async function refresh() {
   const { run } = app;
   try {
     if (run.task === "translation" && (app.inputs.src || "").trim()) {
-      const text = app.inputs.src;
-      const answer = await ask("translate", "translate", { run: run.name, text, source: app.source || null,
+      const answer = await translateText({ run: run.name, text: app.inputs.src, source: app.source || null,
         target: app.target || null });
       if (!answer) return;
       Object.assign(app, { translated: answer, sentence: clamp(app.sentence, 0, Math.max(0, answer.sentences.length - 1)) });

@@ -12,7 +12,7 @@ function drawAttention(parent) {
   if (parent.hidden) return;
   if (!DATA.examples[explorer.example].maps.length) explorer.example = shown[0][1];
   const map = currentMap();
-  parent.className = "card";
+  if (!parent.classList.contains("panel")) parent.className = "card";
   const stage = make("div", { class: "stage" });
   const meaning = say(has("about_", map.name) ? `about_${map.name}` : "about_other");
   refill(parent, make("h2", {}, say("attention")), make("p", { class: "about" }, say("attention_about")),

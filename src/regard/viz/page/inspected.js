@@ -43,10 +43,7 @@ function drawInside(parent) {
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   if (inspected.tab === "arithmetic") drawArithmetic(panel, DATA.examples[0].maps, storedHead);
   else if (inspected.tab === "beam") drawBeam(panel, DATA.tree);
-  else {
-    drawAttention(panel);
-    panel.className = "panel";
-  }
+  else drawAttention(panel);
 }
 
 // The numbers of a head, if the file has them.

@@ -30,9 +30,7 @@ function drawInside(parent) {
 const VIEWS_INSIDE = {
   attention: (panel) => {
     if (!DATA.examples.length) return refill(panel, waitingText());
-    drawAttention(panel);
-    panel.className = "panel";
-    return panel;
+    return drawAttention(panel);
   },
   arithmetic: (panel) => app.result ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
     { run: app.run.name, example: currentExample(), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),

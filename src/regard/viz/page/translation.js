@@ -8,6 +8,8 @@ const SAMPLES = {
   zh: ["我喜欢在早上喝一杯热茶。", "最近的火车站在哪里？"],
 };
 
+const LONG_TEXT = 200; // characters
+
 function drawTranslation(parent) {
   const source = make("textarea", { id: "source", class: "field", dir: "auto", spellcheck: "false", maxlength: app.limit,
     "aria-label": say("source_text"), placeholder: say("type_here"),
@@ -106,6 +108,20 @@ function countCharacters() {
   const count = [...(app.inputs.src || "")].length;
   document.getElementById("count").textContent = say("characters", { count: count.toLocaleString("en"),
     limit: app.limit.toLocaleString("en") });
+}
+
+// Translate a text; of a long one, show what is known of its sentences while the others are translated.
+async function translateText(body) {
+  if (body.text.length > LONG_TEXT) {
+    const sentences = [];
+    const finished = await listen("translate", "translate/stream", body, (name, data) => {
+      if (name === "partial" || name === "segment") sentences[data.segment] = data.translation;
+      const output = document.getElementById("output");
+      if (output && name !== "error") output.textContent = sentences.filter(Boolean).join(" ");
+    });
+    if (!finished) return null;
+  }
+  return ask("translate", "translate", body); // the sentences are known to the server: this adds the alignment
 }
 
 // The translation with its links, what was detected, and the alternatives of the chosen sentence.

@@ -1,0 +1,147 @@
+"""Pictures of the page for the documentation, taken in Chromium from a real server.
+
+    python -m benchmarks.screenshots                                the bundled translator
+    python -m benchmarks.screenshots runs/de --output /tmp/pictures
+    python -m benchmarks.screenshots --only page-beam,page-phone    some of them
+
+It needs Playwright and Chromium (`--chromium PATH` if it is not on the PATH). Pictures have 256 colours, so that they
+stay small.
+"""
+
+import argparse
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+TEXT, TARGET = "The cat sat on the mat because it was tired.", "de"
+CHINESE = "我喜欢在早上喝一杯热茶。"
+COLOURS = 256
+LIMIT = 60_000
+"""Milliseconds that a page may take, the time to load the models included."""
+
+
+def attention(page: Page) -> None:
+    """The page with a translation, its alternatives, and one head."""
+    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(0).click()
+    words = page.locator("#output .linked")
+    words.nth(min(2, words.count() - 1)).hover()
+
+
+def lines(page: Page) -> None:
+    """One head as lines."""
+    attention(page)
+    page.locator("#inside .controls .choice").nth(1).locator("button").nth(1).click()
+    page.locator(".lines .chip").nth(1).hover()
+
+
+def arithmetic(page: Page) -> None:
+    """One head step by step."""
+    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(0).click()
+    page.click("#tab-arithmetic")
+    page.wait_for_selector(".step-table")
+    page.locator(".query button").nth(1).click()
+
+
+def beam(page: Page) -> None:
+    """The beam as a tree."""
+    page.click("#tab-beam")
+    page.wait_for_selector(".beam .node")
+
+
+def training(page: Page) -> None:
+    """The curves of a run."""
+    page.click("#tab-training")
+    page.wait_for_selector(".plot")
+
+
+WIDE = {"viewport": {"width": 1180, "height": 1240}}
+PHONE = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
+SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] = {
+    "page": (WIDE, TEXT, TARGET, attention, ""),
+    "page-dark": (WIDE | {"color_scheme": "dark"}, TEXT, TARGET, attention, ""),
+    "page-zh": (WIDE | {"locale": "zh-CN"}, CHINESE, "en", attention, ""),
+    "page-phone": (PHONE, TEXT, TARGET, attention, ""),
+    "page-attention": (WIDE, TEXT, TARGET, lines, "#inside"),
+    "page-arithmetic": (WIDE, TEXT, TARGET, arithmetic, "#inside"),
+    "page-beam": (WIDE, TEXT, TARGET, beam, "#inside"),
+}
+"""Options of the browser, text, target language, what is done, and the part of the page; "" is what a window shows."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", help="folders of runs; without any, the bundled translator")
+    parser.add_argument("--output", type=Path, default=Path("docs/pictures"))
+    parser.add_argument("--only", default=",".join(SHOTS))
+    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    with serving(options.runs) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=ARGUMENTS)
+        for name in options.only.split(","):
+            path = options.output / f"{name}.png"
+            take(browser, address, path, *SHOTS[name])
+            print(f"{path}: {path.stat().st_size:,} bytes")
+        browser.close()
+
+
+def take(
+    browser: Browser, address: str, path: Path, options: dict[str, Any], text: str, target: str,
+    act: Callable[[Page], None], part: str,
+) -> None:  # fmt: skip
+    """Type a text, do something with the page, and take a picture."""
+    context = browser.new_context(**{"locale": "en-US", "color_scheme": "light", "reduced_motion": "reduce", **options})
+    context.set_default_timeout(LIMIT)
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector("#source")
+    targets = page.locator(".language-bar select")
+    if targets.count() > 1 and targets.nth(1).locator(f"option[value={target}]").count():
+        targets.nth(1).select_option(target)
+    page.fill("#source", text)
+    page.wait_for_selector("#inside .thumb")
+    act(page)
+    if part:
+        page.locator(part).screenshot(path=path)
+    else:
+        page.screenshot(path=path, full_page=options is PHONE)
+    context.close()
+    Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+@contextlib.contextmanager
+def serving(runs: list[str]) -> Iterator[str]:
+    """A server of these runs on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "regard", "serve", *runs, "--port", str(port), "--device", "cpu"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}/healthz").close()
+                break
+            if process.poll() is not None:
+                raise SystemExit("the server did not start")
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()
