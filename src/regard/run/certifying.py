@@ -122,7 +122,8 @@ def compare_searches(ours: Model, export: OpenedExport, examples: Sequence[Examp
         second = timed(task, export.engine, examples)
         identical[name] = share_identical(task, first[0], second[0], math.inf)
         outputs = outputs or first[0]
-    pairs = recorder.pairs or written_lines(outputs)
+    longest = ours.run.recipe.model.length_limit  # the decoder reads the beginning symbol too
+    pairs = [(source, target[: longest and longest - 1]) for source, target in recorder.pairs or written_lines(outputs)]
     difference = export.difference(ours.model, pairs[:FORCED])
     return difference, identical, scores_of(task, examples, first[0], second[0]), (first[1], second[1])
 

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.reading import read_text
 from regard.tasks.base import AnyTask, Example
 from regard.tasks.inputs import parse_json_line
+from regard.tasks.pretraining import Pretraining
 
 LIMIT = 100
 """Number of examples of a comparison, of all directions together."""
@@ -30,7 +31,8 @@ SENTENCES = (
     "It is not what you say, but how you say it, that matters to most people.",
     "yes",
 )
-MASK = "[MASK]"
+MAX_WORDS = 64
+"""Words of a text with a masked token: all of it must be within the positions of the model."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ def shorten(task: AnyTask, example: Example) -> Example:
     words = str(example.get("text", "")).split()
     if task.name == "language":
         return {"text": " ".join(words[:2])}
-    if task.name == "pretraining":
-        return {"text": " ".join([*words[: len(words) // 2], MASK, *words[len(words) // 2 + 1 :]][:64])}
+    if isinstance(task, Pretraining):
+        words = words[:MAX_WORDS]
+        return {"text": " ".join([*words[: len(words) // 2], task.tokenizer.mask_text, *words[len(words) // 2 + 1 :]])}
     return example
 
 
