@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from regard.exchange.graphs import HYPOTHESES, NEW, SOURCE, Graph, graphs_of, program_of, tokens_of
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.models.biaffine import BiaffineHead, BiaffineParser
+from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
+from regard.models.ngram import NGram, NGramSettings
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
 from regard.models.transformer import Transformer, TransformerSettings
@@ -153,5 +155,23 @@ def test_a_masked_language_model_has_logits_of_every_token() -> None:
     assert [value.axes for value in graphs[0].signature.outputs] == [("batch", "source", VOCABULARY), ("batch", 2)]
 
 
-def test_recurrent_models_have_no_graphs() -> None:
-    assert graphs_of(RecurrentModel(RecurrentSettings(d_model=8, d_embedding=8), VOCABULARY, VOCABULARY)) is None
+def test_recurrent_models_are_loops() -> None:
+    settings = RecurrentSettings(cell="lstm", d_model=6, d_embedding=6, layers=1, decoder="luong", attention="local-m")
+    model = randomised(RecurrentModel(settings, VOCABULARY, VOCABULARY))
+    graphs = graphs_of(model)
+    assert graphs is not None
+    programs = {graph.signature.name: program_of(graph).module() for graph in graphs}
+    for sizes in ((1, 1, 1), (3, 7, 2)):
+        compare_steps(model, graphs, lambda graph, inputs: programs[graph.signature.name](*inputs), sizes)
+
+
+def test_a_step_of_a_recurrent_language_model() -> None:
+    settings = RecurrentLanguageSettings(kind="lstm", d_model=8, layers=2)
+    model = randomised(RecurrentLanguageModel(settings, VOCABULARY))
+    graphs = graphs_of(model)
+    assert graphs is not None and [graph.signature.name for graph in graphs] == ["decoder"]
+    compare_steps(model, graphs, as_module, (2, 1, 3))
+
+
+def test_models_without_graphs() -> None:
+    assert graphs_of(NGram(NGramSettings(), VOCABULARY)) is None

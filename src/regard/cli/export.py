@@ -65,7 +65,7 @@ def export(
     """Write the model of a run for another program, with a certificate.
 
     huggingface: a BERT with the head of its task, a Transformer as MarianMTModel or PegasusForConditionalGeneration.
-    ctranslate2: a standard Transformer. onnx and torch-export: every model with attention and without recurrent layers.
+    ctranslate2: a standard Transformer. onnx and torch-export: Transformers, BERT and recurrent models of every task.
     README.md in the folder has a program that runs the model without regard.
 
     The exported model is run on the same examples as the model of the run. certificate.json states the largest

@@ -17,8 +17,9 @@ The names are found by running the model on inputs of different sizes and compar
 from a model but `start` and `step`, and every model that can be searched has one. A language model has no encoder: its
 state begins with zeros.
 
-The graphs compute what the model computes, with two differences: masks in place of blocks for local attention, and a
-KV cache that keeps positions outside the window. Both avoid control flow that depends on sizes.
+The graphs compute what the model computes, with three differences: masks in place of blocks for local attention, a KV
+cache that keeps positions outside the window, and loops in place of the kernels of recurrent layers (scanned.py). They
+avoid control flow that depends on sizes.
 
 B sentences, W hypotheses, S source, T tokens, V vocabulary, L past.
 """
@@ -35,10 +36,12 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import Padded, PaddedPattern, Tokens
 from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
-from regard.layers.recurrent import RecurrentLayer
+from regard.exchange.scanned import scanned
 from regard.models.bert import BertPretraining
 from regard.models.biaffine import BiaffineParser
+from regard.models.language_recurrent import RecurrentLanguageModel
 from regard.models.language_transformer import TransformerLanguageModel
+from regard.models.recurrent import RecurrentModel
 from regard.models.text_encoder import EncoderModel
 from regard.models.transformer import Transformer
 
@@ -232,14 +235,14 @@ class PretrainingGraph(TextGraph):
 
 
 def graphs_of(model: nn.Module) -> list[Graph] | None:
-    """The graphs of a model; None if it has none: recurrent layers have control flow, n-gram models have tables."""
-    if any(isinstance(module, RecurrentLayer) for module in model.modules()):
-        return None
+    """The graphs of a model; None if it has none: convolutions have control flow, n-gram models have tables."""
     if isinstance(model, EncoderModel | BertPretraining):
         return [text_graph(model)]
-    if isinstance(model, Transformer):
+    if isinstance(model, Transformer | RecurrentModel):
         return writer_graphs(model, has_source=True)
-    return writer_graphs(model, has_source=False) if isinstance(model, TransformerLanguageModel) else None
+    if isinstance(model, TransformerLanguageModel | RecurrentLanguageModel):
+        return writer_graphs(model, has_source=False)
+    return None
 
 
 def text_graph(model: nn.Module) -> Graph:
@@ -260,6 +263,7 @@ def text_graph(model: nn.Module) -> Graph:
     with torch.no_grad():
         written = named_values(names, outputs, (BATCH, SOURCE))
     read = [Value(name, (BATCH, SOURCE), dtype_of(tensor)) for name, tensor in zip(inputs, example, strict=True)]
+    graph = type(graph)(scanned(model))
     return Graph(Signature("model", tuple(read), tuple(written)), graph.eval(), tuple(example))
 
 
@@ -275,12 +279,12 @@ def writer_graphs(model: nn.Module, has_source: bool) -> list[Graph]:
     outputs = [Value(LOGITS, (BATCH, HYPOTHESES, logits.size(-1)), dtype_of(logits))]
     outputs += [values[number]._replace(name=NEW + names[number]) for number in changing]
     inputs = [Value(INPUT_IDS, (BATCH, HYPOTHESES)), *values]
-    decoder = DecoderGraph(model, state, values, changing).eval()
+    decoder = DecoderGraph(scanned(model), state, values, changing).eval()
     graphs = [Graph(Signature("decoder", tuple(inputs), tuple(outputs)), decoder, (tokens, *before))]
     if has_source:
         read = tuple(Value(name, (BATCH, SOURCE)) for name in (INPUT_IDS, ATTENTION_MASK))
         encoder = Signature("encoder", read, tuple(values))
-        graphs.insert(0, Graph(encoder, EncoderGraph(model).eval(), example_tokens(SIZES)))
+        graphs.insert(0, Graph(encoder, EncoderGraph(scanned(model)).eval(), example_tokens(SIZES)))
     return graphs
 
 

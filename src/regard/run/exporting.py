@@ -238,7 +238,7 @@ def write_graph_files(run: Run, model: nn.Module, folder: Path, to: str, quantiz
     """Write the graphs of a model and the tokenizers of its run."""
     graphs = graphs_of(model)
     if graphs is None:
-        raise unsupported(run, to, "export a Transformer, a BERT, or a language model with attention")
+        raise unsupported(run, to, "export a Transformer, a BERT or a recurrent model")
     write_graphs(folder, graphs, to, quantization)
     copy_artifacts(run, folder)
 
