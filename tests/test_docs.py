@@ -26,7 +26,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROO
 CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """Pages about this version; the changelog names what was removed too."""
 SETTING = re.compile(r"\b(?:data|text|model|training|decoding|runtime)\.[a-z_][a-z_.]*(?=[\s=`,;:)]|$)")
-FILES = re.compile(r"\.(py|md|toml|json|jsonl|txt|tsv|csv|src|tgt|gz|xz|safetensors|root)$")
+FILES = re.compile(r"\.(py|md|toml|json|jsonl|txt|tsv|csv|src|tgt|gz|xz|safetensors|npz|bin|onnx|root)$")
 
 
 @cache

@@ -248,7 +248,7 @@ def test_a_failed_import_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "run"
     assert fails("import", tmp_path / "nowhere", "--folder", target).code == "missing-folder"
     assert fails("import", tmp_path, "--folder", target).code == "missing-file"
-    (tmp_path / "bert" / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config | {"model_type": "llama"}))
     assert fails("import", tmp_path / "bert", "--folder", target).code == "unsupported-model"
     (tmp_path / "bert" / "config.json").write_text(json.dumps(config))
     weights = tmp_path / "bert" / "model.safetensors"

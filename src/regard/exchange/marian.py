@@ -82,7 +82,7 @@ EXPORTABLE = {
     "positions": "sinusoidal", "relative_positions": "none", "combine": "add", "score": "scaled_dot", "window": 0,
     "head_dim": None,
     "norm_kind": "layer", "residual": True, "self_attention": True, "share_qk": False, "scale_embeddings": True,
-    "gated": False, "bias": True,
+    "gated": False, "bias": True, "decoder_layer": "attention",
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""
 

@@ -148,7 +148,8 @@ def duplicates(rows: Sequence[int]) -> list[int]:
 def read_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json that `write_tokenizers` wrote, without what it added for `transformers`."""
     content = read_json(path, Config)
-    placeholders = [token for token in content.get("added_tokens", []) if token.get("content") in PLACEHOLDERS]
+    added = read_value(content, "added_tokens", list[dict[str, object]], [], path)
+    placeholders = [token for token in added if token.get("content") in PLACEHOLDERS]
     content |= {"post_processor": None, "added_tokens": placeholders, "truncation": None, "padding": None}
     try:
         return tokenizer_from_json(json.dumps(content))

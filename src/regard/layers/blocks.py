@@ -3,6 +3,8 @@
     encoder layer   self-attention, feed-forward
     decoder layer   causal self-attention, attention to the encoder, feed-forward
 
+A recurrent unit (ssru.py) may stand in the place of the self-attention of a decoder layer.
+
 Each sublayer stands inside a residual connection (residual.py). Both layers can also advance by one position (`step`),
 with a cache of what they computed before; a search calls that.
 
@@ -20,6 +22,7 @@ from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.layers.residual import NoSublayer, Residual
+from regard.layers.ssru import SSRU, SSRUState
 
 Activation = Callable[[Tensor], Tensor]
 ActivationKind = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -123,9 +126,9 @@ class EncoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderLayerState:
-    """State of a decoder layer between steps: its KV cache, and keys and values of the memory (B, S, H, K)."""
+    """State of a decoder layer between steps: of its self-attention, and keys and values of the memory (B, S, H, K)."""
 
-    past: KVCache
+    past: KVCache | SSRUState
     memory_keys: Tensor
     memory_values: Tensor
 
@@ -142,7 +145,7 @@ class DecoderLayerState:
 class DecoderLayer(nn.Module):
     """Transformer decoder layer: causal self-attention, attention to the memory, then a feed-forward network.
 
-    Self-attention and the feed-forward network may be left out.
+    Self-attention and the feed-forward network may be left out; a recurrent unit may replace self-attention.
     """
 
     attention: MultiHeadAttention
@@ -150,7 +153,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHeadAttention | NoAttention,
+        attention: MultiHeadAttention | NoAttention | SSRU,
         cross_attention: MultiHeadAttention,
         feedforward: FeedForward | NoFeedForward,
         residual: Callable[[], Residual],
@@ -180,7 +183,7 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, state: DecoderLayerState, cross_pattern: AttentionPattern
     ) -> tuple[Tensor, DecoderLayerState]:
         """Advance by one position: x (B, W, D). In cross-attention, W hypotheses are like a sentence of W tokens."""
-        y, past = self.attention.step(self.attention_residual.pre(x), state.past)
+        y, past = self.attention.step(self.attention_residual.pre(x), state.past)  # type: ignore[arg-type]
         x = self.attention_residual.post(x, y)
         y = self.cross_attention_residual.pre(x)
         y = self.cross_attention.attend(y, state.memory_keys, state.memory_values, cross_pattern)

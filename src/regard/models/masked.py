@@ -46,6 +46,10 @@ class MaskedSettings(TransformerSettings):
             raise SettingError(
                 "positions", "positions = none gives all masked tokens the same prediction; choose another kind"
             )
+        if self.decoder_layer != "attention":
+            raise SettingError(
+                "decoder_layer", "a masked decoder reads the whole target, which only attention can; write attention"
+            )
         return self
 
     @property

@@ -5,6 +5,7 @@
     the same with an output layer            classification, regression, tagging, answering or choice
     gpt2                                     language
     marian, pegasus, t5                      translation
+    no config.json, but Marian's own file    translation
 
 The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
 example the pretraining heads of a bare encoder, are filled with random values; the checkpoint names them.
@@ -12,7 +13,7 @@ example the pretraining heads of a bare encoder, are filled with random values; 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config import Table
@@ -23,6 +24,7 @@ from regard.exchange.encoders import as_bert
 from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
+from regard.exchange.marian_binary import find_marian_file, languages_of, read_marian_binary
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
@@ -86,24 +88,7 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
             code="missing-folder",
             where=source,
         )
-    inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
-    if inner and not (source / CONFIG).exists():
-        raise UserError(
-            f"{source} is not a model: it has no {CONFIG}",
-            f"it contains models; did you mean {' or '.join(map(str, inner[:MAX_NAMED]))}?",
-            code="missing-file",
-            where=source / CONFIG,
-        )
-    config = read_config(source / CONFIG)
-    kind = str(config.get("model_type"))
-    if kind not in READERS:
-        raise UserError(
-            f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}",
-            "this kind of model is not supported",
-            code="unsupported-model",
-            where=source / CONFIG,
-        )
-    content = READERS[kind](open_model(source, allow_pickle))
+    content = read_content(source, allow_pickle)
     name = re.sub(r"[^\w.+-]", "-", folder.absolute().name)
     about = f"imported from {source.absolute().name}"
     recipe = build_recipe({"name": name, "about": about} | content.values, str(source))
@@ -120,6 +105,30 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
         progress = Progress(monitor=recipe.training.monitor, best_step=0).to_json() | {RANDOM_WEIGHTS: random_weights}
         run.checkpoints.save(0, weights | content.weights, {}, progress)
     return Imported(Run.open(folder), sum(tensor.numel() for tensor in content.weights.values()), random_weights)
+
+
+def read_content(source: Path, allow_pickle: bool) -> RunContent:
+    """What is read from a folder, by its kind of model."""
+    marian = None if (source / CONFIG).exists() else find_marian_file(source)
+    if marian is not None:
+        return read_marian_binary_run(marian)
+    inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
+    if inner and not (source / CONFIG).exists():
+        raise UserError(
+            f"{source} is not a model: it has no {CONFIG}",
+            f"it contains models; did you mean {' or '.join(map(str, inner[:MAX_NAMED]))}?",
+            code="missing-file",
+            where=source / CONFIG,
+        )
+    kind = str(read_config(source / CONFIG).get("model_type"))
+    if kind not in READERS:
+        raise UserError(
+            f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}",
+            "this kind of model is not supported",
+            code="unsupported-model",
+            where=source / CONFIG,
+        )
+    return READERS[kind](open_model(source, allow_pickle))
 
 
 def read_bert_run(files: ModelFiles) -> RunContent:
@@ -200,6 +209,14 @@ def translation_run(model: MarianModel) -> RunContent:
         "decoding": {"beam": model.beam},
     }
     return RunContent(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
+
+
+def read_marian_binary_run(path: Path) -> RunContent:
+    """A translation model in Marian's own files."""
+    content = translation_run(read_marian_binary(path))
+    src, tgt = languages_of(path)
+    data = {"src_lang": src, "tgt_lang": tgt} if src else {}
+    return replace(content, values=content.values | {"data": content.values["data"] | data})
 
 
 READERS: dict[str, Callable[[ModelFiles], RunContent]] = {

@@ -1,0 +1,248 @@
+"""Translation models of Marian (Junczys-Dowmunt et al. 2018) in its own files, such as those that Firefox ships.
+
+    model.npz, model.*.bin    the weights and the settings (marian_files.py)
+    vocab.*.spm               SentencePiece model of both sides; or srcvocab.*.spm and trgvocab.*.spm
+    config.*.yml, lex.*       not read: options of the program, and its short list of words that may be written
+
+The model is our Transformer with post-norm. In most students the decoder has recurrent units in the place of
+self-attention (`model.decoder_layer = "ssru"`). Four things differ from the paper:
+
+    positions   all sines, then all cosines, of wavelengths 2 pi 10000^(i / (D / 2 - 1)). They are read as learned ones
+    beginning   a translation begins with a vector of zeros: the row of our beginning symbol
+    <unk>       is never written
+    bias        they add one to the logit of each token
+
+D model, V vocabulary.
+"""
+
+import math
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.exchange.folders import DOWNLOAD_AGAIN, Tensors, activation_name, pop_tensor, require_weights
+from regard.exchange.marian import NEVER_BIAS, MarianModel, layers, shapes
+from regard.exchange.marian_files import MarianConfig, read_marian_file
+from regard.exchange.sentencepiece import read_sentencepiece
+from regard.models.settings import name_of_size
+from regard.models.transformer import SIZES, TransformerSettings
+from regard.reading import nearest_file
+from regard.text.sentencepiece import SentencePieceTokenizer, assemble
+from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+
+POSITIONS = 1024
+"""The number of positions of a run that is made from such a model."""
+BIAS, OUTPUT = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
+END, UNKNOWN = "</s>", "<unk>"
+FIXED_VALUES = {
+    "type": ("transformer",),
+    "transformer-preprocess": ("",),
+    "transformer-postprocess": ("dan", "nad"),
+    "transformer-postprocess-emb": ("d", ""),
+    "transformer-postprocess-top": ("",),
+    "transformer-ffn-depth": ("2",),
+    "transformer-train-position-embeddings": ("false",),
+    "transformer-no-projection": ("false",),
+    "input-types": ("[]", ""),
+    "lemma-dim-emb": ("0",),
+    "layer-normalization": ("false",),
+}
+"""Settings, and their values that can be read; a missing one is fine."""
+DECODERS = {"self-attention": "attention", "rnn": "ssru"}
+"""Values of transformer-decoder-autoreg, and of model.decoder_layer."""
+SUBLAYERS = {
+    r"\.attention\.input\.weight$": "_rnn_W",
+    r"\.attention\.forget\.weight$": "_rnn_Wf",
+    r"\.attention\.forget\.bias$": "_rnn_bf",
+    r"\.attention_residual\.norm\.": "_self_Wo_ln_",
+    r"\.cross_attention_residual\.norm\.": "_context_Wo_ln_",
+    r"\.feedforward_residual\.norm\.": "_ffn_ffn_ln_",
+    r"\.attention\.(q|k|v|o)\w+\.weight$": r"_self_W\1",
+    r"\.attention\.(q|k|v|o)\w+\.bias$": r"_self_b\1",
+    r"\.cross_attention\.(q|k|v|o)\w+\.weight$": r"_context_W\1",
+    r"\.cross_attention\.(q|k|v|o)\w+\.bias$": r"_context_b\1",
+    r"\.feedforward\.fc(\d)\.weight$": r"_ffn_W\1",
+    r"\.feedforward\.fc(\d)\.bias$": r"_ffn_b\1",
+    r"_ln_weight$": "_ln_scale",
+}
+"""Ends of our names, and of theirs; replaced one after another."""
+
+
+def find_marian_file(folder: Path) -> Path | None:
+    """The file of weights in a folder of Marian; None if there is none."""
+    names = sorted([*folder.glob("*.npz"), *folder.glob("*.bin")])
+    models = [path for path in names if path.name.startswith("model") and not path.name.startswith("model.safetensors")]
+    return models[0] if models else None
+
+
+def read_marian_binary(path: Path) -> MarianModel:
+    """The translation model of a file and of the vocabularies beside it."""
+    config, tensors = read_marian_file(path)
+    settings = read_settings(config, path)
+    files = find_vocabularies(path)
+    texts = [read_vocabulary(file) for file in dict.fromkeys(files)]
+    (src, _), (tgt, unknown) = texts[0], texts[-1]
+    weights = read_embeddings(settings, tensors, (len(src), len(tgt)), unknown, path)
+    tie = "none" if "output.weight" in weights else "output" if "src_embedding.weight" in weights else "all"
+    settings = settings.model_copy(update={"tie": tie})
+    weights["positions.table.weight"] = position_table(POSITIONS, settings.d_model)
+    weights |= read_layers(settings, tensors, path)
+    return MarianModel(settings, weights, (src, tgt), POSITIONS, beam=1)
+
+
+def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
+    """The settings of the model without `tie`, which depends on the weights."""
+    for key, supported in FIXED_VALUES.items():
+        if (value := config.get(key, supported[0])) not in supported:
+            raise unsupported(path, key, value, " or ".join(repr(value) for value in supported))
+    autoreg = str(config.get("transformer-decoder-autoreg", "self-attention"))
+    if autoreg not in DECODERS or (autoreg == "rnn" and config.get("dec-cell") != "ssru"):
+        raise unsupported(path, "transformer-decoder-autoreg", autoreg, "self-attention, or rnn with dec-cell = ssru")
+    try:
+        sizes = {
+            "d_model": int(str(config["dim-emb"])),
+            "num_heads": int(str(config["transformer-heads"])),
+            "d_ff": int(str(config["transformer-dim-ffn"])),
+            "encoder_layers": int(str(config["enc-depth"])),
+            "decoder_layers": int(str(config["dec-depth"])),
+        }
+        values = sizes | {
+            "activation": activation_name(config.get("transformer-ffn-activation", "swish")),
+            "decoder_layer": DECODERS[autoreg],
+            "positions": "learned",
+            "max_positions": POSITIONS,
+            "output_bias": True,
+            "size": name_of_size(sizes, SIZES),
+        }
+        return TransformerSettings.model_validate(values)
+    except (LookupError, ValueError) as error:  # a validation error is a ValueError
+        raise UserError(
+            f"{path}: its settings are damaged or not supported: {error}",
+            DOWNLOAD_AGAIN,
+            code="damaged-file",
+            where=path,
+        ) from error
+
+
+def unsupported(path: Path, key: str, value: object, supported: str) -> UserError:
+    """The error for a setting that cannot be read."""
+    return UserError(
+        f"{path}: {key} = {value!r} is not supported",
+        f"only {supported} can be read",
+        code="unsupported",
+        where=f"{path}:{key}",
+    )
+
+
+def find_vocabularies(path: Path) -> tuple[Path, Path]:
+    """The SentencePiece models of source and target beside the weights; the same one for a shared vocabulary."""
+    files = sorted(path.parent.glob("*.spm"))  # srcvocab comes before trgvocab
+    if not files:
+        raise UserError(
+            f"{path.parent} has no vocabulary (*.spm)",
+            f"download all files of the model; {nearest_file(path.parent / 'vocab.spm')}",
+            code="missing-file",
+            where=path.parent / "vocab.spm",
+        )
+    if len(files) > 2:
+        raise UserError(
+            f"{path.parent} has {len(files)} vocabularies (*.spm)",
+            "give each model a folder of its own",
+            code="damaged-model",
+            where=path.parent,
+        )
+    return files[0], files[-1]
+
+
+def read_vocabulary(path: Path) -> tuple[SentencePieceTokenizer, int]:
+    """The tokenizer, and its id of <unk>. Row n of the model is our id n + 2, but for the end: row 0 is our EOS."""
+    model = read_sentencepiece(path)
+    pieces = [text for text, _, _ in model.pieces]
+    if pieces[:1] != [END] or UNKNOWN not in pieces:
+        raise UserError(
+            f"{path}: the first token is not {END}, or there is no {UNKNOWN}",
+            "it is not a vocabulary of Marian",
+            code="damaged-file",
+            where=path,
+        )
+    tokens = [*SPECIALS, *pieces[1:]]
+    return assemble(tokens, model.scores, model.characters, model.prefix, model.tidy), tokens.index(UNKNOWN)
+
+
+def read_embeddings(
+    settings: TransformerSettings, tensors: Tensors, sizes: tuple[int, int], unknown: int, path: Path
+) -> Tensors:
+    """The matrices of both sides and of the output in our order of rows, and the bias; tied ones occur once."""
+    width, rows = settings.d_model, [size - EOS for size in sizes]
+    shared = pop_tensor(tensors, "Wemb", torch.Size((rows[1], width)), path)
+    src = pop_tensor(tensors, "encoder_Wemb", torch.Size((rows[0], width)), path)
+    tgt = pop_tensor(tensors, "decoder_Wemb", torch.Size((rows[1], width)), path)
+    output = pop_tensor(tensors, OUTPUT, torch.Size((rows[1], width)), path)
+    bias = pop_tensor(tensors, BIAS, torch.Size((1, rows[1])), path)
+    matrix = shared if tgt is None else tgt
+    if matrix is None:
+        require_weights(["Wemb"], path)
+        raise AssertionError
+    weights: Tensors = {}
+    if src is not None or output is not None:
+        weights["src_embedding.weight"] = with_symbols(matrix if src is None else src)
+    weights["tgt_embedding.weight"] = with_symbols(matrix)
+    if output is not None:
+        weights["output.weight"] = with_symbols(output)
+    logit_bias = torch.zeros(sizes[1])
+    logit_bias[EOS:] = 0.0 if bias is None else bias[0]
+    logit_bias[[PAD, BOS, unknown]] = NEVER_BIAS
+    return weights | {f"{'tgt_embedding' if output is None else 'output'}.bias": logit_bias}
+
+
+def with_symbols(matrix: Tensor) -> Tensor:
+    """Rows of padding and beginning, which are zeros, before the others (V, D)."""
+    return torch.cat([torch.zeros(EOS, matrix.size(1)), matrix])
+
+
+def position_table(positions: int, d_model: int) -> Tensor:
+    """Marian's positions (P, D): sin(p / 10000^(i / (D / 2 - 1))) for all i, then the cosines."""
+    half = d_model // 2
+    wavelengths = torch.exp(torch.arange(half) * -(math.log(10000.0) / (half - 1)))
+    angles = torch.arange(positions)[:, None] * wavelengths
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> Tensors:
+    """The weights of all layers by our names. Raises an error for other weights."""
+    expected = layers(shapes(settings, EOS + 1, EOS + 1))
+    names = {name: marian_name(name, settings.decoder_layer) for name in expected}
+    weights: dict[str, Tensor | None] = {}
+    for name, shape in expected.items():
+        row = torch.Size((1, *shape)) if len(shape) == 1 else shape
+        tensor = pop_tensor(tensors, names[name], row, path)
+        weights[name] = None if tensor is None else tensor.view(shape)
+    require_weights([names[name] for name, tensor in weights.items() if tensor is None], path)
+    if tensors:
+        raise UserError(
+            f"{path} contains {len(tensors)} unknown weights, the first is {next(iter(tensors))}",
+            "this kind of model is not supported",
+            code="unsupported",
+            where=f"{path}:{next(iter(tensors))}",
+        )
+    return {name: tensor for name, tensor in weights.items() if tensor is not None}
+
+
+def marian_name(name: str, decoder_layer: str) -> str:
+    """encoder.0.attention.query.weight -> encoder_l1_self_Wq"""
+    stack, number, rest = name.split(".", 2)
+    end = f".{rest}"
+    for pattern, replacement in SUBLAYERS.items():
+        end = re.sub(pattern, replacement, end)
+    if stack == "decoder" and decoder_layer == "ssru":
+        end = end.replace("_self_Wo_ln_", "_rnn_ffn_ln_")
+    return f"{stack}_l{int(number) + 1}{end}"
+
+
+def languages_of(path: Path) -> tuple[str, str]:
+    """The languages in the name of a file of Firefox, model.enpt.intgemm8.bin; empty if it has none."""
+    found = re.fullmatch(r"model\.([a-z]{2})([a-z]{2})\..*", path.name)
+    return (found[1], found[2]) if found else ("", "")
