@@ -9,7 +9,8 @@ from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.engines.flowing import FlowingSearch, flowing_search
+from regard.engines.choose import Flowing, flowing_search
+from regard.engines.device import DeviceEngine
 from regard.engines.fused import FusedState, FusedTransformer
 from regard.engines.stepper_engine import StepperEngine
 from regard.models.transformer import Transformer, TransformerSettings
@@ -18,7 +19,7 @@ SYMBOLS = Symbols(bos=1, eos=2, pad=0)
 VOCABULARY = 40
 
 
-def make_engine(seed: int, **settings: object) -> StepperEngine[FusedState]:
+def make_model(seed: int, **settings: object) -> Transformer:
     """A random Transformer whose outputs end, loop or reach their maximum length."""
     torch.manual_seed(seed)
     values = TransformerSettings(d_model=32, d_ff=64, num_heads=4, encoder_layers=1, decoder_layers=2, **settings)  # type: ignore[arg-type]
@@ -28,7 +29,11 @@ def make_engine(seed: int, **settings: object) -> StepperEngine[FusedState]:
             parameter.mul_(1.5)
         if model.output.bias is not None:
             model.output.bias[2] += 1.0
-    return StepperEngine(FusedTransformer(model), SYMBOLS, torch.device("cpu"))
+    return model
+
+
+def make_engine(seed: int, **settings: object) -> StepperEngine[FusedState]:
+    return StepperEngine(FusedTransformer(make_model(seed, **settings)), SYMBOLS, torch.device("cpu"))
 
 
 def make_request(seed: int, count: int, settings: DecodingSettings) -> DecodingRequest:
@@ -37,7 +42,7 @@ def make_request(seed: int, count: int, settings: DecodingSettings) -> DecodingR
     return DecodingRequest(sources, [rng.randrange(1, 45) for _ in sources], settings)
 
 
-def flow(search: FlowingSearch[int], request: DecodingRequest, seed: int) -> dict[int, list[Hypothesis]]:
+def flow(search: Flowing[int], request: DecodingRequest, seed: int) -> dict[int, list[Hypothesis]]:
     """Decode a request whose sentences enter in groups of 0 to 3 at random steps."""
     rng = random.Random(seed)
     waiting = list(range(len(request)))
@@ -80,6 +85,35 @@ def test_equal_to_the_reference(settings: DecodingSettings, positions: str) -> N
     assert finished and (looped or not settings.loop_guard)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("settings", [DecodingSettings(search="greedy"), DecodingSettings(beam=3, nbest=2)])
+def test_slots_of_a_device_are_equal_to_the_reference(
+    settings: DecodingSettings, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    for name, size in {"SLOTS": 24, "SOURCE": 32, "POSITIONS": 64}.items():  # a CPU computes empty slots too
+        monkeypatch.setattr(f"regard.engines.device_flowing.{name}", size)
+    request = make_request(1, 24, settings)
+    expected = make_engine(1).decode(request)
+    search = flowing_search(DeviceEngine(make_model(1).to(device), SYMBOLS), settings)
+    assert search is not None
+    for _ in range(2):  # slots are used again
+        found = flow(search, request, 1)
+        assert [[item.tokens for item in found[number]] for number in range(24)] == [
+            [item.tokens for item in hypotheses] for hypotheses in expected
+        ]
+    search.add([0, 1], request.select([0, 1]))
+    search.remove(0)
+    assert len(search) == 1
+    with pytest.raises(ValueError):
+        search.add(range(2, 1002), request.select([0] * 1000))
+    left: dict[int, list[Hypothesis]] = {}
+    while len(search):
+        left.update(search.step())
+    assert [item.tokens for item in left.pop(1)] == [item.tokens for item in expected[1]] and not left
+
+
 def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten() -> None:
     settings = DecodingSettings(search="greedy")
     engine, request = make_engine(0), make_request(0, 3, settings)
@@ -103,4 +137,4 @@ def test_other_searches_do_not_flow() -> None:
     engine = make_engine(0)
     for settings in (DecodingSettings(search="sample"), DecodingSettings(no_repeat_ngram=2)):
         assert flowing_search(engine, settings) is None
-    assert flowing_search(object(), DecodingSettings()) is None
+    assert flowing_search(make_model(0), DecodingSettings()) is None

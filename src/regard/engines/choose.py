@@ -1,13 +1,15 @@
 """The choice of the engine that executes a model. It is made here and nowhere else."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import nn
 
-from regard.decoding.engine import Engine
+from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.ensemble import Ensemble
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.decoding.without_beginning import WithoutBeginning
 from regard.engines.mask_predict import MaskPredict
@@ -18,6 +20,7 @@ from regard.models.masked import MaskedTransformer
 from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerSettings
 
+Name = TypeVar("Name", bound=Hashable)
 ENGINES = {
     "torch": "the fastest engine that torch has on the device",
     "readable": "the reference: the model exactly as it is trained",
@@ -53,6 +56,46 @@ def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device
 
         return readable_engine([FusedTransformer(model) for model in models], symbols, device)
     return readable_engine(models, symbols, device)
+
+
+class Flowing(Protocol[Name]):
+    """A running search that sentences enter and leave between two steps."""
+
+    def __len__(self) -> int:
+        """The number of sentences in progress."""
+        ...
+
+    def add(self, names: Sequence[Name], request: DecodingRequest) -> None:
+        """Let the sentences of a request take part in the next step; if that fails, nothing has changed."""
+        ...
+
+    def remove(self, name: Name) -> None:
+        """Forget a sentence."""
+        ...
+
+    def step(self) -> list[tuple[Name, list[Hypothesis]]]:
+        """One token for every sentence; those that are done now, with their hypotheses, best first."""
+        ...
+
+    def partial(self) -> dict[Name, list[int]]:
+        """The tokens of the best hypothesis so far, for sentences in progress; {} if they are not known."""
+        ...
+
+
+def flowing_search(engine: nn.Module | Engine, settings: DecodingSettings) -> Flowing[Any] | None:
+    """A search of an engine into which sentences can flow; None if it has none for these settings."""
+    from regard.engines.device import DeviceEngine
+    from regard.engines.device_flowing import SlotFlow
+    from regard.engines.flowing import FlowingSearch
+    from regard.engines.fused import FusedTransformer
+
+    if settings.search not in ("greedy", "beam") or settings.no_repeat_ngram:
+        return None
+    if isinstance(engine, DeviceEngine):
+        return SlotFlow(engine, settings)
+    if isinstance(engine, StepperEngine) and isinstance(engine.stepper, FusedTransformer):
+        return FlowingSearch(engine.stepper, engine.symbols, settings)
+    return None
 
 
 def as_engine(model: nn.Module | Engine, symbols: Symbols) -> Engine:

@@ -246,7 +246,10 @@ class DeviceEngine:
         slots = min(_round_up(len(request), 1), self.slots)
         while slots > 1 and SlotShape(slots, width, positions, source).bytes(self.model) > self.memory:
             slots //= 2
-        shape = SlotShape(slots, width, positions, source)
+        return self.slot_batch(SlotShape(slots, width, positions, source), settings)
+
+    def slot_batch(self, shape: SlotShape, settings: DecodingSettings) -> SlotBatch:
+        """Slots of this shape for this search, reused or new."""
         key = (shape, settings.search, settings.nbest, settings.alpha, settings.loop_guard)
         if key not in self.slot_batches:
             self._evict(shape)

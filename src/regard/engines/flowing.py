@@ -14,7 +14,7 @@ Shapes: B sentences, W hypotheses, R = B W rows, T history, P hypotheses in the 
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ from regard.decoding.search import build_rules
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.fused import FusedTransformer, SourceKV
-from regard.engines.stepper_engine import StepperEngine, pad_rows
+from regard.engines.stepper_engine import pad_rows
 from regard.engines.tree_cache import NodeBuffer, TreeKVCache
 
 Name = TypeVar("Name", bound=Hashable)
@@ -300,12 +300,3 @@ def last_tokens(history: Tensor, lengths: Tensor, guard: LoopGuard) -> Tensor:
     index = position.clamp(min=0)[:, None].expand(-1, history.size(1), -1)
     missing = -1 - torch.arange(size).expand_as(index)
     return torch.where(position[:, None] >= 0, history.gather(2, index), missing)
-
-
-def flowing_search(engine: object, settings: DecodingSettings) -> FlowingSearch[Any] | None:
-    """A search into which sentences can flow; None if the engine has none for these settings."""
-    if not isinstance(engine, StepperEngine) or not isinstance(engine.stepper, FusedTransformer):
-        return None
-    if settings.search not in ("greedy", "beam") or settings.no_repeat_ngram:
-        return None
-    return FlowingSearch(engine.stepper, engine.symbols, settings)

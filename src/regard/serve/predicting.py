@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.engines.flowing import FlowingSearch, flowing_search
+from regard.engines.choose import Flowing, flowing_search
 from regard.run.model import Model
 from regard.serve.worker import Unit
 from regard.tasks.base import Prediction
@@ -34,7 +34,7 @@ class Predict:
 class PredictionFlow:
     """Examples of a sequence-to-sequence task in a running search; a long example is several sentences of it."""
 
-    def __init__(self, task: Seq2SeqTask[Any], search: FlowingSearch[tuple[Unit, int]]) -> None:
+    def __init__(self, task: Seq2SeqTask[Any], search: Flowing[tuple[Unit, int]]) -> None:
         self.task, self.search = task, search
         self.parts: dict[Unit, list[Any]] = {}
         """The hypotheses of each part of an example; None for parts in progress."""
@@ -63,4 +63,5 @@ class PredictionFlow:
     def partial(self, units: Sequence[Unit]) -> list[tuple[Unit, str]]:
         """The beginning of the best output so far; beam search may still change it. Of a long example: nothing."""
         running, decode = self.search.partial(), self.task.tgt_tokenizer.decode
-        return [(unit, decode(running[unit, 0])) for unit in units if len(self.parts[unit]) == 1]
+        alone = [unit for unit in units if (unit, 0) in running and len(self.parts[unit]) == 1]
+        return [(unit, decode(running[unit, 0])) for unit in alone]

@@ -138,6 +138,8 @@ class Service:
         """Start to load all models, each in its thread."""
         for run in self.runs.values():
             run.worker.start()
+        if self._identify is None and self.directions():
+            self._start_identifier()
 
     async def loaded(self) -> None:
         """Wait until all models are loaded; raise the error of one that cannot be."""
@@ -169,11 +171,16 @@ class Service:
         """The most probable languages of each text, best first; none for a text without letters."""
         if self._identify is not None:
             return self._identify(texts, top)
+        worker = self._start_identifier()
+        async with self._time_limit():
+            return await asyncio.wrap_future(worker.submit(top, partial(identify_batch, top), texts))
+
+    def _start_identifier(self) -> Worker:
+        """The worker of language identification; the server does not need it to be ready."""
         if self._identifier is None:
             self._identifier = Worker("languages", load_identifier, max_batch=self.settings.max_batch)
             self._identifier.start()
-        async with self._time_limit():
-            return await asyncio.wrap_future(self._identifier.submit(top, partial(identify_batch, top), texts))
+        return self._identifier
 
     # ---- translate --------------------------------------------------------------------------------------------------
 
@@ -184,14 +191,8 @@ class Service:
         self.check_size(request)
         async with self._time_limit():
             plans = await self._plan(request)
-            return list(
-                await asyncio.gather(
-                    *(
-                        self._translate_text(request, number, plan, on_segment)
-                        for number, plan in enumerate(plans)
-                    )
-                )
-            )  # fmt: skip
+            texts = (self._translate_text(request, number, plan, on_segment) for number, plan in enumerate(plans))
+            return list(await asyncio.gather(*texts))
 
     async def _translate_text(
         self,
