@@ -14,7 +14,7 @@ from regard.run.inspecting import inspect_attention
 from regard.run.page_data import beam_json, prediction_json
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 SENTENCE = "one two three"
 
@@ -60,6 +60,9 @@ def test_a_head_large_and_by_keys(open_page: OpenPage, served: Served) -> None:
     page.locator(".overview tbody tr").nth(1).locator(".thumb").nth(1).click()
     assert page.get_attribute(".overview tbody tr:nth-child(2) td:nth-child(3) .thumb", "aria-pressed") == "true"
     weights = np.asarray(served.models["numbers"].explain(SENTENCE).maps[-1].weights)[1, 1]
+    page.keyboard.press("ArrowUp")
+    assert page.get_attribute(".overview tbody tr:nth-child(1) td:nth-child(3) .thumb", "aria-pressed") == "true"
+    page.keyboard.press("ArrowDown")
     page.focus(".matrix")
     for key in ("ArrowDown", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
@@ -279,6 +282,33 @@ def test_one_file_without_a_server(browser: "Browser", served: Served, tmp_path:
         assert numbers(page, ".step-table td.figure.share") == pytest.approx(steps.weights[0].tolist(), abs=0.001)
         show(page, "beam", ".beam .node")
         assert page.locator(".beam g[data-node]").count() == len(beam_json(model, SENTENCE)["nodes"])
+
+
+def test_a_sentence_that_is_too_long_for_its_attention(open_page: OpenPage) -> None:
+    page = open_page()
+    page.fill("#source", "one " * 40)
+    page.wait_for_selector("#inside .problem")
+    assert page.inner_text("#output").strip()
+
+
+def test_a_server_with_keys(browser: "Browser", served: Served) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    keys: list[str | None] = []
+
+    def answer(route: "Route") -> None:
+        key = route.request.headers.get("authorization")
+        keys.append(key)
+        error = {"error": {"code": "missing-key", "message": "a key is needed"}}
+        route.continue_() if key else route.fulfill(status=401, json=error)
+
+    page.route("**/page/runs", answer)
+    page.goto(served.address)
+    page.fill("#key", "secret")
+    page.locator("#key + button").click()
+    page.wait_for_selector("#source")
+    assert keys == [None, "Bearer secret"]
+    context.close()
 
 
 def test_a_server_that_does_not_answer(browser: "Browser", served: Served) -> None:

@@ -14,7 +14,7 @@ from regard.attention.arithmetic import HeadArithmetic
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
-from regard.run.model import Input, Model
+from regard.run.model import Explanation, Input, Model
 from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
 from regard.tasks.seq2seq import Seq2SeqTask
 from regard.training.log import METRICS
@@ -70,10 +70,21 @@ def nbest_options(model: Model) -> JsonObject:
 
 
 def prediction_json(model: Model, value: Input, chosen: int = 0) -> JsonObject:
-    """A prediction in its own form, its best alternatives, and its attention maps, those of alternative `chosen`."""
+    """A prediction in its own form, its best alternatives, and its attention maps, those of alternative `chosen`.
+
+    `problem` says why there are no maps, if the text is too long for them.
+    """
     options = nbest_options(model)
-    inspection = inspect_attention(model, value, chosen=chosen, **options)
-    return {**inspection_json(model, inspection), "chosen": chosen}
+    problem = None
+    try:
+        inspection = inspect_attention(model, value, chosen=chosen, **options)
+    except UserError as error:
+        if error.code != "too-long":
+            raise
+        problem = f"{error.problem}; {error.remedy}"
+        example = model.task.parse(value, "the text")
+        inspection = Inspection(Explanation(example, model.predict(example, **options), []), [])
+    return {**inspection_json(model, inspection), "chosen": chosen, "problem": problem}
 
 
 def inspection_json(model: Model, inspection: Inspection) -> JsonObject:

@@ -86,13 +86,15 @@ async function inspect() {
   try {
     const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
     if (result === null && example !== null) return;
-    Object.assign(app, { result, tree: null, waiting: false });
+    Object.assign(app, { result, tree: null, waiting: false, trouble: "" });
     DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
     explorer.example = 0;
     showAnswers();
     await compare();
   } catch (error) {
-    fail(error);
+    if (!app.translated) return fail(error);
+    Object.assign(app, { result: null, tree: null, waiting: false, trouble: error.message });
+    showAnswers(); // the translation stays
   }
 }
 
@@ -101,8 +103,7 @@ function currentExample() {
   if (app.run.task !== "translation") return formExample();
   const text = sentenceText();
   if (!text.trim()) return null;
-  const several = new Set(app.run.directions.map(([, to]) => to)).size > 1;
-  return several ? { src: text, to: app.target } : text;
+  return app.run.directions.length > 1 ? { src: text, to: app.target } : text;
 }
 
 function fail(error) {

@@ -22,7 +22,7 @@ function drawComparison(parent) {
     make("div", { class: "boxes" }, columns));
   sides.forEach(([name, own, others], n) => {
     refill(columns[n], make("h3", {}, name), ...own.output.map((value, place) => make("div", { class: "output", dir: "auto" },
-      nodesOf(value, n ? others.output[place] ?? null : null))),
+      nodesOf(value, others.output[place] ?? null))),
     Number.isFinite(own.score) ? make("p", { class: "soft" }, `${say("output_score")} ${written(own.score, 2)}`) : null,
     sideMap(own, columns[n].clientWidth));
   });

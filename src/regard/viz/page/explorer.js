@@ -109,12 +109,16 @@ function overview(map, parent) {
     const canvas = make("canvas", { "aria-hidden": "true", class: sheet.columns.length > 64 ? "fine" : null });
     paintSmall(canvas, sheet);
     const name = headName(map, layer, head);
-    const button = make("button", { type: "button", class: "thumb", "aria-label": name,
+    const chosen = explorer.layer === layer && explorer.head === head;
+    const button = make("button", { type: "button", class: "thumb", "aria-label": name, tabindex: chosen ? 0 : -1,
       title: `${name}\n${say("spread", { number: spread(sheet).toFixed(1), count: map.columns.length })}`,
-      "aria-pressed": String(explorer.layer === layer && explorer.head === head),
+      "aria-pressed": String(chosen),
       onclick: () => {
         Object.assign(explorer, { layer, head });
-        for (const each of parent.querySelectorAll(".thumb")) each.setAttribute("aria-pressed", String(each === button));
+        for (const each of parent.querySelectorAll(".thumb")) {
+          each.setAttribute("aria-pressed", String(each === button));
+          each.tabIndex = each === button ? 0 : -1;
+        }
         drawStage(parent.querySelector(".stage"), map);
       } }, canvas);
     return button;
@@ -129,9 +133,25 @@ function overview(map, parent) {
     make("thead", {}, make("tr", {}, make("td", {}),
       make("th", { colspan: map.heads, class: "axis-name" }, say("head")), make("td", {})),
     make("tr", {}, make("th", { class: "axis-name" }, say("layer")), names)), make("tbody", {}, rows));
+  grid.addEventListener("keydown", moveInGrid);
   const room = Math.min(parent.clientWidth - 90, dense ? 400 : 335);
   grid.style.setProperty("--thumb", `${clamp(Math.floor(room / (map.heads + 1)) - (dense ? 8 : 16), 18, 64)}px`);
   return make("div", { class: "scroll overview-room" }, grid);
+}
+
+// Arrow keys choose the next head or layer.
+function moveInGrid(event) {
+  const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  const thumb = event.target.closest(".thumb");
+  if (!move || !thumb) return;
+  event.preventDefault();
+  const rows = [...event.currentTarget.tBodies[0].rows].map((row) => [...row.querySelectorAll(".thumb")]);
+  const row = rows.findIndex((thumbs) => thumbs.includes(thumb));
+  const next = rows[clamp(row + move[0], 0, rows.length - 1)];
+  const place = rows[row].length === 1 ? next.length - 1 : rows[row].indexOf(thumb); // all layers: below the mean
+  const to = next[clamp(place + move[1], 0, next.length - 1)];
+  to.focus();
+  to.click();
 }
 
 // The chosen head, large, with a sentence that reads out what is pointed at.

@@ -5,7 +5,7 @@ const FITTED = { compare: drawComparison, inside: drawInside };
 
 function insideTabs() {
   const { run, result } = app;
-  const has = { attention: run.attention, arithmetic: run.attention && (!result || result.maps.some((map) => map.steps)),
+  const has = { attention: run.attention, arithmetic: run.attention && (!result?.maps.length || result.maps.some((map) => map.steps)),
     beam: run.beam > 0, vectors: run.vectors, training: true };
   return Object.keys(has).filter((key) => has[key]);
 }
@@ -29,10 +29,10 @@ function drawInside(parent) {
 
 const VIEWS_INSIDE = {
   attention: (panel) => {
-    if (!DATA.examples.length) return refill(panel, waitingText());
+    if (!app.result?.maps.length) return refill(panel, waitingText());
     return drawAttention(panel);
   },
-  arithmetic: (panel) => app.result ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
+  arithmetic: (panel) => app.result?.maps.length ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
     { run: app.run.name, example: currentExample(), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),
   beam: (panel) => app.result ? showBeam(panel) : refill(panel, waitingText()),
   vectors: (panel) => drawVectorForm(panel),
@@ -40,7 +40,8 @@ const VIEWS_INSIDE = {
 };
 
 function waitingText() {
-  return make("p", { class: "soft" }, say("nothing_yet"));
+  const problem = app.trouble || app.result?.problem;
+  return make("p", { class: problem ? "problem" : "soft" }, problem || say("nothing_yet"));
 }
 
 // The beam of the chosen sentence, as wide as the search of the run or as a person likes.
