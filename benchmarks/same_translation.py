@@ -1,0 +1,194 @@
+"""The same sentences through every way there is: do they have the same translation?
+
+    python -m benchmarks.same_translation                       the bundled translator
+    python -m benchmarks.same_translation runs/de --sentences input.txt
+    python -m benchmarks.same_translation --server http://127.0.0.1:5000     a server that runs already
+
+The ways: Python and the command line; the engines readable, onnx and ctranslate2; exports to torch-export and
+transformers; a server through our API and through LibreTranslate's. A way with weights in 8 bits, and one with a beam
+search of its own (ctranslate2, transformers), may differ: the command fails if any other way does.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from regard.run.export_examples import direction_of
+from regard.run.exporting import export_run
+from regard.run.model import Model
+from regard.run.opened_exports import open_export
+from regard.run.run import Run
+
+Example = dict[str, str]
+SENTENCES = {
+    "en": ("The weather is nice today.", "Where is the nearest station?", "She bought three books and a pencil."),
+    "de": ("Das Wetter ist heute schön.", "Wo ist der nächste Bahnhof?", "Er hat den Zug um acht Uhr verpasst."),
+    "fr": ("Il fait beau aujourd'hui.", "Où est la gare la plus proche ?", "Je ne sais pas où il habite."),
+    "es": ("Hoy hace buen tiempo.", "¿Cuánto cuesta este libro?", "No sé dónde vive."),
+    "zh": ("今天天气很好。", "最近的车站在哪里？", "我不知道他住在哪里。"),
+}
+APPROXIMATE = ("ctranslate2", "transformers", "int8")
+"""Ways that may differ."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to translate: its name, and the translations of all sentences."""
+
+    name: str
+    translations: list[str]
+
+    @property
+    def may_differ(self) -> bool:
+        return any(word in self.name for word in APPROXIMATE)
+
+
+def examples_of(model: Model, sentences: Path | None) -> list[Example]:
+    """The sentences for every direction of a run."""
+    directions = model.task.directions  # type: ignore[attr-defined]
+    lines = [] if sentences is None else sentences.read_text(encoding="utf-8").splitlines()
+    if not directions:
+        return [{"src": line} for line in lines or SENTENCES["en"]]
+    return [
+        {"src": line, "from": source, "to": target}
+        for source, target in directions
+        for line in lines or SENTENCES.get(source, SENTENCES["en"])
+    ]
+
+
+def in_python(model: Model, examples: Sequence[Example]) -> list[str]:
+    """Translations of a run."""
+    return [str(item["translation"]) for item in model.predict(prepared(model, examples))]
+
+
+def prepared(model: Model, examples: Sequence[Example]) -> list[Example]:
+    """The examples as the run reads them: without languages if it has one target language."""
+    tagged = bool(model.task.src_tokenizer.language_tags)  # type: ignore[attr-defined]
+    return [example if tagged else {"src": example["src"]} for example in examples]
+
+
+def on_command_line(run: str, model: Model, examples: Sequence[Example]) -> list[str]:
+    """Translations of `regard translate`, once for each target language."""
+    translations: dict[int, str] = {}
+    tagged = [example.get("to", "") for example in prepared(model, examples)]
+    for target in dict.fromkeys(tagged):
+        numbers = [number for number, language in enumerate(tagged) if language == target]
+        lines = "".join(examples[number]["src"] + "\n" for number in numbers)
+        options = ["--to", target] if target else []
+        command = [sys.executable, "-m", "regard", "translate", run, "--device", "cpu", *options]
+        done = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, check=True)
+        translations |= dict(zip(numbers, done.stdout.splitlines(), strict=True))
+    return [translations[number] for number in range(len(examples))]
+
+
+def exported(run: Run, to: str, quantization: str, examples: Sequence[Example]) -> list[str]:
+    """Translations of an export; its certificate must hold."""
+    ours = Model([run], device="cpu")
+    with TemporaryDirectory() as folder:
+        target = export_run(run, Path(folder) / "export", to, quantization=quantization, limit=20).folder
+        engine = open_export(target, to, quantization, ours.task).engine
+        return [str(item["translation"]) for item in ours.task.predict(engine, prepared(ours, examples))]
+
+
+@contextmanager
+def served(run: str) -> Iterator[str]:
+    """The address of a new server."""
+    command = [sys.executable, "-m", "regard", "serve", *([run] if run else []), "--port", "0", "--device", "cpu"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if found := re.search(r"http://[\d.]+:\d+", line):
+                yield found[0]
+                break
+        else:
+            raise SystemExit("the server did not start")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def ask(address: str, body: dict[str, object]) -> dict[str, object]:
+    """The answer of a server."""
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        values: dict[str, object] = json.load(answer)
+        return values
+
+
+def from_server(address: str, examples: Sequence[Example], libretranslate: bool) -> list[str]:
+    """Translations of a server, one request for each sentence."""
+    translations = []
+    for example in examples:
+        source, target = example.get("from", "en"), example.get("to", "en")
+        if libretranslate:
+            answer = ask(f"{address}/translate", {"q": example["src"], "source": source, "target": target})
+            translations.append(str(answer["translatedText"]))
+        else:
+            languages = {"source": source, "target": target} if "to" in example else {}
+            found = ask(f"{address}/v1/translate", {"text": example["src"], **languages})["translations"]
+            translations.append(str(found[0]["text"]))  # type: ignore[index]
+    return translations
+
+
+def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) -> Iterator[Way]:
+    """Every way, one after another."""
+    run = model.run
+    yield Way("Python", in_python(model, examples))
+    yield Way("command line", on_command_line(name, model, examples))
+    for engine, quantization in (
+        ("readable", None), ("onnx", "float32"), ("onnx", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"),
+    ):  # fmt: skip
+        other = Model([run], device="cpu", engine=engine, quantization=quantization)
+        yield Way(" ".join(filter(None, ("engine", engine, quantization))), in_python(other, examples))
+    yield Way("torch-export", exported(run, "torch-export", "float32", examples))
+    yield Way("transformers", exported(run, "huggingface", "float32", examples))
+    with served(name) if not server else unchanged(server) as address:
+        yield Way("server", from_server(address, examples, libretranslate=False))
+        if model.task.directions:  # type: ignore[attr-defined]
+            yield Way("server, LibreTranslate's API", from_server(address, examples, libretranslate=True))
+
+
+@contextmanager
+def unchanged(address: str) -> Iterator[str]:
+    """The address of a server that runs already."""
+    yield address
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", nargs="?", default="translator")
+    parser.add_argument("--sentences", type=Path, help="lines to translate, in every direction")
+    parser.add_argument("--server", default="", help="the address of a server; without it one is started")
+    arguments = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    model = Model([Run.open(arguments.run, "translation")], device="cpu")
+    examples = examples_of(model, arguments.sentences)
+    expected: list[str] = []
+    failed = False
+    for way in all_ways(arguments.run, model, examples, arguments.server):
+        expected = expected or way.translations
+        differing = [n for n, text in enumerate(way.translations) if text != expected[n]]
+        same = len(examples) - len(differing)
+        print(f"{way.name:<34} {same:>4} of {len(examples)} identical ({same / len(examples):.1%})", flush=True)
+        for number in differing[:5]:
+            print(f"    {direction_of(examples[number])}  {examples[number]['src']}")
+            print(f"      {expected[number]}\n      {way.translations[number]}")
+        failed |= bool(differing) and not way.may_differ
+    print()
+    for example, text in zip(examples, expected, strict=True):
+        print(f"{direction_of(example):<6} {example['src']}  →  {text}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
