@@ -217,3 +217,23 @@ def other_texts(best: str, prediction: Prediction, count: int) -> tuple[str, ...
         return ()
     texts = (str(item["text"]) for item in prediction["hypotheses"] if not item["looped"])
     return tuple(text for text in dict.fromkeys(texts) if text != best)[:count]
+
+
+def text_links(
+    text: str, rendered: str, segments: Sequence[Segment], translations: Sequence[SegmentTranslation]
+) -> list[Link]:
+    """The links of all segments, in characters of the whole text and of its translation.
+
+    A segment that is not found as it is, because a part of it is protected, has no links.
+    """
+    links: list[Link] = []
+    source = target = 0
+    for segment, translation in zip(segments, translations, strict=True):
+        start, place = text.find(segment.text, source), rendered.find(translation.text, target)
+        if start < 0 or place < 0:
+            continue
+        links += [
+            (start + a, start + b, place + c, place + d) for a, b, c, d in translation.links
+        ]  # fmt: skip
+        source, target = start + len(segment.text), place + len(translation.text)
+    return links

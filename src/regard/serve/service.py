@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 
 from regard.bundled.identification import Detected
 from regard.documents.document import Document, open_document
-from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.serve.directions import Direction, NamedDirection, choose, directions_of, parse_languages
 from regard.serve.errors import ServiceError
+from regard.serve.identifying import identify_batch, load_identifier
 from regard.serve.languages import without_tags
 from regard.serve.predicting import Predict
-from regard.serve.segments import OnSegment, SegmentTranslator
+from regard.serve.segments import OnSegment, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
@@ -355,42 +356,8 @@ def load(model: Model) -> Model:
     return model
 
 
-def load_identifier() -> Model:
-    """Load the language identification that comes with regard."""
-    from regard.bundled.identification import identifier
-
-    return identifier()
-
-
-def identify_batch(top: int, model: Model, texts: list[str]) -> list[list[Detected]]:
-    """The languages of a batch of texts."""
-    from regard.bundled.identification import identify
-
-    return identify(texts, top)
-
-
 def require_translation(run: ServedRun) -> SegmentTranslator:
     """The translator of a run; a ServiceError if it has another task."""
     if run.segments is None:
         raise ServiceError("wrong-task", f"the run {run.name} is of task {run.task.name}, not translation")
     return run.segments
-
-
-def text_links(
-    text: str, rendered: str, segments: Sequence[Segment], translations: Sequence[SegmentTranslation]
-) -> list[Link]:
-    """The links of all segments, in characters of the whole text and of its translation.
-
-    A segment that is not found as it is, because a part of it is protected, has no links.
-    """
-    links: list[Link] = []
-    source = target = 0
-    for segment, translation in zip(segments, translations, strict=True):
-        start, place = text.find(segment.text, source), rendered.find(translation.text, target)
-        if start < 0 or place < 0:
-            continue
-        links += [
-            (start + a, start + b, place + c, place + d) for a, b, c, d in translation.links
-        ]  # fmt: skip
-        source, target = start + len(segment.text), place + len(translation.text)
-    return links
