@@ -103,6 +103,11 @@ def test_a_classifier(classifier: Model) -> None:
     assert error.value.code == "wrong-task"
 
 
+def test_values_of_other_keys_are_ignored(classifier: Model) -> None:
+    shown = prediction_json(classifier, {"text": "a lovely film", "words": [1], "id": [[2]]})
+    assert shown["output"][0]["names"] and prediction_json(classifier, {"text": " "})["output"] == []
+
+
 def test_texts_as_points(classifier: Model) -> None:
     texts = ["a lovely film", "a dull book", "a lovely film", "the end"]
     found = texts_json(classifier, texts)

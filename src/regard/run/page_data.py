@@ -91,9 +91,10 @@ def inspection_json(model: Model, inspection: Inspection) -> JsonObject:
     """A prediction and the maps behind it."""
     example, prediction = inspection.explanation.example, inspection.explanation.prediction
     found = prediction.get("hypotheses", []) if prediction.get("parts") == 1 else []
+    has_text = model.task.empty_prediction(example) is None
     return {
         "input": model.task.to_line(example),
-        "output": [text_json(text) for text in model.task.present(example, prediction)],
+        "output": [text_json(text) for text in model.task.present(example, prediction)] if has_text else [],
         "score": prediction.get("score"),
         "hypotheses": [{key: item[key] for key in ("text", "score", "finished")} for item in found],
         "maps": [

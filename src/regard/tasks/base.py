@@ -152,7 +152,8 @@ class Task(LearningTask[R, D]):
 
     def empty_prediction(self, example: Example) -> Prediction | None:
         """The prediction for an example without text; None if the model reads the example."""
-        has_text = any(text.strip() for text in texts_of(example))
+        own = {key: example[key] for key in (*self.fields.inputs, *self.fields.required) if key in example}
+        has_text = any(text.strip() for text in texts_of(own))  # keys of other tasks may hold anything
         return None if has_text or not self.empty else deepcopy(dict(self.empty))
 
     def check_predict(self) -> None:

@@ -199,7 +199,7 @@ def tree_of(brackets: str) -> Tree:
 
 def parse_of(sentence: list[str], translation: Prediction) -> Prediction:
     """The first hypothesis that is a tree of the sentence; if there is none, the best one, repaired."""
-    if not sentence:
+    if not sentence or not translation["hypotheses"]:
         return {"tree": "", "repaired": False, "score": 0.0, "tokens": [], "parts": 0}
     whole = translation["parts"] > 1
     hypotheses = translation["hypotheses"]
