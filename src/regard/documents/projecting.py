@@ -51,7 +51,7 @@ class Unit:
 def make_units(
     source: str, target: str, links: Sequence[Link], atoms: Sequence[Span] = (), cuts: Sequence[int] = ()
 ) -> list[Unit]:
-    """The units of a translation in order.
+    """The units of a translation in order; a punctuation mark is not read from a word, whatever its links say.
 
     links   of characters of the whole text, ordered by target
     atoms   spans of the target that are one unit each: protected parts
@@ -69,11 +69,16 @@ def make_units(
         for s, e, begin, last in _from(links, first):
             if begin >= end:
                 break
-            if e > s:
+            if e > s and (is_atom or is_word(target[start:end]) or not is_word(source[s:e])):
                 counts[s, e] = counts.get((s, e), 0) + min(last, end) - max(begin, start)
-        unit = Unit(start, end, tuple(counts.items()), not is_atom and target[start].isalnum())
+        unit = Unit(start, end, tuple(counts.items()), not is_atom and is_word(target[start:end]))
         units += split_copy(unit, source, target, words, cuts) if counts else [unit]
     return units
+
+
+def is_word(text: str) -> bool:
+    """True if a text has a letter or digit: not a punctuation mark."""
+    return any(map(str.isalnum, text))
 
 
 def _from(links: Sequence[Link], first: int) -> Iterator[Link]:
