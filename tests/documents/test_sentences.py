@@ -39,3 +39,12 @@ def test_ends_of_sentences_are_found(language: str) -> None:
 def test_without_the_package_texts_are_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentencex", None)
     assert sentence_spans("One. Two.", "en") == [(0, 4), (5, 9)]
+
+
+def test_long_texts_are_read_in_windows() -> None:
+    for sentence, blank in (("Mr. Smith paid 3.50 dollars to them.", " "), ("你好。", ""), ("word", " ")):
+        text = blank.join([sentence] * 3000)
+        spans = sentence_spans(text, "en")
+        assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+        if sentence != "word":
+            assert [text[start:end] for start, end in spans] == [sentence] * 3000

@@ -59,7 +59,7 @@ class HtmlReader:
             self.count_depth(token)
             if token.kind == "open" and is_untouched(token):
                 self.add_untouched(token, tokens)
-            elif token.kind in ("open", "close") and token.name in BLOCK:
+            elif token.name in BLOCK or token.is_fixed:
                 self.flush()
                 self.template += self.tag_markup(token)
             elif token.kind == "text":
@@ -94,7 +94,7 @@ class HtmlReader:
             if not level:
                 break
         raw = "".join(item.raw for item in inside)
-        if any(item.name in BLOCK for item in inside):
+        if level or any(item.name in BLOCK for item in inside):
             self.flush()
             self.template.append(raw)
         else:

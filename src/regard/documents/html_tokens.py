@@ -54,6 +54,13 @@ class Token:
         """True for a tag without a closing tag."""
         return self.name in VOID or self.raw.endswith("/>")
 
+    @property
+    def is_fixed(self) -> bool:
+        """True for what cannot move: text in which no tags are read, and a comment or tag that does not end."""
+        if self.kind != "other":
+            return False
+        return not self.raw.endswith(("-->", "--!>") if self.raw.startswith("<!--") else ">") or self.raw[0] != "<"
+
     def get(self, name: str) -> str:
         """The value of an attribute as it is written; "" if there is none."""
         return next((item.value for item in self.attributes if item.name == name), "")

@@ -121,12 +121,22 @@ def find_protected(text: str, glossary: Glossary, opaque: Iterable[Protected] = 
 
 
 def find_code(text: str) -> Iterator[Span]:
-    """The spans of code, addresses and emoji; an address has no punctuation mark at its end."""
+    """The spans of code, addresses and emoji; those without anything in between are one.
+
+    An address has no punctuation mark at its end.
+    """
+    first, last = 0, -1
     for match in CODE.finditer(text):
         start, end = match.span()
         if _ADDRESS.match(match[0]):
             end = start + len(trim_address(match[0]))
-        yield start, end
+        if start != last:
+            if last > first:
+                yield first, last
+            first = start
+        last = end
+    if last > first:
+        yield first, last
 
 
 def trim_address(address: str) -> str:

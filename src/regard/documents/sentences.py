@@ -11,6 +11,8 @@ from itertools import pairwise
 
 Span = tuple[int, int]
 
+WINDOW = 4096
+"""Characters that sentencex reads at a time."""
 _ABBREVIATIONS = (
     "a.m p.m e.g i.e etc vs cf al fig no nos vol pp mr mrs ms dr prof sr jr st co inc ltd corp gen col sgt rev hon "
     "jan feb mar apr jun jul aug sep sept oct nov dec approx dept est ext min max "
@@ -33,8 +35,29 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         from sentencex import get_sentence_boundaries  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         return simple_spans(text)
-    found = get_sentence_boundaries(language.split("-")[0].lower() or "en", text)
-    return list(_without_blanks(text, ((item["start_index"], item["end_index"]) for item in found)))
+    code = language.split("-")[0].lower() or "en"
+    spans: list[Span] = []
+    for start, end in windows(text):
+        found = get_sentence_boundaries(code, text[start:end])
+        cuts = ((start + item["start_index"], start + item["end_index"]) for item in found)
+        spans += _without_blanks(text, cuts)
+    return spans
+
+
+def windows(text: str) -> Iterator[Span]:
+    """The spans of parts of a long text, cut where a sentence certainly ends, else at a blank.
+
+    The time that sentencex needs grows with the square of the length of some texts.
+    """
+    start = 0
+    while len(text) - start > WINDOW:
+        half, end = start + WINDOW // 2, start + WINDOW
+        ends = [match.end() for match in _END.finditer(text, half, end) if _ends_sentence(text, match)]
+        blank = max(text.rfind(" ", half, end), text.rfind("\n", half, end)) + 1
+        cut = ends[-1] if ends else blank or end
+        yield start, cut
+        start = cut
+    yield start, len(text)
 
 
 def simple_spans(text: str) -> list[Span]:
