@@ -18,6 +18,8 @@ TRANSFORMERS: list[dict[str, Any]] = [
     dict(positions="rotary"),
     dict(positions="relative", max_distance=2),
     dict(positions="alibi"),
+    dict(positions="buckets", buckets=4, max_distance=8, score="dot"),
+    dict(decoder_layer="ssru"),
     dict(window=2, share_qk=True),
     *(dict(score=score) for score in ("dot", "general", "additive", "concat", "cosine")),
 ]
@@ -76,9 +78,9 @@ def test_transformer(variant: dict[str, Any]) -> None:
         recorded = model.attentions(src, tgt)
     assert plain.cross is not None and recorded.cross is not None and torch.equal(plain.cross, recorded.cross)
     groups = stacks(calls)
-    assert [len(group) for group in groups] == [2, 1, 1]
-    for group, weights in zip(groups, (plain.encoder, plain.decoder, plain.cross), strict=True):
-        assert weights is not None
+    maps = [weights for weights in (plain.encoder, plain.decoder, plain.cross) if weights is not None]
+    assert [len(group) for group in groups] == [weights.size(1) for weights in maps] and len(groups[0]) == 2
+    for group, weights in zip(groups, maps, strict=True):
         close(torch.stack([call.weights() for call in group]), weights[0])
         for call in group:
             assert isinstance(call, AttentionCall)
