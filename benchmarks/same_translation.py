@@ -22,20 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.run.export_examples import direction_of
+from regard.run.export_examples import SENTENCES, direction_of
 from regard.run.exporting import export_run
 from regard.run.model import Model
 from regard.run.opened_exports import open_export
 from regard.run.run import Run
 
 Example = dict[str, str]
-SENTENCES = {
-    "en": ("The weather is nice today.", "Where is the nearest station?", "She bought three books and a pencil."),
-    "de": ("Das Wetter ist heute schön.", "Wo ist der nächste Bahnhof?", "Er hat den Zug um acht Uhr verpasst."),
-    "fr": ("Il fait beau aujourd'hui.", "Où est la gare la plus proche ?", "Je ne sais pas où il habite."),
-    "es": ("Hoy hace buen tiempo.", "¿Cuánto cuesta este libro?", "No sé dónde vive."),
-    "zh": ("今天天气很好。", "最近的车站在哪里？", "我不知道他住在哪里。"),
-}
 APPROXIMATE = ("ctranslate2", "transformers", "int8")
 """Ways that may differ."""
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from regard.files import digest
 from regard.run import exporting
 from regard.run.certificate import CERTIFICATE, Bounds, Certificate, default_bounds
 from regard.run.certifying import is_same, leaves
+from regard.run.export_examples import SENTENCES, Examples, built_in, comparison_examples, spread
 from regard.run.export_readme import README
 from regard.run.exporting import Exported, check_export, export_run
 from regard.run.model import Model, Translator
@@ -232,6 +234,25 @@ def test_identical_outputs_have_equal_texts_and_labels() -> None:
     assert is_same(first, leaves({"label": "a", "probabilities": {"a": 0.8, "b": 0.2}, "tags": ["O", 3]}), 0.0)
     assert not is_same(first, leaves({"label": "a", "probabilities": {"a": 0.9, "b": 0.1}, "tags": ["O", 4]}), 0.0)
     assert is_same([0.5], [0.505], 0.01) and not is_same([0.5], [0.52], 0.01)
+
+
+def test_without_transformers_our_own_reader_compares(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "has_transformers", lambda: False)
+    exported = export_run(Run.open(run), tmp_path / "out")
+    assert exported.difference == 0 and exported.certificate.versions.keys() == {"regard", "python", "torch"}
+
+
+def test_built_in_sentences_are_in_the_languages_of_a_run(run: Path) -> None:
+    task = Run.open(run).task
+    assert len(comparison_examples(task).examples) == 10, "the validation data"
+    other = SimpleNamespace(directions=(("en", "de"), ("de", "en"), ("ru", "de")))
+    examples = built_in(other)  # type: ignore[arg-type]
+    assert {(item["from"], item["to"]) for item in examples} == set(other.directions)
+    assert all(item["src"] in SENTENCES["de" if item["from"] == "de" else "en"] for item in examples)
+    found = Examples(spread(examples, 6), "")
+    assert found.directions == {"en-de": 2, "de-en": 2, "ru-de": 2}
 
 
 def test_a_missing_package_and_unsupported_models(

@@ -7,6 +7,7 @@ languages is compared in every direction.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from regard.errors import UserError
@@ -17,20 +18,21 @@ from regard.tasks.pretraining import Pretraining
 
 LIMIT = 100
 """Number of examples of a comparison, of all directions together."""
-SENTENCES = (
-    "The weather is nice today.",
-    "She bought three books and a pencil.",
-    "Where is the nearest station?",
-    "I have never been to London.",
-    "Please close the window before you leave.",
-    "On 4 July 2019 the price rose by 12.5 % to $3,400.",
-    "Der Zug fährt um acht Uhr ab.",
-    "Je ne sais pas où il habite.",
-    "¿Cuánto cuesta este libro?",
-    "我今天很忙。",
-    "It is not what you say, but how you say it, that matters to most people.",
-    "yes",
-)
+SENTENCES = {
+    "en": (
+        "The weather is nice today.",
+        "She bought three books and a pencil.",
+        "Where is the nearest station?",
+        "Please close the window before you leave.",
+        "On 4 July 2019 the price rose by 12.5 % to $3,400.",
+        "It is not what you say, but how you say it, that matters to most people.",
+    ),
+    "de": ("Das Wetter ist heute schön.", "Wo ist der nächste Bahnhof?", "Er hat den Zug um acht Uhr verpasst."),
+    "fr": ("Il fait beau aujourd'hui.", "Où est la gare la plus proche ?", "Je ne sais pas où il habite."),
+    "es": ("Hoy hace buen tiempo.", "¿Cuánto cuesta este libro?", "No sé dónde vive."),
+    "zh": ("今天天气很好。", "最近的车站在哪里？", "我不知道他住在哪里。"),
+}
+"""Sentences by language."""
 MAX_WORDS = 64
 """Words of a text with a masked token: all of it must be within the positions of the model."""
 
@@ -70,7 +72,7 @@ def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int
         examples = []
     if examples:
         return Examples(spread([shorten(task, example) for example in examples], limit), "validation data")
-    return Examples(spread(in_all_directions(task, built_in(task)), limit), "built-in sentences")
+    return Examples(spread(built_in(task), limit), "built-in sentences")
 
 
 def shorten(task: AnyTask, example: Example) -> Example:
@@ -85,10 +87,17 @@ def shorten(task: AnyTask, example: Example) -> Example:
 
 
 def built_in(task: AnyTask) -> list[Example]:
-    """The sentences of this file as examples of a task."""
-    values: list[Example] = []
-    for number, text in enumerate(SENTENCES):
-        other = SENTENCES[number - 1]
+    """The sentences of this file as examples of a task; those of the source language for each direction of a run."""
+    directions = getattr(task, "directions", ())
+    if len(set(directions)) > 1:
+        return [
+            {"src": text, "from": source, "to": target}
+            for source, target in directions
+            for text in SENTENCES.get(source, SENTENCES["en"])
+        ]
+    texts = [text for sentences in SENTENCES.values() for text in sentences]
+    values = []
+    for text, other in pairwise(texts):
         fields: Example = {
             "src": text, "text": text, "words": text.split(), "question": other, "context": text,
             "choices": [text, other], "pair": other,
