@@ -66,7 +66,7 @@ def training(page: Page) -> None:
 
 
 WIDE = {"viewport": {"width": 1180, "height": 1240}}
-PHONE = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
+PHONE = {"viewport": {"width": 360, "height": 1240}, "device_scale_factor": 2}
 SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] = {
     "page": (WIDE, TEXT, TARGET, attention, ""),
     "page-dark": (WIDE | {"color_scheme": "dark"}, TEXT, TARGET, attention, ""),
@@ -115,9 +115,10 @@ def take(
     if part:
         page.locator(part).screenshot(path=path)
     else:
-        page.screenshot(path=path, full_page=options is PHONE)
+        page.screenshot(path=path)
     context.close()
-    Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture = Image.open(path).convert("RGB")
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 @contextlib.contextmanager

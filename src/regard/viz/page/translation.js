@@ -9,6 +9,7 @@ const SAMPLES = {
 };
 
 const LONG_TEXT = 200; // characters
+const PROBABLE = 0.2; // a language that is less probable is not shown
 
 function drawTranslation(parent) {
   const source = make("textarea", { id: "source", class: "field", dir: "auto", spellcheck: "false", maxlength: app.limit,
@@ -133,7 +134,8 @@ function drawTranslated() {
   if (app.problem) output.replaceChildren(make("span", { class: "problem" }, app.problem));
   else output.replaceChildren(...(shown ? linkedText(shown.text, shown.links, TARGET_START, showLinks) : []));
   const detected = document.getElementById("detected");
-  const first = shown && !app.source && shown.detected?.[0];
+  const [guess] = (!app.source && shown?.detected) || [];
+  const first = guess?.confidence >= PROBABLE ? guess : null;
   if (detected) detected.textContent = first ? `${languageName(first.language)} ${Math.round(100 * first.confidence)} %` : "";
   score.textContent = app.result && Number.isFinite(app.result.score) ? `${say("output_score")} ${written(app.result.score, 2)}` : "";
   refill(best, sentenceChooser(), alternatives(app.result?.hypotheses || [], app.chosen, app.choose));
