@@ -13,7 +13,10 @@ from regard.cli.shell import as_called
 
 def import_(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A folder with config.json, model.safetensors and the vocabulary.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A folder with the model and its vocabulary, or the file of weights in it."
+        ),
     ],
     folder: Folder = None,
     allow_pickle: Annotated[

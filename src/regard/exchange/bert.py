@@ -24,13 +24,11 @@ from regard.exchange.folders import (
     DOWNLOAD_AGAIN,
     TOKENIZER_CONFIG,
     Config,
-    ModelFiles,
     Tensors,
     activation_name,
     check_fixed_values,
     huggingface_activation,
     new_folder,
-    open_model,
     pop_tensor,
     read_count,
     read_value,
@@ -40,6 +38,7 @@ from regard.exchange.folders import (
     require_new_folder,
     require_weights,
 )
+from regard.exchange.model_files import ModelFiles, open_model
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings

@@ -17,7 +17,6 @@ from regard.errors import UserError
 from regard.exchange.bert import POOLER_ACTIVATION
 from regard.exchange.folders import (
     Config,
-    ModelFiles,
     Tensors,
     check_fixed_values,
     read_count,
@@ -25,6 +24,7 @@ from regard.exchange.folders import (
     rename_weight,
     require_keys,
 )
+from regard.exchange.model_files import ModelFiles
 
 POSITIONS, SEGMENTS = "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight"
 

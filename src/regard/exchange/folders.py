@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,30 +30,6 @@ ACTIVATIONS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "g
 """Activation functions that have another name here."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ModelFiles:
-    """The content of config.json and all tensors of a model, and where they were read."""
-
-    folder: Path
-    config: Config
-    tensors: Tensors
-    weights_path: Path
-
-    @property
-    def config_path(self) -> Path:
-        return self.folder / CONFIG
-
-
-def open_model(model: Path | ModelFiles, allow_pickle: bool = False) -> ModelFiles:
-    """Read a folder; with `allow_pickle` its weights may be in pytorch_model.bin. Files that are read already stay."""
-    if isinstance(model, ModelFiles):
-        return model
-    config, pickled = read_config(model / CONFIG), model / PICKLED
-    if allow_pickle and not (model / WEIGHTS).exists() and pickled.exists():
-        return ModelFiles(model, config, read_pickled(pickled), pickled)
-    return ModelFiles(model, config, read_weights(model / WEIGHTS), model / WEIGHTS)
 
 
 def read_config(path: Path) -> Config:

@@ -25,7 +25,6 @@ from regard.exchange.folders import (
     DOWNLOAD_AGAIN,
     TOKENIZER,
     Config,
-    ModelFiles,
     Tensors,
     activation_name,
     check_fixed_values,
@@ -37,6 +36,7 @@ from regard.exchange.folders import (
     require_weights,
 )
 from regard.exchange.marian import NEVER_BIAS
+from regard.exchange.model_files import ModelFiles
 from regard.layers.meta import on_meta
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
 from regard.reading import nearest_file, parse_json, read_json, read_text

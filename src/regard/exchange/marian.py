@@ -28,13 +28,11 @@ from regard.exchange.folders import (
     CONFIG,
     DOWNLOAD_AGAIN,
     Config,
-    ModelFiles,
     Tensors,
     activation_name,
     check_fixed_values,
     huggingface_activation,
     new_folder,
-    open_model,
     pop_tensor,
     read_config,
     read_count,
@@ -44,6 +42,7 @@ from regard.exchange.folders import (
     require_weights,
 )
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
+from regard.exchange.model_files import ModelFiles, open_model
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.layers.positions import sinusoid

@@ -22,7 +22,6 @@ from regard.exchange.folders import (
     DOWNLOAD_AGAIN,
     TOKENIZER,
     Config,
-    ModelFiles,
     Tensors,
     activation_name,
     check_fixed_values,
@@ -36,6 +35,7 @@ from regard.exchange.folders import (
 )
 from regard.exchange.marian import NEVER_BIAS, MarianModel, default_beam, layers, shapes
 from regard.exchange.marian_tokenizers import duplicates, read_start, reorder_tokens
+from regard.exchange.model_files import ModelFiles
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
 from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, TransformerSettings

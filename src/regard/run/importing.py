@@ -21,10 +21,11 @@ from regard.errors import UserError
 from regard.exchange.bert import read_bert, read_finetuned, read_head
 from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
 from regard.exchange.encoders import as_bert
-from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config
+from regard.exchange.folders import CONFIG, read_config
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
 from regard.exchange.marian_binary import find_marian_file, languages_of, read_marian_binary
+from regard.exchange.model_files import ModelFiles, open_model
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
@@ -72,7 +73,8 @@ class RunContent:
 def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Imported:
     """Make the run `folder` from the model in `source`, completely or not at all.
 
-    With `allow_pickle` the tensors of a pytorch_model.bin are read if there is no model.safetensors.
+    `source` is a folder, or the file of weights in it. With `allow_pickle` the tensors of a pytorch_model.bin are read
+    if there are no others.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(
@@ -81,7 +83,7 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
             code="folder-exists",
             where=folder,
         )
-    if not source.is_dir():
+    if not source.exists():
         raise UserError(
             f"{source}: no such folder",
             "name a folder that save_pretrained wrote, or a copy of one",
@@ -108,8 +110,9 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
 
 
 def read_content(source: Path, allow_pickle: bool) -> RunContent:
-    """What is read from a folder, by its kind of model."""
-    marian = None if (source / CONFIG).exists() else find_marian_file(source)
+    """What is read from a folder, or from a file of weights with what is beside it, by its kind of model."""
+    weights, source = (source, source.parent) if source.is_file() else (None, source)
+    marian = None if (source / CONFIG).exists() else weights or find_marian_file(source)
     if marian is not None:
         return read_marian_binary_run(marian)
     inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
@@ -128,7 +131,7 @@ def read_content(source: Path, allow_pickle: bool) -> RunContent:
             code="unsupported-model",
             where=source / CONFIG,
         )
-    return READERS[kind](open_model(source, allow_pickle))
+    return READERS[kind](open_model(source, allow_pickle, weights))
 
 
 def read_bert_run(files: ModelFiles) -> RunContent:
