@@ -83,7 +83,7 @@ async def client(address: str, languages: tuple[str, str], seed: int, end: float
             started = time.perf_counter()
             writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             status, content = await read_answer(reader)
-            if status == 200 and json.loads(content).get("translatedText"):
+            if status == 200 and "translatedText" in json.loads(content):
                 result.durations.append(time.perf_counter() - started)
             else:
                 result.errors += 1
