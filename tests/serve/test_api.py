@@ -84,6 +84,9 @@ def test_predict_embed_detect_and_runs(client: Client) -> None:
         ("predict/reviews", {"inputs": [{"label": "good"}]}, 422, "missing-key"),
         ("predict/numbers", {"inputs": ["one"], "options": {"beam": 4000}}, 422, "invalid-option"),
         ("predict/numbers", {"inputs": ["one"], "options": {"batch_tokens": 1}}, 422, "unsupported-option"),
+        ("predict/numbers", {"inputs": ["one"], "options": {"beam": "x"}}, 422, "invalid-option"),
+        ("predict/numbers", {"inputs": ["one"], "options": {"alpha": [1]}}, 422, "invalid-option"),
+        ("translate", {"text": "\ud800", "source": "en", "target": "de"}, 422, "invalid-request"),
         ("embed/numbers", {"inputs": ["one"]}, 422, "wrong-task"),
         ("embed/reviews", {"inputs": ["one"], "pool": "none"}, 422, "invalid-option"),
     ],
@@ -91,7 +94,8 @@ def test_predict_embed_detect_and_runs(client: Client) -> None:
 def test_errors_have_a_status_and_a_code(
     client: Client, path: str, body: Any, status: int, code: str, tiny_folder: Path
 ) -> None:
-    answer = client.post(f"/v1/{path}", json=body)
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert str(tiny_folder) not in answer.text
 

@@ -44,7 +44,7 @@ class ApiKeys:
 
     def owner(self, key: str) -> bytes | None:
         """The sha256 sum of a key that is allowed, else None; it takes the same time for every key."""
-        given, found = hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest(), None
+        given, found = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest(), None
         for allowed in self.digests:
             if hmac.compare_digest(given, allowed):
                 found = allowed

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regard.errors import UserError
 from regard.run.embedding import Features
 from regard.run.model import Input, Model
 from regard.serve.access import check_access
 from regard.serve.errors import ServiceError
+from regard.serve.fields import check_characters
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.streaming import stream_translation
@@ -29,6 +30,13 @@ class Body(BaseModel):
     """The body of a request; a wrong name of a field is an error."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_unicode(cls, values: object) -> object:
+        """Refuse texts with half of a character."""
+        check_characters(values)
+        return values
 
 
 class Translate(Body):
@@ -143,7 +151,10 @@ def check_options(options: dict[str, Any]) -> None:
         if name not in OPTIONS:
             raise UserError(f"unknown option {name[:100]!r}", f"known options: {', '.join(OPTIONS)}",
                             code="unsupported-option")  # fmt: skip
-        if name in LARGEST and isinstance(value, int | float) and value > LARGEST[name]:
+        expected = str if name == "search" else (int, float)
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise UserError(f"{name} must be a {'text' if name == 'search' else 'number'}", code="invalid-option")
+        if not isinstance(value, str) and value > LARGEST.get(name, math.inf):
             raise UserError(f"{name} is larger than {LARGEST[name]}", code="invalid-option")
 
 
