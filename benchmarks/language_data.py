@@ -11,8 +11,9 @@ one split only, by a hash of its text; words and parts of sentences are cut afte
                 tags or placeholders)
     label       de, en, es, fr, zh, other
 
-Half of the single words are drawn from sentences, the others (domain words) from the list of all words, each with the
-square root of its frequency: so common words that are rare in sentences, such as greetings, are seen often enough.
+A quarter of the single words are drawn from sentences; the others (domain words) from the list of all words, each with
+the square root of its frequency, or from the COMMON_WORDS most frequent ones, all alike. So words that people type
+alone, such as greetings, are seen often enough.
 
 The texts of `other` are made at random, from letters of other scripts, or without words. Text in other languages with
 Latin letters is not among them: the data sets have none.
@@ -23,6 +24,7 @@ import hashlib
 import lzma
 import math
 import random
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -49,11 +51,16 @@ FILES: dict[str, dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """The files of each domain, and the language of each column."""
 DOMAIN_SHARES = {"tatoeba": 0.5, "msdocs": 0.25, "pydocs": 0.15, "mlqe-pe": 0.1}
-LISTED_WORDS = 0.5
-"""Share of the single words that are drawn from the list of words."""
+WORD_SOURCES = {"sentences": 0.25, "all": 0.25, "common": 0.5}
+"""Shares of the single words that are drawn from sentences, from the list of words, and from its beginning."""
+COMMON_WORDS = 3000
+COUNTED_SENTENCES = 30_000
+"""Sentences of each domain whose words are counted."""
+WORD = re.compile(r"(?<![^\s(«“„\"'¿¡])[^\W\d_]+(?=[\s.,;:!?…)»”\"']|$)")
+"""Letters between blanks or punctuation: no parts of identifiers."""
 SIZES = {"train": 110_000, "valid": 1_500, "test": 4_000}
 """Texts of each language in a split; `other` has half as many."""
-FORMS = {"word": 0.35, "few": 0.25, "part": 0.15, "sentence": 0.25}
+FORMS = {"word": 0.42, "few": 0.23, "part": 0.13, "sentence": 0.22}
 WORDS = {"word": (1, 1), "few": (2, 3), "part": (4, 8)}
 VARIATIONS = {
     "none": 0.53, "lower": 0.17, "upper": 0.04, "title": 0.04, "ascii": 0.1, "bare": 0.08, "markup": 0.04,
@@ -200,12 +207,15 @@ def sample_language(rng: random.Random, pools: Pools, split: str, language: str,
     domains = [name for name in DOMAIN_SHARES if (split, language, name) in pools]
     shares = [DOMAIN_SHARES[name] for name in domains]
     words, weights = list_words(pools, split, language, domains)
+    common = words[:COMMON_WORDS]
     while count:
         domain = rng.choices(domains, shares)[0]
         form = rng.choices(list(FORMS), list(FORMS.values()))[0]
         variation = rng.choices(list(VARIATIONS), list(VARIATIONS.values()))[0]
-        if form == "word" and language != "zh" and rng.random() < LISTED_WORDS:
-            domain, text = "words", rng.choices(words, cum_weights=weights)[0]
+        source = rng.choices(list(WORD_SOURCES), list(WORD_SOURCES.values()))[0]
+        if form == "word" and language != "zh" and source != "sentences":
+            domain = "words"
+            text = rng.choice(common) if source == "common" else rng.choices(words, cum_weights=weights)[0]
         else:
             text = cut(rng, rng.choice(pools[split, language, domain]), language, form)
         text = CHANGES[variation](text).strip()
@@ -215,15 +225,15 @@ def sample_language(rng: random.Random, pools: Pools, split: str, language: str,
 
 
 def list_words(pools: Pools, split: str, language: str, domains: Sequence[str]) -> tuple[list[str], list[float]]:
-    """All words of a language without punctuation, and the sums of the square roots of their frequencies."""
-    counts = Counter(
-        word
-        for domain in domains
-        for text in pools[split, language, domain]
-        for word in map(without_punctuation, text.split())
-        if word.isalpha()
-    )
-    return list(counts), list(accumulate(math.sqrt(count) for count in counts.values()))
+    """All words of a language, the most frequent first, and the sums of the square roots of their frequencies.
+
+    A word is written as it is in most sentences, and in small letters if it often is: "the", not "The", but "Haus".
+    """
+    texts = (text for domain in domains for text in pools[split, language, domain][:COUNTED_SENTENCES])
+    counts = Counter(word for text in texts for word in WORD.findall(text))
+    small = {word: count for word, count in counts.items() if word.islower() or count > 2 * counts[word.lower()]}
+    ordered = sorted(small, key=lambda word: (-small[word], word))
+    return ordered, list(accumulate(math.sqrt(small[word]) for word in ordered))
 
 
 # ---- text in none of the languages -----------------------------------------------------------------------------------
@@ -245,7 +255,7 @@ def random_word(rng: random.Random, letters: str, longest: int = 9) -> str:
 def script_text(rng: random.Random, pools: Pools, split: str) -> str:
     """Random letters of another script, sometimes with a Latin word or in capitals."""
     script = rng.choice(list(LETTERS))
-    words = [random_word(rng, LETTERS[script]) for _ in range(rng.choice([1, 1, 2, 3, rng.randint(4, 20)]))]
+    words = [random_word(rng, LETTERS[script]) for _ in range(rng.choice([1, 1, 2, 3, rng.randint(4, 8)]))]
     if len(words) > 3 and rng.random() < 0.25:
         words[rng.randrange(len(words))] = rng.choice(["Tom", "SQL", "Windows", "Python", "COVID-19", "OK", "API"])
     text = "".join(words) if script in ("Thai", "Khmer") else " ".join(words)
