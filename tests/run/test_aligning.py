@@ -11,8 +11,9 @@ from tests.conftest import TinyRun
 from tests.tiny import number_sentences, translate_words
 
 from regard.attention.layouts import Attentions, Tokens
+from regard.documents.segment import Link
 from regard.errors import UserError
-from regard.run.aligning import ALIGNMENT_FILE, AlignmentHead, Link, align, choose_head, measure_heads, save_head
+from regard.run.aligning import ALIGNMENT_FILE, AlignmentHead, align, choose_head, measure_heads, save_head
 from regard.run.model import Translator
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings

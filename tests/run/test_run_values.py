@@ -164,7 +164,7 @@ def test_a_source_is_as_long_as_the_model_reads(tiny_run: TinyRun) -> None:
 def test_files_of_a_distillation(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert count_lines(iter([b"a\n", b"b\n"])) == (2, hashlib.sha256(b"a\nb\n").hexdigest())
     made = Distilled(Path("a b/train.src"), Path("a b/train.tgt"), 3, 1)
-    assert made.setting == f'data.train={{src="{Path.cwd()}/a b/train.src", tgt="{Path.cwd()}/a b/train.tgt"}}'
+    assert made.source == f'{{src="{Path.cwd()}/a b/train.src", tgt="{Path.cwd()}/a b/train.tgt"}}'
     translator = Translator.load(tiny_run("translation"), device="cpu")
     distill(translator, tmp_path, "valid")
     written = (tmp_path / "valid.src").stat().st_ino, (tmp_path / "valid.tgt").stat().st_ino
