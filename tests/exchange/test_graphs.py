@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "window": {"window": 1, "share_qk": True},
     "no positions, head size": {"positions": "none", "head_dim": 6},
     "no self-attention": {"self_attention": False},
+    "recurrent decoder": {"decoder_layer": "ssru"},
     "no feed-forward": {"d_ff": 0, "norm_kind": "none"},
     "concatenated": {"combine": "concat", "relative_positions": "alibi"},
 }

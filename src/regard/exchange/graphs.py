@@ -51,6 +51,8 @@ SIZES = {BATCH: 2, HYPOTHESES: 3, SOURCE: 5, PAST: 4}
 INPUT_IDS, ATTENTION_MASK, TOKEN_TYPES, WORDS, LOGITS = (
     "input_ids", "attention_mask", "token_type_ids", "first_tokens", "logits",
 )  # fmt: skip
+COUNTS = ("position", "length")
+"""Numbers of tokens so far in a state that cannot be computed from its tensors: they become tensors."""
 NEW = "new_"
 """The prefix of the outputs of a decoder that replace values of the state."""
 
@@ -138,8 +140,8 @@ def prepare_state(state: Any) -> Any:
     if not is_dataclass(state) or isinstance(state, Padded):
         return state
     changed = {field.name: prepare_state(getattr(state, field.name)) for field in fields(state)}
-    if isinstance(changed.get("position"), int):
-        changed["position"] = torch.tensor(changed["position"])
+    counts = {name: torch.tensor(changed[name]) for name in COUNTS if isinstance(changed.get(name), int)}
+    changed |= counts
     return replace(state, **changed)  # type: ignore[type-var]
 
 

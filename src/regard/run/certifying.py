@@ -77,7 +77,7 @@ def certify(
     return Certificate(
         to=to,
         quantization=quantization,
-        run=str(run.folder),
+        run=str(run.folder) if run.outputs == run.folder else run.folder.name,  # the name of one that comes with regard
         checkpoint=ours.checkpoint,
         program=program_of(export),
         examples=len(values),

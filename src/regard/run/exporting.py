@@ -278,7 +278,7 @@ def exported_engine(name: str, run: Run, checkpoint: str, quantization: str | No
             return onnx_engine(folder, SYMBOLS)
         return CTranslate2Engine(folder, SYMBOLS, quantization, device)
 
-    folder = run.folder / EXPORTS / f"{name}-{quantization}-{checkpoint}"
+    folder = run.outputs / EXPORTS / f"{name}-{quantization}-{checkpoint}"
     manifest = Manifest.read_or_none(folder / MANIFEST)
     inputs = manifest_inputs(run, checkpoint, name)
     if manifest is not None and manifest.is_current(inputs, FORMAT) and not manifest.damaged(folder):
