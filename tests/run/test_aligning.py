@@ -91,7 +91,8 @@ def test_the_file_of_a_run_names_the_head(tiny_run: TinyRun, tmp_path: Path) -> 
     shutil.copytree(tiny_run("translation"), folder)
     translator = Translator.load(folder, device="cpu")
     before = align(translator, SOURCES, TRANSLATIONS)
-    assert choose_head(translator.run, 2, 2) == AlignmentHead(1)
+    assert choose_head(translator.run, 2, 2) == AlignmentHead(2)
+    assert choose_head(translator.run, 6, 8) == AlignmentHead(5)
     save_head(translator.run, AlignmentHead(1, 2, 1))
     assert choose_head(translator.run, 2, 2) == AlignmentHead(1, 2, 1)
     assert align(translator, SOURCES, TRANSLATIONS) != before

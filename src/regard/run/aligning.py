@@ -11,8 +11,9 @@ Words are pooled first because the tokens of one word often look at different to
 tags and the end symbol are no words; attention rests on them when there is nothing to read (Voita et al. 2019).
 
 Which head is best depends on the run. `alignment.json` in its folder names one (see `measure_heads`). Without it the
-mean over the heads of the second last layer is used: in Transformers it has the lowest alignment error (Garg et al.
-2019, "Jointly Learning to Align and Translate", section 4.1). A recurrent model has one layer with one head.
+mean over the heads of the second last layer is used: in Transformers of six layers it has the lowest alignment error
+(Garg et al. 2019, "Jointly Learning to Align and Translate", section 4.1). Of decoders with up to three layers it is
+the last one. A recurrent model has one layer with one head.
 
 B pairs, L layers, H heads, T target tokens, S source tokens.
 """
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 ALIGNMENT_FILE = "alignment.json"
 BATCH_TOKENS = 4096
+SHALLOW = 3
+"""Decoders with at most as many layers are aligned by the last one."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +100,10 @@ def align(
 
 
 def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
-    """The head that the file of a run names, else the mean over the heads of the second last layer."""
+    """The head that the file of a run names, else the mean over the heads of a layer near the end."""
     path = run.folder / ALIGNMENT_FILE
     if not path.exists():
-        return AlignmentHead(max(1, layers - 1))
+        return AlignmentHead(layers - 1 if layers > SHALLOW else layers)
     values = read_json(path, dict[str, int])
     head = AlignmentHead(values.get("layer", 0), values.get("head", 0), values.get("shift", 0))
     if not (1 <= head.layer <= layers and 0 <= head.head <= heads and 0 <= head.shift <= 1):
