@@ -90,6 +90,10 @@ def test_arithmetic_has_the_numbers_of_the_model(open_page: OpenPage, served: Se
     page.hover(".step-table tbody tr:nth-child(3)")
     total = page.inner_text(".formula").rpartition("=")[2]
     assert number(total) == pytest.approx(float(steps.products[2, 1]), abs=0.001)
+    page.focus('.key-name[aria-pressed="true"]')
+    page.keyboard.press("ArrowDown")
+    total = page.inner_text(".formula").rpartition("=")[2]
+    assert number(total) == pytest.approx(float(steps.products[2, 2]), abs=0.001)
     page.get_by_role("group", name="Which attention").get_by_role("button").nth(1).click()
     page.wait_for_selector(".step-table .masked")
     page.locator(".query button").nth(0).click()

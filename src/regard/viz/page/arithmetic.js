@@ -165,7 +165,8 @@ function stepTable(view, map, again) {
   const rows = map.columns.map((token, n) => {
     const row = make("tr", { class: [n === arithmetic.key ? "chosen" : "", view.mask[n] ? "" : "masked"].join(" ") },
       make("th", { scope: "row" }, make("button", { type: "button", class: "key-name", title: token,
-        "aria-pressed": String(n === arithmetic.key), onclick: () => again({ key: n }) }, make("bdi", {}, label(token)))),
+        "aria-pressed": String(n === arithmetic.key), tabindex: n === arithmetic.key ? 0 : -1, onclick: () => again({ key: n }) },
+      make("bdi", {}, label(token)))),
       make("td", { class: "vector" }, strip(rowOf(view.head.keys, n), fullKeys, say("vector_of", { name: "k", token }))),
       columns.map((key) => {
         const cell = make("td", { class: `figure ${style(key)}${key === "softmax" || key === "hardmax" ? " share" : ""}` }, cells[key](n));
@@ -173,7 +174,7 @@ function stepTable(view, map, again) {
         return cell;
       }),
       make("td", { class: `vector ${style("sum")}` }, strip(rowOf(view.head.values, n), fullValues, say("vector_of", { name: "v", token }))));
-    row.addEventListener("pointerenter", () => {
+    row.addEventListener("pointermove", () => {
       if (arithmetic.key !== n) markKey(row, n, view, map);
     });
     return row;
@@ -182,8 +183,16 @@ function stepTable(view, map, again) {
     make("bdi", { class: "who" }, label(map.rows[arithmetic.row]))),
   make("td", { class: "vector" }, strip(view.query, fullKeys, say("vector_of", { name: "q", token: map.rows[arithmetic.row] }))),
   make("td", { colspan: columns.length + 1 }));
-  return make("div", { class: "scroll" }, make("table", { class: "step-table" }, make("thead", {}, head),
-    make("tbody", {}, query, rows)));
+  const table = make("table", { class: "step-table" }, make("thead", {}, head), make("tbody", {}, query, rows));
+  table.addEventListener("keydown", (event) => {
+    const move = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const body = table.closest(".arithmetic");
+    again({ key: clamp(arithmetic.key + move, 0, map.columns.length - 1) });
+    body.querySelector('.key-name[aria-pressed="true"]').focus();
+  });
+  return make("div", { class: "scroll" }, table);
 }
 
 // Choose the key at the pointer without drawing the table again.
