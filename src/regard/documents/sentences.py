@@ -23,7 +23,7 @@ _ABBREVIATIONS = (
 ABBREVIATIONS = frozenset(re.findall(r"\S+", _ABBREVIATIONS))
 _END = re.compile(
     r"""(?P<wide>[。！？｡]+[”’」』）】"')]*)"""  # no blank needs to follow
-    r"""|(?P<narrow>[.!?…]+(?:[”’»"')\]]|[ \u00a0\u202f]»)*)(?=\s)"""
+    r"""|(?P<narrow>(?<![.!?…])[.!?…]++(?:[”’»"')\]]|[ \u00a0\u202f]»)*)(?=\s)"""  # a long row of marks is read once
 )
 _WORD_BEFORE = re.compile(r"[^\s(\[\"'“«]*$")
 _VISIBLE = re.compile(r"\S")
