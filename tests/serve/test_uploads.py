@@ -20,7 +20,8 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 @pytest.fixture(scope="module")
 def client(tiny_run: TinyRun) -> Iterator[Client]:
-    app = make_app({"numbers": tiny_run("translation")}, ["numbers=en:de"], max_body=2_000_000)
+    limits: dict[str, Any] = {"max_body": 2_000_000, "max_file_characters": 10_000}
+    app = make_app({"numbers": tiny_run("translation")}, ["numbers=en:de"], **limits)
     yield Client(app)
     stop(app.state.service)
 
@@ -144,6 +145,22 @@ def deep_document() -> bytes:
 def test_a_hostile_word_document_is_refused(client: Client, content: Any) -> None:
     answer = upload(client, "a.docx", content())
     assert answer.status_code in (400, 413) and "root:" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b"one " * 2600),
+        ("a.txt", b" " * 10_001),
+        ("a.html", b"<b x='1'></b>" * 10_000),
+        ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\n" + b"one\n" * 3000),
+        ("a.po", b'msgid "one"\nmsgstr ""\n\n' * 5000),
+        ("a.docx", docx(paragraph("one " * 2600))),
+    ],
+)
+def test_a_file_with_too_much_text_is_413(client: Client, name: str, content: bytes) -> None:
+    answer = upload(client, name, content)
+    assert answer.status_code == 413 and list(answer.json()) == ["error"]
 
 
 def test_paths_inside_of_an_archive_lead_nowhere(client: Client) -> None:

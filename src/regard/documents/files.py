@@ -18,7 +18,7 @@ from typing import Protocol
 
 from regard.documents.html import HtmlReader
 from regard.documents.messages import MessageDocument
-from regard.documents.passage import Reading
+from regard.documents.passage import Limit, Reading
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.subtitles import read_subtitles
@@ -28,6 +28,8 @@ from regard.errors import UserError
 FILE_FORMATS = (".txt", ".html", ".srt", ".po", ".docx")
 OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
 MAX_BYTES = 50_000_000
+MARKUP = 10
+"""Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _ENCODINGS = re.compile(
     r"(?:utf-?8|utf-?16(?:-[lb]e)?|(?:us-)?ascii|latin-?1|iso-8859-\d+|(?:windows-|cp)\d+|gb\w+|big5\w*|shift_jis|euc-\w+)\Z",
@@ -79,8 +81,13 @@ def open_file(
     language: str = "",
     glossary: Mapping[str, str] = {},
     placeholders: Sequence[str] = (),
+    max_characters: int | None = None,
 ) -> FileDocument:
-    """Open the content of a file; the other arguments are those of `open_document`."""
+    """Open the content of a file; the other arguments are those of `open_document`.
+
+    A file with more than `max_characters` of text is a UserError ("too-large") before it is read to its end, and so is
+    a text file of more than MARKUP times as many bytes.
+    """
     ending = file_format(name)
     if not ending:
         raise UserError(
@@ -89,14 +96,16 @@ def open_file(
             code="unsupported-file",
             where=PurePath(name).name,
         )
-    if len(content) > MAX_BYTES:
+    most = MAX_BYTES if max_characters is None or ending == ".docx" else min(MAX_BYTES, MARKUP * max_characters)
+    if len(content) > most:
         raise UserError(
             f"{PurePath(name).name} has {len(content):,} bytes",
-            f"translate files of at most {MAX_BYTES:,}",
+            f"translate files of at most {most:,}",
             code="too-large",
             where=PurePath(name).name,
         )
-    reading = Reading(language, Glossary(glossary), tuple(placeholders))
+    limit = None if max_characters is None else Limit(max_characters)
+    reading = Reading(language, Glossary(glossary), tuple(placeholders), limit)
     if ending == ".docx":
         from regard.documents.docx import DocxDocument
 

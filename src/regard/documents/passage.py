@@ -21,17 +21,38 @@ from regard.documents.rewriting import is_replaced
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.sentences import Span, sentence_spans
 from regard.documents.words import equal_words, is_wide, word_spans
+from regard.errors import UserError
 
 BLANK = re.compile(r"\s")
 
 
+@dataclass
+class Limit:
+    """The number of characters that may be read; a passage beyond it is an error before any work on it."""
+
+    characters: int
+    read: int = 0
+
+    def count(self, characters: int) -> None:
+        """Count characters; a UserError if there are too many."""
+        self.read += characters
+        if self.read > self.characters:
+            raise UserError(
+                f"the text has more than {self.characters:,} characters",
+                "translate parts of it",
+                code="too-large",
+                where="document",
+            )
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How texts are read: the language for sentence splitting, a glossary, and placeholders of the model."""
+    """How texts are read: the language for sentence splitting, a glossary, placeholders of the model, and a limit."""
 
     language: str = ""
     glossary: Glossary = field(default_factory=lambda: Glossary({}))
     placeholders: tuple[str, ...] = ()
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,8 @@ class Passage:
         spaced: Container[int] = (),
         collapse: bool = False,
     ) -> None:
+        if reading.limit is not None:
+            reading.limit.count(len(text))
         self.text, self.elements, self.reading = text, elements, reading
         self.breaks, self.spaced = breaks, spaced
         self.parts = find_protected(text, reading.glossary, opaque)

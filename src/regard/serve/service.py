@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import Any, TypeVar
 
 from regard.bundled.identification import Detected
 from regard.documents.document import Document, open_document
+from regard.documents.files import FileDocument, open_file
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
@@ -238,24 +238,19 @@ class Service:
 
     async def translate_file(self, name: str, content: bytes, source: str | None, target: str) -> bytes:
         """Translate a file; the ending of its name says its format."""
-        open_file = import_module("regard.documents.files").open_file
+        read = partial(open_file, name, content, max_characters=self.settings.max_file_characters)
         async with self._time_limit(self.settings.file_timeout):
-            document = await asyncio.to_thread(open_file, name, content)
-            size = sum(len(segment.text) for segment in document.segments)
-            if size > self.settings.max_file_characters:
-                limit = self.settings.max_file_characters
-                raise ServiceError("too-long", f"the file has {size} characters; at most {limit} are allowed")
-            sample = " ".join(segment.text for segment in document.segments[:50])
+            sample = ""
+            if source is None:
+                document = await in_thread(read)
+                sample = " ".join(segment.text for segment in document.segments[:50])
             (plan,) = await self._plan(TranslateRequest([sample], source, target))
             if plan.run is None:
                 return content
             placeholders = getattr(plan.run.task, "placeholders", ())
-            document = await asyncio.to_thread(
-                partial(open_file, name, content, language=plan.direction[0], placeholders=placeholders)
-            )
+            document = await in_thread(partial(read, language=plan.direction[0], placeholders=placeholders))
             translations = await require_translation(plan.run).translate(document.segments, plan.direction)
-            rendered: bytes = await asyncio.to_thread(document.render, translations)
-            return rendered
+            return await asyncio.to_thread(document.render, translations)
 
     def check_size(self, request: TranslateRequest) -> None:
         """Raise a ServiceError if a request is larger than the settings allow."""
@@ -348,6 +343,16 @@ class Service:
 
 
 # ---- helpers --------------------------------------------------------------------------------------------------------
+
+
+async def in_thread(read: Callable[[], FileDocument]) -> FileDocument:
+    """A file that is read in another thread; one that is too large has the code of other requests that are."""
+    try:
+        return await asyncio.to_thread(read)
+    except UserError as error:
+        if error.code == "too-large":
+            raise ServiceError("too-long", error.problem, error.remedy) from error
+        raise
 
 
 def load(model: Model) -> Model:
