@@ -1,6 +1,6 @@
 """A translation as server-sent events.
 
-    event: partial    data: {"text": 0, "segment": 2, "translation": "Das"}    the beginning of it, after each token
+    event: partial    data: {"text": 0, "segment": 2, "translation": "Das"}    the beginning of the first unfinished one
     event: segment    data: {"text": 0, "segment": 2, "translation": "..."}    a sentence, as soon as it is ready
     event: text       data: {"index": 0, "text": "...", ...}    a whole text, as in the answer of /v1/translate
     event: done       data: {}

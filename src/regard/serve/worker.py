@@ -66,7 +66,7 @@ class Job:
     on_result: OnResult | None = None
     """Called in the worker's thread with the index of an input and its result, as soon as it is known."""
     on_partial: OnResult | None = None
-    """Called in the worker's thread with the index of an input and a part of its result, after each step of a flow."""
+    """Called after each step of a flow with the first input in progress and a part of its result."""
     future: "Future[list[Any]]" = field(default_factory=Future)
     taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
@@ -134,11 +134,18 @@ class RunningFlow:
         results, self.steps = self.flow.step(), self.steps + 1
         for unit, _ in results:
             self.units.pop(unit, None)
-        asked = [unit for unit in self.units if unit.job.on_partial is not None]
-        for unit, text in self.flow.partial(asked) if asked else ():
+        self._tell_parts()
+        return results
+
+    def _tell_parts(self) -> None:
+        """Tell a part of the first input in progress of each job that asks for it."""
+        asked: dict[Job, Unit] = {}
+        for unit in self.units:
+            if unit.job.on_partial is not None:
+                asked.setdefault(unit.job, unit)
+        for unit, text in self.flow.partial(list(asked.values())) if asked else ():
             assert unit.job.on_partial is not None
             unit.job.on_partial(unit.index, text)
-        return results
 
 
 class Worker:
