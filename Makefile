@@ -1,5 +1,6 @@
 # make demo    watch a Transformer learn to translate dates     make test    everything that is proven
 # make check   ruff, ruff format, mypy strict                   make bench   throughput beside the peers, on the CPU
+# make serve   the server of the translator, on port 5000
 PYTHON ?= python3
 JOBS ?= 2
 BENCH ?=
@@ -10,10 +11,13 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 TORCH := torch==2.13.0
 
-.PHONY: demo test check format bench install clean
+.PHONY: demo serve test check format bench install clean
 
 demo: $(READY)
 	$(BIN)/regard demo
+
+serve: $(READY)
+	$(BIN)/regard serve
 
 test: $(READY_DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
