@@ -22,7 +22,7 @@ from regard.documents.words import IDEOGRAPH, is_wide, word_spans
 
 _IN_WORD = rf"[^\W{IDEOGRAPH}]"
 REMOVED = -1
-MAX_EXTENSION, MAX_CODE = 12, 200
+MAX_EXTENSION, MAX_CODE = 12, 60
 SIMILAR = 0.5
 """From this ratio of equal characters on, words are a changed copy of a protected part."""
 
@@ -171,9 +171,10 @@ def find_translated(
         if number in runs:
             part, run = hidden.parts[node.index], runs[number]
             original = hidden.source[part.start : part.end]
-            run = run if part.is_term else extend_run(run, original, translation, units, taken)
+            is_text = part.is_term or part.markup is not None  # a model may translate it to any words
+            run = run if is_text else extend_run(run, original, translation, units, taken)
             span = units[run[0]].start, units[run[-1]].end
-            if part.is_term or similarity(translation[slice(*span)], original) >= SIMILAR:
+            if is_text or similarity(translation[slice(*span)], original) >= SIMILAR:
                 spans[node.index] = span
                 taken[slice(*span)] = b"\1" * (span[1] - span[0])
     return spans
@@ -182,14 +183,18 @@ def find_translated(
 def extend_run(run: range, original: str, translation: str, units: Sequence[Unit], taken: bytearray) -> range:
     """A run of units with those beside it that make it more similar to the code which it is a changed copy of."""
 
+    def belongs(index: int) -> bool:
+        start, end = (units[index].start, units[index].end) if 0 <= index < len(units) else (0, 0)
+        return start < end and not any(taken[start:end]) and translation[start:end].lower() in original.lower()
+
     def quality(run: range) -> float:
-        start, end = units[run[0]].start, units[run[-1]].end
-        return 0.0 if any(taken[start:end]) else similarity(translation[start:end], original)
+        return similarity(translation[units[run[0]].start : units[run[-1]].end], original)
 
     best = run
     for _ in range(MAX_EXTENSION):
-        first, last = max(0, best.start - 1), min(len(units), best.stop + 1)
-        better = max((range(first, best.stop), range(best.start, last)), key=quality)
+        others = [range(best.start - 1, best.stop)] if belongs(best.start - 1) else []
+        others += [range(best.start, best.stop + 1)] if belongs(best.stop) else []
+        better = max(others, key=quality, default=best)
         if quality(better) <= quality(best):
             break
         best = better
