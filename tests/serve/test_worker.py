@@ -211,3 +211,17 @@ def test_a_failing_input_of_a_flow_fails_only_its_job() -> None:
     assert [isinstance(result, ValueError) for result in results] == [False, True, False, True, False]
     assert results[0] == ["batch 3", "batch 4"] and results[2] == ["batch -1"]
     assert blocked.worker.submit("flow", count, [2]).result(60) in (["flow 2"], ["batch 2"])
+
+
+def test_a_full_flow_delays_no_other_work_and_ends_when_it_is_cancelled() -> None:
+    blocked, count = Blocked(max_batch=2), Count()
+    endless = [blocked.worker.submit("flow", count, [10**12]) for _ in range(2)]
+    waiting = blocked.worker.submit("flow", count, [1])
+    blocked.release()
+    assert blocked.submit(1, 2, 3).result(60) == [2, 4, 6]
+    assert not waiting.done() and len(count.started) == 2
+    assert endless[0].cancel()
+    assert waiting.result(60) == ["flow 1"]  # the place of the cancelled one
+    assert endless[1].cancel()
+    blocked.worker.stop()
+    assert blocked.worker.join() and len(count.started) == 0

@@ -245,10 +245,12 @@ class Worker:
                 if idle and self.delay and not self._stopping:
                     self._changed.wait_for(lambda: self._waiting >= self.max_batch or self._stopping, self.delay)
             free = self.max_batch - sum(len(running.flow) for running in self._flows.values())
-            for key in dict.fromkeys(job.key for job in self._jobs):
+            for key, function in {job.key: job.function for job in self._jobs}.items():
+                if not hasattr(function, "flow"):
+                    return self._take(key, self.max_batch)
                 running = self._flows.get(key)
                 if free > 0 and (running is None or running.takes(self._count(key), free)):
-                    return self._take(key, free if running is not None else self.max_batch)
+                    return self._take(key, free)
             return []
 
     def _count(self, key: Hashable) -> int:
