@@ -1,7 +1,7 @@
 """Pictures of the page for the documentation, taken in Chromium from a real server.
 
-    python -m benchmarks.screenshots                                the bundled translator
-    python -m benchmarks.screenshots runs/de --output /tmp/pictures
+    python -m benchmarks.screenshots                                the bundled runs: translator and languages
+    python -m benchmarks.screenshots runs/de languages --output /tmp/pictures
     python -m benchmarks.screenshots --only page-beam,page-phone    some of them
 
 It needs Playwright and Chromium (`--chromium PATH` if it is not on the PATH). Pictures have 256 colours, so that they
@@ -25,6 +25,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 TEXT, TARGET = "The cat sat on the mat because it was tired.", "de"
+TEXTS = (
+    "Good morning, how are you?", "I would like a cup of tea.", "Where is the station?",
+    "Guten Morgen, wie geht es dir?", "Ich hätte gern eine Tasse Tee.", "Wo ist der Bahnhof?",
+    "Bonjour, comment vas-tu ?", "Je voudrais une tasse de thé.", "Où est la gare ?",
+    "Buenos días, ¿cómo estás?", "Quisiera una taza de té.", "¿Dónde está la estación?",
+    "早上好，你好吗？", "我想要一杯茶。", "车站在哪里？",
+)  # fmt: skip
 CHINESE = "我喜欢在早上喝一杯热茶。"
 COLOURS = 256
 LIMIT = 60_000
@@ -59,10 +66,14 @@ def beam(page: Page) -> None:
     page.wait_for_selector(".beam .node")
 
 
-def training(page: Page) -> None:
-    """The curves of a run."""
-    page.click("#tab-training")
-    page.wait_for_selector(".plot")
+def classes(page: Page) -> None:
+    """A classifier: the language of a text, and the vectors of several texts."""
+    page.select_option("#run", "languages")
+    page.fill("#field-text", "Guten Morgen, wie geht es dir?")
+    page.wait_for_selector(".answer .share")
+    page.click("#tab-vectors")
+    page.fill("#lines", "\n".join(TEXTS))
+    page.wait_for_selector(".text-dot")
 
 
 WIDE = {"viewport": {"width": 1180, "height": 1240}}
@@ -75,13 +86,14 @@ SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] =
     "page-attention": (WIDE, TEXT, TARGET, lines, "#inside"),
     "page-arithmetic": (WIDE, TEXT, TARGET, arithmetic, "#inside"),
     "page-beam": (WIDE, TEXT, TARGET, beam, "#inside"),
+    "page-classes": (WIDE, TEXT, TARGET, classes, ""),
 }
 """Options of the browser, text, target language, what is done, and the part of the page; "" is what a window shows."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", help="folders of runs; without any, the bundled translator")
+    parser.add_argument("runs", nargs="*", default=["translator", "languages"], help="runs; the first one translates")
     parser.add_argument("--output", type=Path, default=Path("docs/pictures"))
     parser.add_argument("--only", default=",".join(SHOTS))
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))

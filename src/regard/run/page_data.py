@@ -16,6 +16,7 @@ from regard.files import JsonObject
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
 from regard.run.model import Explanation, Input, Model
 from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
+from regard.tasks.labelled import LabelledTask
 from regard.tasks.seq2seq import Seq2SeqTask
 from regard.training.log import METRICS
 from regard.viz.content import text_json
@@ -46,9 +47,10 @@ def run_json(name: str, model: Model) -> JsonObject:
 
 
 def form_fields(model: Model) -> list[JsonObject]:
-    """The fields of an example that a person fills in: the required ones, and a second text if the task takes one."""
-    fields = model.task.fields
-    optional = [name for name in fields.inputs if name == "pair" and name not in fields.required]
+    """The fields of an example that a person fills in: the required ones, and a second text if the run reads pairs."""
+    task, fields = model.task, model.task.fields
+    takes_pairs = task.trained_with_pairs if isinstance(task, LabelledTask) else "pair" in fields.inputs
+    optional = ["pair"] if takes_pairs and "pair" not in fields.required else []
     return [
         {"name": name, "required": name not in optional, "list": name == "choices"}
         for name in [*fields.required, *optional]

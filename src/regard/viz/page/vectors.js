@@ -37,11 +37,32 @@ function textMap({ points, texts }, room, choose) {
   const unit = Math.min((width - 170) / (reach(xs) || 1), (height - 70) / (reach(ys) || 1)); // one scale for both directions
   const place = (values, size) => (value) => size / 2 + (value - (Math.max(...values) + Math.min(...values)) / 2) * unit;
   const [across, up] = [place(xs, width), place(ys, height)];
-  const dots = texts.map((text, n) => {
-    const [x, y] = [across(xs[n]), height - up(ys[n])];
-    return draw("g", { class: "text-dot", "data-text": n, tabindex: 0, role: "button", "aria-label": text,
-      onpointerenter: () => choose(n), onfocus: () => choose(n) }, draw("circle", { cx: x, cy: y, r: 6 }),
-    draw("text", { x, y: y - 11, "text-anchor": "middle" }, label(text, 22).replaceAll("␣", " ")));
-  });
+  const spots = texts.map((text, n) => ({ x: across(xs[n]), y: height - up(ys[n]), name: label(text, 22).replaceAll("␣", " ") }));
+  const names = placeNames(spots, width);
+  const dots = texts.map((text, n) => draw("g", { class: names[n].crowded ? "text-dot crowded" : "text-dot", "data-text": n, tabindex: 0,
+    role: "button", "aria-label": text, onpointerenter: () => choose(n), onfocus: () => choose(n) },
+  draw("circle", { cx: spots[n].x, cy: spots[n].y, r: 6 }),
+  draw("text", { x: names[n].x, y: names[n].y, "text-anchor": names[n].anchor }, spots[n].name)));
   return draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "text-map" }, dots);
+}
+
+// A place for each name beside its dot, where it covers no other name and no dot; if there is none it is crowded, and shown
+// only when its dot is chosen.
+function placeNames(spots, width) {
+  const taken = spots.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
+  return spots.map(({ x, y, name }) => {
+    const size = textWidth(name);
+    const places = [[x + 11, y + 4, "start"], [x - 11, y + 4, "end"], [x, y - 11, "middle"], [x, y + 20, "middle"]];
+    for (const [left, base, anchor] of places) {
+      const start = left - (anchor === "start" ? 0 : anchor === "end" ? size : size / 2);
+      const box = [start, base - 11, start + size, base + 3];
+      const free = box[0] > 2 && box[2] < width - 2
+        && !taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+      if (free) {
+        taken.push(box);
+        return { x: left, y: base, anchor, crowded: false };
+      }
+    }
+    return { x, y: y - 11, anchor: "middle", crowded: true };
+  });
 }
