@@ -150,16 +150,25 @@ def test_torch_programs_run_in_a_process_without_regard(run: Path, tmp_path: Pat
     assert done.stdout.strip() == translate_words(read_example(source)), done.stderr
 
 
-def test_weights_in_8_bits_and_a_text_encoder(tiny_run: TinyRun, tmp_path: Path) -> None:
+def test_weights_in_8_bits_and_a_text_encoder(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxscript")
     run = Run.open(tiny_run("classification", "bert"))
     exported = export_run(run, tmp_path / "out", "onnx", quantization="int8")
     assert 0 < exported.difference < 0.5 and exported.certificate.identical == {"predictions": 1.0}
     assert exported.certificate.scores["accuracy"][0] == exported.certificate.scores["accuracy"][1]
-    assert "labels: bad, good" in program_in(exported.folder)
+    monkeypatch.chdir(exported.folder)
+    values: dict[str, Any] = {}
+    exec(program_in(exported.folder), values)
+    for text in ("a lovely film", "a dull book"):
+        best = ("bad", "good")[values["logits"](text)[0].argmax()]
+        assert best == Model([run], device="cpu").predict(text)["label"]
 
 
-@pytest.mark.parametrize(("task", "kind"), [("language", "transformer"), ("pretraining", "")])
+@pytest.mark.parametrize(
+    ("task", "kind"), [("language", "transformer"), ("pretraining", ""), ("answering", ""), ("dependencies", "")]
+)
 def test_other_tasks(task: str, kind: str, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported = export_run(Run.open(tiny_run(task, kind)), tmp_path / "out", "torch-export", limit=8)
     assert exported.difference < 1e-4 and set(exported.certificate.identical.values()) == {1.0}

@@ -109,7 +109,9 @@ def test_exported_files_have_the_permissions_of_other_files(
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_finetuned_bert_gives_the_same_logits_and_comes_back_to_the_bit(task: str, tmp_path: Path) -> None:
+def test_a_finetuned_bert_gives_the_same_logits_and_comes_back_to_the_bit(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = saved(task, tmp_path / "theirs")
     imported = import_model(tmp_path / "theirs", tmp_path / "run")
     run = Run.open(tmp_path / "run")
@@ -127,6 +129,9 @@ def test_a_finetuned_bert_gives_the_same_logits_and_comes_back_to_the_bit(task: 
         assert (error.value.code, error.value.where) == ("missing-weights", "pool")
     out = export_run(run, tmp_path / "out")
     assert out.difference < 1e-5 and out.certificate.source == "built-in sentences"
+    monkeypatch.chdir(out.folder)
+    exec((out.folder / README).read_text(encoding="utf-8").split("```")[1].removeprefix("python\n"), {})
+    monkeypatch.chdir(tmp_path)
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("theirs", "out"))
     assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
 

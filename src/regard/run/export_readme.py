@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 
 from regard.tasks.base import AnyTask, Example
+from regard.tasks.choice import Choice
+from regard.tasks.dependencies import Dependencies
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.language import Language
 from regard.tasks.pretraining import Pretraining
@@ -77,11 +79,28 @@ print(generate(EXAMPLE))
 READ = """
 tokenizer, model = Tokenizer.from_file("SRC"), graph("model")
 
-def logits(text):
-    ids = np.array([[FIRST, *tokenizer.encode(text, add_special_tokens=False).ids, LAST]])
-    return model(input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids))["logits"]
+def encode(text):
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+def logits(text, pair=None):
+    first = [FIRST, *encode(text), *([LAST] if pair is None else [BETWEEN])]
+    second = [] if pair is None else [*encode(pair), LAST]
+    ids, types = np.array([first + second]), np.array([[0] * len(first) + [1] * len(second)])
+    return model(input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=types)["logits"]
 
 print(logits(EXAMPLE))SHOWN
+"""
+PARSE = """
+tokenizer, model = Tokenizer.from_file("SRC"), graph("model")
+
+def scores(words):
+    tokens = [tokenizer.encode(word, add_special_tokens=False).ids for word in words]
+    ids = np.array([[FIRST, *(token for word in tokens for token in word), LAST]])
+    first = np.array([[False, *(number == 0 for word in tokens for number in range(len(word))), False]])
+    inputs = {"attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids), "first_tokens": first}
+    return model(input_ids=ids, **inputs)
+
+print(scores(EXAMPLE))  # scores of heads, and of relations: LABELS
 """
 CTRANSLATE2 = """import ctranslate2
 from tokenizers import Tokenizer
@@ -121,7 +140,8 @@ def program(task: AnyTask, folder: Path, to: str, quantization: str, example: Ex
     if to == "ctranslate2":
         return fill(task, CTRANSLATE2.replace("QUANTIZATION", quantization), example)
     opening = ONNX_OPEN if to == "onnx" else TORCH_OPEN
-    body = WRITE if isinstance(task, Seq2SeqTask) else CONTINUE if isinstance(task, Language) else READ
+    bodies = {Seq2SeqTask: WRITE, Language: CONTINUE, Dependencies: PARSE}
+    body = next((text for kind, text in bodies.items() if isinstance(task, kind)), READ)
     if isinstance(task, Language):
         body = body.replace("STATE", initial_state(folder))
     return opening + fill(task, body, example)
@@ -131,8 +151,6 @@ def fill(task: AnyTask, template: str, example: Example) -> str:
     """A template with the tokens of a task."""
     names = [name for name in task.artifacts(task.recipe) if name.endswith("tokenizer.json")]
     tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
-    text = str(example.get("src") or example.get("text") or " ".join(example.get("words", ())) or "A text.")
-    shown = repr(text) + (f", {example['to']!r}" if tags and "to" in example else "")
     frame = task.tokenizer.frame if isinstance(task, LabelledTask | Pretraining) else ([], [], [])
     labels = getattr(task, "labels", ())
     values = {
@@ -142,16 +160,28 @@ def fill(task: AnyTask, template: str, example: Example) -> str:
         "TAG": f"[{json.dumps(tags)}[to]] + " if tags else "",
         "BEAM": str(task.decoding.beam if isinstance(task, Seq2SeqTask) and task.decoding.search == "beam" else 1),
         "FIRST": ", ".join(map(str, frame[0])),
+        "BETWEEN": ", ".join(map(str, frame[1])),
         "LAST": ", ".join(map(str, frame[2])),
         "BEGINNING": "[END]" if getattr(task.recipe.model, "begin_symbol", True) else "[prompt.pop(0)]",
         "END": str(EOS),
         "START": str(BOS),
-        "EXAMPLE": shown,
+        "EXAMPLE": arguments_of(task, example),
         "SHOWN": f"  # labels: {', '.join(labels)}" if labels else "",
+        "LABELS": ", ".join(labels),
     }
     for name, value in values.items():
         template = template.replace(name, value)
     return template
+
+
+def arguments_of(task: AnyTask, example: Example) -> str:
+    """An example as arguments of a function in Python: texts, and the language to translate to."""
+    if isinstance(task, Dependencies):
+        return repr(list(example["words"]))
+    keys = [key for key in ("src", "text", "question", "context", "pair", "to") if isinstance(example.get(key), str)]
+    values = [example[key] for key in keys] or [" ".join(example.get("words", ["A", "text."]))]
+    values += list(example.get("choices", ()))[:1]
+    return ", ".join(repr(value) for value in values)
 
 
 def initial_state(folder: Path) -> str:
@@ -169,14 +199,20 @@ def transformers_program(task: AnyTask, folder: Path, example: Example) -> str:
     architecture = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
     opening = TRANSFORMERS.replace("CLASS", architecture)
     tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
-    text = str(example.get("src") or example.get("text") or " ".join(example.get("words", ())) or "A text.")
+    if isinstance(task, Choice):
+        text, choices = example["text"], list(example["choices"])
+        return (
+            f"{opening}choices = {choices!r}\n"
+            f'inputs = tokenizer([{text!r}] * len(choices), choices, return_tensors="pt", padding=True)\n'
+            "print(model(**{name: x[None] for name, x in inputs.items()}).logits)\n"
+        )
     if not isinstance(task, Seq2SeqTask):
-        return f'{opening}print(model(**tokenizer([{text!r}], return_tensors="pt")))\n'
+        return f'{opening}print(model(**tokenizer({arguments_of(task, example)}, return_tensors="pt")))\n'
     target = '.from_pretrained("target")' if (folder / "target").is_dir() else ""
     reader = f"AutoTokenizer{target}" if target else "tokenizer"
     tag = f"⟨2{example.get('to', next(iter(tags)))}⟩" if tags else ""
     return (
-        f'{opening}inputs = tokenizer([{tag + text!r}], return_tensors="pt")\n'
+        f'{opening}inputs = tokenizer([{tag + example["src"]!r}], return_tensors="pt")\n'
         f"print({reader}.batch_decode(model.generate(**inputs), skip_special_tokens=True))\n"
     )
 
