@@ -46,7 +46,7 @@ def test_logits_equal_transformers(options: dict[str, Any], tmp_path: Path) -> N
     expected = theirs(torch.tensor(rows)[ids]).logits[..., rows]
     real = [token for token in range(len(rows)) if token not in (PAD, BOS)]
     torch.testing.assert_close(logits[..., real], expected[..., real], atol=1e-5, rtol=1e-5)
-    assert float(logits[..., [PAD, BOS]].max()) < -1e3
+    assert float(logits[..., [PAD, BOS]].max()) < -500
 
 
 def test_tokens_and_greedy_continuations_equal_transformers(tmp_path: Path) -> None:

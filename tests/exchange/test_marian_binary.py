@@ -121,7 +121,7 @@ def test_all_kinds_of_files_are_the_same_model(decoder_layer: str, tmp_path: Pat
     quantized = logits(written(tmp_path / "int8", "model.enpt.intgemm8.bin", binary(values, config, quantized=True)))
     real = [token for token in range(V + EOS) if token not in (PAD, BOS, EOS + 1)]
     assert 0 < float((quantized - floats)[..., real].abs().max()) < 0.3
-    assert float(floats[..., [PAD, BOS, EOS + 1]].max()) < -1e3  # <unk> is never written
+    assert float(floats[..., [PAD, BOS, EOS + 1]].max()) < -500  # <unk> is never written
 
 
 def test_weights_are_where_the_equations_of_marian_have_them(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ V = TypeVar("V")
 GENERATION = "generation_config.json"
 POSITIONS = 1024
 """Maximum number of positions in the exported settings; ours have no limit."""
-NEVER_BIAS = -1e4
+NEVER_BIAS = -1e3
 """The output bias of a token that may only occur in the input: its probability becomes 0."""
 
 ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
