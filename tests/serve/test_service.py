@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import pytest
 from fastapi import FastAPI
 from tests.conftest import TinyRun
-from tests.serve.make import make_service, stop
+from tests.serve.make import identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.run.model import Translator
 from regard.serve.errors import ServiceError
 from regard.serve.segments import SegmentTranslator, cut_repetition
 from regard.serve.service import Service, TranslatedText, TranslateRequest
+from regard.serve.settings import ServeSettings
 
 T = TypeVar("T")
 
@@ -54,6 +55,20 @@ def test_a_translation_does_not_depend_on_the_other_requests(tiny_run: TinyRun) 
         assert found.text == "\n".join(translator.translate(line) for line in text.split("\n"))
         assert found.text not in found.alternatives
         assert len(set(found.alternatives)) == len(found.alternatives)
+
+
+def test_ctranslate2_gathers_what_waits(tiny_run: TinyRun) -> None:
+    pytest.importorskip("ctranslate2")
+    lines = number_sentences()[:40]
+    model = Translator.load(tiny_run("translation"), engine="ctranslate2", quantization="float32")
+    service = Service({"numbers": model}, ServeSettings(languages=("numbers=en:de",), cache=0), identify)
+    try:
+        together = all_at_once(service, *(request(line) for line in lines))  # all wait before the model is loaded
+        service.start()
+        assert [found.text for (found,) in run(together)] == [translate_words(line) for line in lines]
+        assert service.runs["numbers"].worker.batches < len(lines)
+    finally:
+        stop(service)
 
 
 def test_alternatives_do_not_change_the_translation(service: Service) -> None:

@@ -21,11 +21,13 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes; they need no API key."""
     router = APIRouter(tags=["server"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Answer as long as the server runs."""
         return {"status": "ok"}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", responses={503: {"description": "A model is being loaded, or the server stops."}})
     async def readyz() -> JSONResponse:
         """Say whether all models are loaded: status 200, else 503."""

@@ -9,11 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.run.model import Model
+from regard.run.aligning import align
+from regard.run.model import Model, Translator
 from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
@@ -36,13 +36,10 @@ Found = tuple[str, tuple[str, ...]]
 """The best translation of a sentence, and others."""
 
 
-def align(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Link, ...]]:
+def align_batch(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Link, ...]]:
     """The links of a batch of sources and translations."""
-    aligning = import_module("regard.run.aligning")
-    links: list[tuple[Link, ...]] = aligning.align(
-        model, [example for example, _ in pairs], [translation for _, translation in pairs]
-    )
-    return links
+    examples, translations = [example for example, _ in pairs], [translation for _, translation in pairs]
+    return align(cast(Translator, model), examples, translations)
 
 
 def cut_repetition(text: str) -> str:
@@ -205,7 +202,7 @@ class SegmentTranslator:
             else:
                 pairs.append((self.example(text, direction), translation))
                 numbers.append(number)
-        computed = await asyncio.wrap_future(self.worker.submit("align", align, pairs))
+        computed = await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs))
         for number, links in zip(numbers, computed, strict=True):
             results[number] = links
         return results
