@@ -27,9 +27,15 @@ function drawArithmetic(parent, maps, load) {
     arithmetic.head = Object.fromEntries(Object.entries(found).map(([name, value]) =>
       [name, ARRAYS.includes(name) ? unpack(value) : value]));
     arithmetic.row = Math.min(explorer.row ?? arithmetic.row, map.rows.length - 1);
-    arithmetic.key = Math.min(arithmetic.key, map.columns.length - 1);
+    arithmetic.key = strongestKey(arithmetic.row);
     drawSteps(body, map);
   }, (error) => refill(body, make("p", { class: "problem" }, error.message)));
+}
+
+// The key with the largest weight for a query.
+function strongestKey(row) {
+  const weights = rowOf(arithmetic.head.weights, row);
+  return weights.indexOf(Math.max(...weights));
 }
 
 // Buttons for a few values, a list for many.
@@ -56,7 +62,7 @@ function queryChooser(map, again) {
   const words = map.rows.map((token, n) => make("button", { type: "button", class: n === arithmetic.row ? "word chosen" : "word",
     title: token, "aria-pressed": String(n === arithmetic.row), onclick: () => {
       explorer.row = n;
-      again({ row: n });
+      again({ row: n, key: strongestKey(n) });
     } }, label(token)));
   return make("div", { class: "query" }, make("span", { class: "soft" }, say("choose_query")),
     make("div", { class: "text", role: "group", "aria-label": say("choose_query") }, words));
@@ -70,7 +76,8 @@ function stepsOf(head, row) {
     mask: line(head.mask), factor: line(head.factor), weights: line(head.weights), output: line(head.outputs),
     added: line(head.value_bias), size: query.length };
   view.scaled = view.products.map((value) => value * head.scale);
-  view.exponentials = view.scores.map((value, n) => view.mask[n] ? Math.exp(value) : 0);
+  view.highest = Math.max(...view.scores.filter((_, n) => view.mask[n]));
+  view.exponentials = view.scores.map((value, n) => view.mask[n] ? Math.exp(value - view.highest) : 0);
   view.total = view.exponentials.reduce((sum, value) => sum + value, 0);
   const masked = view.mask.some((allowed) => !allowed);
   const names = ["product", ...(head.scale === 1 ? [] : ["scale"]), ...(head.bias ? ["bias"] : []),
@@ -116,7 +123,7 @@ function formula(view, map, step) {
       + written(view.scaled[key])];
     case "bias": return [`${written(view.scaled[key])} + ${term(view.bias[key])} = ${written(view.scores[key])}`];
     case "mask": return [name, view.mask[key] ? ` ${say("allowed")}: ${written(view.scores[key])}` : ` ${say("masked")}: −∞`];
-    case "softmax": return [`exp(${written(view.scores[key])}) ÷ Σ exp = ${written(view.exponentials[key])} ÷ `
+    case "softmax": return [`exp(${written(view.scores[key])} − ${term(view.highest)}) ÷ Σ exp = ${written(view.exponentials[key])} ÷ `
       + `${written(view.total)} = ${written(view.exponentials[key] / (view.total || 1))}`];
     case "hardmax": return [name, ` ${say(view.weights[key] ? "is_largest" : "not_largest")}: ${written(view.weights[key], 0)}`];
     case "factor": return [`${written(view.exponentials[key] / (view.total || 1))} × ${written(view.factor[key])} = `

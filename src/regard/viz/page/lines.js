@@ -44,6 +44,7 @@ function linesView(sheet, room, point) {
     }
     const shade = (chip, value, chosen) => {
       chip.classList.toggle("chosen", chosen);
+      chip.classList.toggle("strong", !chosen && value > 0.5);
       chip.firstChild.style.fillOpacity = chosen ? "" : value.toFixed(3);
     };
     const at = (r, c) => sheet.lift(sheet.values[r * columns.length + c]);
