@@ -154,3 +154,16 @@ def test_damaged_sentencepiece_files_are_refused(tmp_path: Path) -> None:
                 read_sentencepiece(tmp_path / "x.spm")
             except UserError as error:
                 assert (error.code, error.where) == ("damaged-file", str(tmp_path / "x.spm"))
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
+def test_hostile_json_of_other_families(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.exchange import test_exchange_encoders, test_exchange_gpt2, test_exchange_t5
+
+    test_exchange_encoders.saved("Roberta", "classification", tmp_path / "roberta")
+    test_exchange_encoders.saved("DistilBert", "tagging", tmp_path / "distilbert")
+    test_exchange_gpt2.saved(tmp_path / "gpt2")
+    test_exchange_t5.saved(tmp_path / "t5", spm=True)
+    for folder in sorted(tmp_path.iterdir()):
+        assert not failures(folder, 1), folder.name

@@ -184,3 +184,20 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError) as error:
             read_marian_binary(written(tmp_path / name, "model.bin", content))
         assert error.value.code == code, name
+
+
+def test_damaged_bytes_are_refused_or_read(tmp_path: Path) -> None:
+    """Of random changes of the table of contents, none ends in anything but a UserError."""
+    whole, generator = binary(arrays("ssru"), yaml("ssru"), quantized=True), np.random.default_rng(4)
+    path, refused = written(tmp_path / "model", "model.bin", whole), 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in generator.integers(0, len(whole) // 8, 3):
+            damaged[place] = generator.integers(0, 256)
+        path.write_bytes(bytes(damaged))
+        try:
+            read_marian_binary(path)
+        except UserError as error:
+            refused += 1
+            assert error.code in ("damaged-file", "unsupported", "not-finite")
+    assert refused > 50
