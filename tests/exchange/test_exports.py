@@ -166,9 +166,7 @@ def test_weights_in_8_bits_and_a_text_encoder(
         assert best == Model([run], device="cpu").predict(text)["label"]
 
 
-@pytest.mark.parametrize(
-    ("task", "kind"), [("language", "transformer"), ("pretraining", ""), ("answering", ""), ("dependencies", "")]
-)
+@pytest.mark.parametrize(("task", "kind"), [("language", "transformer"), ("pretraining", ""), ("dependencies", "")])
 def test_other_tasks(task: str, kind: str, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported = export_run(Run.open(tiny_run(task, kind)), tmp_path / "out", "torch-export", limit=8)
     assert exported.difference < 1e-4 and set(exported.certificate.identical.values()) == {1.0}

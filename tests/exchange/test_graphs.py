@@ -109,15 +109,6 @@ def test_steps_of_a_language_model() -> None:
     compare_steps(model, graphs, as_module, (2, 1, 3))
 
 
-def test_programs_take_inputs_of_any_size() -> None:
-    model = translator(positions="rotary", decoder_layers=1)
-    graphs = graphs_of(model)
-    assert graphs is not None
-    programs = {graph.signature.name: program_of(graph).module() for graph in graphs}
-    for sizes in ((1, 1, 1), (3, 7, 2), (2, 4, 5)):
-        compare_steps(model, graphs, lambda graph, inputs: programs[graph.signature.name](*inputs), sizes)
-
-
 def text_models() -> dict[str, Any]:
     torch.manual_seed(0)
     causal = TransformerEncoderSettings(layers=1, causal=True, pooling="last", window=2, positions="alibi", **SHAPE)
@@ -139,9 +130,8 @@ def test_text_encoders_with_a_head(name: str) -> None:
     types, words = (ids % 2, [ids % 2 == 0] if name == "parser" else [])
     expected = model(tokens_of(ids, mask), types, *words)
     expected = (expected,) if isinstance(expected, Tensor) else expected
-    for run in (graphs[0].module, program_of(graphs[0]).module() if name == "parser" else graphs[0].module):
-        for ours, theirs in zip(expected, run(ids, mask, types, *words), strict=True):
-            torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-5)
+    for ours, theirs in zip(expected, graphs[0].module(ids, mask, types, *words), strict=True):
+        torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-5)
 
 
 def test_a_masked_language_model_has_logits_of_every_token() -> None:
