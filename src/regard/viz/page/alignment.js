@@ -19,11 +19,16 @@ function linkedText(text, links, side, show) {
     const [start, end] = [same[0][side], same[0][side + 1]];
     if (start < done || end <= start) continue; // overlapping parts are shown once
     nodes.push(characters.slice(done, start).join(""), make("span", { class: "linked", "data-start": start, "data-end": end,
-      onpointerenter: () => show(same), onpointerleave: () => show(null) }, characters.slice(start, end).join("")));
+      onpointerenter: () => show(together(links, same)), onpointerleave: () => show(null) }, characters.slice(start, end).join("")));
     done = end;
   }
   nodes.push(characters.slice(done).join(""));
   return nodes;
+}
+
+// All links with the same source as some links: the parts of one word.
+function together(links, some) {
+  return links.filter((link) => some.some((one) => link[SOURCE_START] === one[SOURCE_START] && link[SOURCE_END] === one[SOURCE_END]));
 }
 
 // Mark the linked spans of one side that belong to some links.
@@ -50,7 +55,7 @@ function linkKeys(element, show, linksNow, side) {
     if (!move || !order.length) return;
     event.preventDefault();
     place = clamp(place + move, 0, order.length - 1);
-    show([order[place]]);
+    show(together(order, [order[place]]));
   });
   element.addEventListener("blur", () => show(null));
 }
