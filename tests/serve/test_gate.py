@@ -126,6 +126,14 @@ def test_a_request_that_takes_too_long_is_504_and_leaves_the_queue(tiny_run: Tin
         assert (worker.computed, worker.waiting) == (2, 0)
 
 
+def test_a_body_that_does_not_come_is_408(tiny_run: TinyRun) -> None:
+    with app_of(tiny_run, timeout=0.05) as app, running(app) as address:
+        slow = connect(address)
+        slow.sendall(post_bytes(LINES[0])[:-1])
+        answer = read_all(slow)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"slow-request" in answer
+
+
 def test_keys_are_needed_where_they_are_set(
     tiny_run: TinyRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
