@@ -225,3 +225,16 @@ def test_a_full_flow_delays_no_other_work_and_ends_when_it_is_cancelled() -> Non
     assert endless[1].cancel()
     blocked.worker.stop()
     assert blocked.worker.join() and len(count.started) == 0
+
+
+def test_a_bug_fails_jobs_and_not_the_thread() -> None:
+    blocked, count = Blocked(), Count()
+
+    def bug(index: int, result: Any) -> None:
+        raise RuntimeError("a bug")
+
+    jobs = [blocked.submit(1, on_result=bug), blocked.worker.submit("flow", count, [3])]
+    blocked.release()
+    assert isinstance(jobs[0].exception(60), RuntimeError)
+    jobs[1].exception(60)  # done, whatever the result
+    assert blocked.submit(4).result(60) == [8]

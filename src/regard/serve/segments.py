@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -93,11 +94,15 @@ class Announcer:
     def on_result(self, texts: Sequence[str], index: int, prediction: Prediction) -> None:
         """For the thread of a worker: the translation of texts[index]; one that loops is not told yet."""
         if not prediction["looped"]:
-            self.loop.call_soon_threadsafe(self, texts[index], str(prediction["translation"]))
+            self._tell(texts[index], str(prediction["translation"]), True)
 
     def on_partial(self, texts: Sequence[str], index: int, translation: str) -> None:
         """For the thread of a worker: the beginning of the translation of texts[index]."""
-        self.loop.call_soon_threadsafe(self, texts[index], translation, False)
+        self._tell(texts[index], translation, False)
+
+    def _tell(self, text: str, translation: str, complete: bool) -> None:
+        with suppress(RuntimeError):  # the event loop is closed: nobody waits
+            self.loop.call_soon_threadsafe(self, text, translation, complete)
 
 
 class SegmentTranslator:

@@ -230,11 +230,24 @@ class Worker:
             self._fail_all(error)
             return
         self.loaded.set_result(model)
-        while units := self._wait() or self._flows:
-            if isinstance(units, list):
+        while self._go_on(model):
+            pass
+
+    def _go_on(self, model: Model) -> bool:
+        """Begin with new inputs and make one step of each flow; False at the end. A bug fails jobs, not the thread."""
+        units: list[Unit] = []
+        try:
+            units = self._wait()
+            if units:
                 self._begin(model, units)
             for key in list(self._flows):
                 self._step(model, key)
+        except Exception as error:
+            LOG.exception("an error in the worker %s", self.name)
+            for unit in [*units, *(unit for running in self._flows.values() for unit in running.units)]:
+                unit.job.fail(error)
+            self._flows.clear()
+        return bool(units or self._flows or self._jobs or not self._stopping)
 
     def _wait(self) -> list[Unit]:
         """The inputs to begin with; empty if there are none and a flow goes on, or if there will be none."""
