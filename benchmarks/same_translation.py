@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from regard.errors import UserError
 from regard.run.export_examples import SENTENCES, direction_of
 from regard.run.exporting import export_run
 from regard.run.model import Model
@@ -134,21 +135,32 @@ def from_server(address: str, examples: Sequence[Example], libretranslate: bool)
 
 
 def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) -> Iterator[Way]:
-    """Every way, one after another."""
+    """Every way that supports the model, one after another."""
     run = model.run
     yield Way("Python", in_python(model, examples))
     yield Way("command line", on_command_line(name, model, examples))
     for engine, quantization in (
         ("readable", None), ("onnx", "float32"), ("onnx", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"),
     ):  # fmt: skip
-        other = Model([run], device="cpu", engine=engine, quantization=quantization)
-        yield Way(" ".join(filter(None, ("engine", engine, quantization))), in_python(other, examples))
-    yield Way("torch-export", exported(run, "torch-export", "float32", examples))
-    yield Way("transformers", exported(run, "huggingface", "float32", examples))
+        title = " ".join(filter(None, ("engine", engine, quantization)))
+        with reported(title):
+            yield Way(title, in_python(Model([run], device="cpu", engine=engine, quantization=quantization), examples))
+    for to, title in (("torch-export", "torch-export"), ("huggingface", "transformers")):
+        with reported(title):
+            yield Way(title, exported(run, to, "float32", examples))
     with served(name) if not server else unchanged(server) as address:
         yield Way("server", from_server(address, examples, libretranslate=False))
         if model.task.directions:  # type: ignore[attr-defined]
             yield Way("server, LibreTranslate's API", from_server(address, examples, libretranslate=True))
+
+
+@contextmanager
+def reported(title: str) -> Iterator[None]:
+    """Print that a way does not support the model, or that its certificate does not hold."""
+    try:
+        yield
+    except UserError as error:
+        print(f"{title:<34} {error.problem}")
 
 
 @contextmanager
