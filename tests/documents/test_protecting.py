@@ -49,6 +49,7 @@ def test_code_survives_any_translation(words: list[str], seed: int, has_symbols:
         ("Löschen %s Dateien.", (), "Löschen %s Dateien."),
         ("Löschen % s Dateien.", ((7, 9, 8, 11),), "Löschen %s Dateien."),  # changed: replaced
         ("Dateien löschen.", ((0, 6, 8, 15), (10, 15, 0, 7)), "%s Dateien löschen."),  # missing: before its next word
+        ("Löschen%sDateien.", (), "Löschen %s Dateien."),  # blanks as in the source
         ("Dateien %s löschen %s.", (), "Dateien %s löschen %s."),  # a second copy may be meant
     ],
 )

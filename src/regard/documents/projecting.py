@@ -72,7 +72,7 @@ def make_units(
             if e > s and (is_atom or is_word(target[start:end]) or not is_word(source[s:e])):
                 counts[s, e] = counts.get((s, e), 0) + min(last, end) - max(begin, start)
         unit = Unit(start, end, tuple(counts.items()), not is_atom and is_word(target[start:end]))
-        units += split_copy(unit, source, target, words, cuts) if counts else [unit]
+        units += split_copy(unit, source, target, words, cuts) if counts and not is_atom else [unit]
     return units
 
 

@@ -140,9 +140,10 @@ def find_copies(hidden: Hidden, translation: str) -> tuple[dict[int, Span], byte
 
 
 def copy_pattern(text: str, before: str, after: str) -> re.Pattern[str]:
-    """The pattern of a copy; if it is a word between the characters before and after it, it must be one."""
+    """The pattern of a copy; if it is words between the characters before and after it, it must be words."""
     start = f"(?<!{_IN_WORD})" if re.match(_IN_WORD, text) and not re.match(_IN_WORD, before) else ""
-    end = f"(?!{_IN_WORD})" if re.match(_IN_WORD, text[-1]) and not re.match(_IN_WORD, after) else ""
+    is_words = re.match(_IN_WORD, text) and re.match(_IN_WORD, text[-1])
+    end = f"(?!{_IN_WORD})" if is_words and not re.match(_IN_WORD, after) else ""
     return re.compile(start + re.escape(text) + end)
 
 
@@ -216,7 +217,7 @@ def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequen
             outputs.append((start, end, "", 0, 0))
         else:
             part = hidden.parts[number]
-            before, after = blanks(hidden.source, part, translation, start) if start == end else ("", "")
+            before, after = blanks(hidden.source, part, translation, (start, end))
             outputs.append((start, end, before + part.output + after, len(before), len(after)))
     rewriting = Rewriting.of(translation, ((start, end, text) for start, end, text, _, _ in outputs))
     spans = {
@@ -234,15 +235,19 @@ def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequen
     return Restored(rewriting.text, tuple(spans[number] for number in range(len(hidden.parts))), tuple(ordered))
 
 
-def blanks(source: str, part: Protected, translation: str, place: int) -> tuple[str, str]:
-    """The blanks before and after a part that is inserted at a place of the translation, as in the source."""
-    left, right = translation[place - 1 : place] if place else "", translation[place : place + 1]
+def blanks(source: str, part: Protected, translation: str, span: Span) -> tuple[str, str]:
+    """The blanks before and after a part that is written in place of a span of the translation, as in the source.
+
+    A part that is inserted gets blanks, one in place of words only if it would touch a word.
+    """
+    start, end = span
     sides = []
     for beside, near, edge in (
-        (left, source[part.start - 1 : part.start] if part.start else "", part.output[:1]),
-        (right, source[part.end : part.end + 1], part.output[-1:]),
+        (translation[max(0, start - 1) : start], source[max(0, part.start - 1) : part.start], part.output[:1]),
+        (translation[end : end + 1], source[part.end : part.end + 1], part.output[-1:]),
     ):
-        words = beside.isalnum() and edge.isalnum()
-        needed = beside and not beside.isspace() and not is_wide(beside) and (near.isspace() or words)
+        is_between_words = beside.isalnum() and edge.isalnum()
+        is_written = beside.isalnum() or (start == end and beside != "" and not beside.isspace())
+        needed = is_written and not is_wide(beside) and (near.isspace() or (start == end and is_between_words))
         sides.append(" " if needed else "")
     return sides[0], sides[1]
