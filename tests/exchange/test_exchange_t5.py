@@ -1,5 +1,6 @@
 """T5 as a translation run: the tokens, logits and greedy outputs of transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.model_files import open_model
-from regard.exchange.t5 import read_tokenizer
+from regard.exchange.t5 import UNUSED, read_t5, read_tokenizer
 from regard.layers.positions import bucket_of
 from regard.run.importing import import_model
 from regard.run.model import Translator
@@ -126,3 +127,13 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         import_model(tmp_path / "theirs", tmp_path / "run")
     assert error.value.code == "damaged-file" and error.value.where.endswith("spiece.model")
+
+
+def test_a_table_of_older_folders_is_left_out(tmp_path: Path) -> None:
+    saved(tmp_path / "theirs", spm=True)
+    files = open_model(tmp_path / "theirs")
+    older = replace(files, tensors=files.tensors | {UNUSED: torch.zeros(8, 3)})
+    assert read_t5(older).weights.keys() == read_t5(files).weights.keys()
+    with pytest.raises(UserError) as error:
+        read_t5(replace(files, tensors=files.tensors | {"other": torch.zeros(1)}))
+    assert error.value.code == "unsupported"

@@ -77,6 +77,8 @@ MODULES = {
 """Our names of modules, and those of transformers; replaced one after another."""
 FIRST = {False: {"fc1": "wi"}, True: {"fc1": "wi_0", "gate": "wi_1"}}
 """The first layers of the feed-forward network, without and with a gate."""
+UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+"""A table in older folders that no model uses."""
 TABLES = {"both": "encoder", "causal": "decoder"}
 """Tables of distances: ours, and the stack whose first layer has theirs."""
 
@@ -147,6 +149,7 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
         name: pop_tensor(tensors, names[name], shape, path) for name, shape in expected.items()
     }
     require_weights([names[name] for name, tensor in read.items() if tensor is None], path)
+    tensors.pop(UNUSED, None)
     if tensors:
         raise UserError(
             f"{path} contains {len(tensors)} unknown weights, the first is {next(iter(tensors))}",
