@@ -136,7 +136,7 @@ class Certificate:
 
     def write(self, folder: Path, inputs: JsonObject) -> None:
         """Write the certificate of all files in a folder."""
-        names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         names = [name for name in names if name != CERTIFICATE]
         Manifest.describe(folder, names, format=FORMAT, inputs=inputs, facts=self.to_json()).write(folder / CERTIFICATE)
 
