@@ -80,12 +80,21 @@ def serve(
     from regard.serve.server import run_server
     from regard.serve.service import Service
 
+    use_threads(settings.threads)
     service = Service(open_runs(runs or [TRANSLATOR], model), settings)
     warn_if_open(settings)
     for run in service.runs.values():
         pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
         report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")
     run_server(service, settings, report)
+
+
+def use_threads(count: int) -> None:
+    """Let torch compute with this many threads; 0 leaves it as it is."""
+    import torch
+
+    if count:
+        torch.set_num_threads(count)
 
 
 def require_packages() -> None:

@@ -27,6 +27,7 @@ class ServeSettings(Settings):
     batch_delay: float = Field(
         0.0, ge=0, le=1000, description="milliseconds that a batch waits for further requests while the model is idle"
     )
+    threads: int = Field(0, ge=0, le=1024, description="threads that compute a batch; 0: one for each core")
     max_characters: int = Field(20_000, ge=1, description="characters of all texts of a request")
     max_batch_texts: int = Field(128, ge=1, description="texts of a request")
     max_body: int = Field(10_000_000, ge=1000, description="bytes of the body of a request, files included")
