@@ -52,6 +52,7 @@ def write_pairs(values: Table, folder: Path) -> None:
     values["model"] |= {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     values["training"] |= SMALL_TRAINING
     values["data"] |= {split: {"src": "small.en", "tgt": "small.de"} for split in SPLITS} | {"max_length": 64}
+    values.get("text", {}).pop("tokenizer_from", None)
 
 
 def write_trees(values: Table, folder: Path) -> None:

@@ -15,7 +15,7 @@ from regard import __version__
 
 GROUPS = {
     "Prepare": ("recipes", "split", "doctor"),
-    "Train": ("demo", "train", "average", "distill", "ladder"),
+    "Train": ("demo", "train", "average", "distill", "compress", "ladder"),
     "Learn": ("lab",),
     "Use": ("predict", "translate", "generate", "chat", "parse", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),

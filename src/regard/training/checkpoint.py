@@ -2,7 +2,7 @@
 
     checkpoints.json              names of the last and the best checkpoint, and scores; for people and other programs
     step-00001000/
-        model.safetensors         the weights to use (their moving average, if there is one)
+        model.safetensors         the weights to use (their moving average, if there is one); 8 bits after `compress`
         training.safetensors      for training only: optimizer moments, the weights under the moving average
         state.json                a manifest: progress, versions, size and sha256 of both files
     averaged/                     the average of several checkpoints (`regard average`)
@@ -33,6 +33,7 @@ from regard.files import (
     write_json,
 )  # fmt: skip
 from regard.reading import check_type, require_regular
+from regard.training.quantization import dequantize
 from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
@@ -217,8 +218,8 @@ def weights_sum(path: Path) -> str:
 
 
 def read_weights(path: Path) -> Tensors:
-    """Read the weights of a checkpoint."""
-    return _load_tensors(path / MODEL)
+    """Read the weights of a checkpoint; 8-bit weights become 32-bit ones."""
+    return dequantize(_load_tensors(path / MODEL))
 
 
 def read_training(path: Path) -> Tensors:

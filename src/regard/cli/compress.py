@@ -1,0 +1,42 @@
+"""regard compress: a small copy of a run, to ship."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import AsJson, RunFolder
+from regard.cli.screen import print_json, print_result
+
+
+def compress(
+    run: RunFolder,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="The folder of the copy.")],
+    checkpoint: Annotated[
+        str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
+    ] = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Write a small copy of a run: 8-bit weights, without training state and data.
+
+    The copy is a run that every command can use, a quarter of the size. Weights become 32-bit numbers again when they
+    are read, so all engines give the same predictions. Evaluate the copy before you ship it.
+
+    \b
+    Examples:
+      regard compress runs/de --folder de-small
+      regard evaluate de-small --src test.en --tgt test.de
+    """
+    from dataclasses import asdict
+
+    from regard.run.compressing import compress as write_copy
+    from regard.run.run import Run
+
+    result = write_copy(Run.open(run), folder, checkpoint)
+    if as_json:
+        print_json(asdict(result) | {"folder": str(folder)})
+        return
+    before, after = result.bytes_before / 1e6, result.bytes / 1e6
+    print_result(f"weights of {after:.1f} MB instead of {before:.1f} MB in {shlex.quote(str(folder))}")
+    print_result(f"a weight differs by at most {result.error:.2%} of the largest weight of its row")

@@ -1,0 +1,81 @@
+"""A small copy of a run, to ship: its weights in 8 bits, without training state and data.
+
+    recipe.toml, manifest.json       without the folder of the data and without other runs
+    tokenizers, labels               as they are
+    checkpoints/step-NNNNNNNN/       the chosen weights as 8-bit integers (training/quantization.py)
+
+The copy is a run: every command that uses a run can use it.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.errors import UserError
+from regard.files import replacing, require_writable, write_text
+from regard.recipe import Recipe
+from regard.run.facts import write_changes
+from regard.run.run import CHECKPOINTS, Run
+from regard.tasks.base import RECIPE
+from regard.tasks.registry import task_of
+from regard.training.checkpoint import MODEL, name_of, read_progress, read_weights, write_checkpoint
+from regard.training.quantization import dequantize, quantize
+
+ALIGNMENT = "alignment.json"
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """The folder of a small copy, and how much smaller and how different it is."""
+
+    folder: Path
+    bytes_before: int
+    """The weights of the run."""
+    bytes: int
+    """The weights of the copy."""
+    error: float
+    """The largest difference of a weight, as a share of the largest weight of its row."""
+
+
+def compress(run: Run, folder: Path, checkpoint: str = "best") -> Compressed:
+    """Write a small copy of a run into a new folder."""
+    require_writable(folder)
+    if folder.exists():
+        raise UserError(f"{folder} exists", "choose a new folder", code="folder-exists", where=folder)
+    source = run.checkpoints.resolve(checkpoint)
+    weights, progress = read_weights(source), read_progress(source)
+    small = quantize(weights)
+    step = int(progress.get("step") or 0)
+    with replacing(folder, folder=True) as temporary:
+        for name in (*task_of(run.recipe).artifacts(run.recipe), ALIGNMENT):
+            if (run.folder / name).exists():
+                shutil.copyfile(run.folder / name, temporary / name)
+        recipe = without_paths(run.recipe)
+        write_text(temporary / RECIPE, recipe.to_toml() + "\n")
+        write_changes(temporary, recipe)
+        Run(temporary, recipe).write_manifest()
+        path = temporary / CHECKPOINTS / name_of(step)
+        path.parent.mkdir()
+        write_checkpoint(path, {MODEL: small}, progress | {"best_step": step})
+        size = (path / MODEL).stat().st_size
+    restored = dequantize(small)
+    error = max((row_error(weights[name].float(), restored[name].float()) for name in weights), default=0.0)
+    return Compressed(folder, (source / MODEL).stat().st_size, size, error)
+
+
+def without_paths(recipe: Recipe) -> Recipe:
+    """The recipe without the folder of its data and without other runs, which the copy does not need."""
+    text = recipe.text
+    if getattr(text, "tokenizer_from", ""):
+        text = text.model_copy(update={"tokenizer_from": ""})
+    data = recipe.data.model_copy(update={"root": "."})
+    return recipe.model_copy(update={"data": data, "text": text, "start_from": ""})
+
+
+def row_error(before: torch.Tensor, after: torch.Tensor) -> float:
+    """The largest difference of two tensors, as a share of the largest number in its row."""
+    rows = before.reshape(before.size(0), -1) if before.dim() else before.view(1, 1)
+    difference = (after.reshape(rows.shape) - rows).abs().amax(1)
+    return float((difference / rows.abs().amax(1).clamp(min=1e-30)).max()) if rows.numel() else 0.0
