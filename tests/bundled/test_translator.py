@@ -1,0 +1,53 @@
+"""The translator that comes with regard: every direction, the command line, and its size."""
+
+from pathlib import Path
+
+import pytest
+from tests.cli.command import fails, regard
+
+from regard.bundled_files import bundled_run
+from regard.run.model import Translator
+
+SENTENCES = {
+    ("en", "de"): ("Where is the train station?", "Wo ist der Bahnhof?"),
+    ("en", "fr"): ("I am hungry.", "J'ai faim."),
+    ("en", "es"): ("I am hungry.", "Tengo hambre."),
+    ("en", "zh"): ("Where is the train station?", "火车站在哪里？"),
+    ("de", "en"): ("Ich habe gestern ein neues Buch gekauft.", "I bought a new book yesterday."),
+    ("fr", "en"): ("J'ai faim.", "I'm hungry."),
+    ("es", "en"): ("Tengo hambre.", "I'm hungry."),
+    ("zh", "en"): ("火车站在哪里？", "Where is the train station?"),
+}
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load("translator", device="cpu")
+
+
+def test_every_direction(translator: Translator) -> None:
+    assert set(translator.task.directions) == SENTENCES.keys()
+    for (_, target), (source, expected) in SENTENCES.items():
+        assert translator.translate(source, to=target) == expected
+
+
+def test_placeholders_are_copied(translator: Translator) -> None:
+    assert translator.task.placeholders
+    first, second = translator.task.placeholders[:2]
+    for target in ("de", "fr", "es", "zh"):
+        output = translator.translate(f"The value {first} is greater than {second}.", to=target)
+        assert output.count(first) == output.count(second) == 1
+
+
+def test_the_command_line_needs_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert regard("translate", "--to", "fr", "I am hungry.").lines == ["J'ai faim."]
+    assert regard("translate", "--from", "es", stdin="Tengo hambre.\n").lines == ["I'm hungry."]
+    assert fails("translate", stdin="I am hungry.\n").code == "unknown-language"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_small_and_has_no_paths_of_other_machines() -> None:
+    files = [path for path in bundled_run("translator").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20e6
+    assert 'root = "."' in (bundled_run("translator") / "recipe.toml").read_text(encoding="utf-8")
