@@ -18,3 +18,21 @@ def test_every_sentence_is_a_segment_and_the_rest_stays() -> None:
 def test_alternatives_differ_from_the_best_translation_and_each_other() -> None:
     document = open_document("one two. THREE.")
     assert document.render_alternatives(translations(document), 3) == ["One Two. Three."]
+
+
+def test_blanks_between_sentences_fit_the_script_of_the_translation() -> None:
+    chinese, english = "你好。再见！\n好。", "Hello. Bye!\nFine."
+    into_english = dict(zip(("你好。", "再见！", "好。"), ("Hello.", "Bye!", "Fine."), strict=True))
+    into_chinese = {value: key for key, value in into_english.items()}
+    for source, target, words in ((chinese, english, into_english), (english, chinese, into_chinese)):
+        document = open_document(source)
+        assert document.render([SegmentTranslation(words[item.text]) for item in document.segments]) == target
+    page = open_document("<p>Hello. <b>Bye!</b></p>", "html")
+    assert page.render([SegmentTranslation("你好。"), SegmentTranslation("再见！")]) == "<p>你好。<b>再见！</b></p>"
+
+
+def test_characters_of_chinese_are_enclosed_one_by_one() -> None:
+    document = open_document("<p>I have a <b>red</b> <i>dog</i>.</p>", "html")
+    links = ((0, 1, 0, 1), (2, 6, 1, 2), (7, 8, 2, 4), (9, 12, 4, 6), (13, 16, 7, 8), (16, 17, 8, 9))
+    page = document.render([SegmentTranslation("我有一条红色的狗。", links=links)])
+    assert page == "<p>我有一条<b>红色</b>的<i>狗</i>。</p>"
