@@ -114,7 +114,7 @@ def test_options_have_the_same_letter_in_every_verb() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["tranlsate"], ["translate"], ["recipes", "--sttings"], ["average", "run", "--last", "one"]]
+    "arguments", [["tranlsate"], ["evaluate"], ["recipes", "--sttings"], ["average", "run", "--last", "one"]]
 )
 def test_an_unknown_command_ends_with_status_2(arguments: list[str]) -> None:
     result = regard(*arguments)
@@ -132,7 +132,7 @@ def raising(error: BaseException) -> Any:
 
 def test_ctrl_c_ends_with_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.run.run.Run.open", raising(KeyboardInterrupt()))
-    result = regard("translate", "any")
+    result = regard("evaluate", "any")
     assert result.status == 130
     assert "Traceback" not in result.err
 
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_with_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.run.run.Run.open", raising(ZeroDivisionError("bug")))
     with pytest.raises(ZeroDivisionError, match="bug"):
-        regard("translate", "any")
+        regard("evaluate", "any")
 
 
 @pytest.mark.parametrize("verb", ["translate", "recipes"])

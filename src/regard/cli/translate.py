@@ -50,7 +50,7 @@ BUNDLED = "translator"
 RunsAndText = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[RUN]... [TEXT]",
+        metavar="RUN|TEXT",
         help="The folder of a run, or several as an ensemble [the translator that comes with regard]; and a text, "
         "otherwise the text is read from the input.",
         show_default=False,
