@@ -24,7 +24,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-TEXT, TARGET = "The cat sat on the mat because it was tired.", "de"
+TEXT, TARGET = "The old man reads a book in the garden because the weather is good.", "de"
 TEXTS = (
     "Good morning, how are you?", "I would like a cup of tea.", "Where is the station?",
     "Guten Morgen, wie geht es dir?", "Ich hätte gern eine Tasse Tee.", "Wo ist der Bahnhof?",
@@ -33,6 +33,8 @@ TEXTS = (
     "早上好，你好吗？", "我想要一杯茶。", "车站在哪里？",
 )  # fmt: skip
 CHINESE = "我喜欢在早上喝一杯热茶。"
+LINE = 15
+"""The token whose attention is shown as lines."""
 COLOURS = 256
 LIMIT = 60_000
 """Milliseconds that a page may take, the time to load the models included."""
@@ -40,7 +42,7 @@ LIMIT = 60_000
 
 def attention(page: Page) -> None:
     """The page with a translation, its alternatives, and one head."""
-    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(0).click()
+    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(1).click()
     words = page.locator("#output .linked")
     words.nth(min(2, words.count() - 1)).hover()
 
@@ -48,16 +50,19 @@ def attention(page: Page) -> None:
 def lines(page: Page) -> None:
     """One head as lines."""
     attention(page)
+    page.mouse.move(1, 1)
     page.locator("#inside .controls .choice").nth(1).locator("button").nth(1).click()
-    page.locator(".lines .chip").nth(1).hover()
+    page.focus(".lines")
+    for _ in range(LINE):
+        page.keyboard.press("ArrowDown")
 
 
 def arithmetic(page: Page) -> None:
     """One head step by step."""
-    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(0).click()
+    page.locator(".overview tbody tr").nth(-2).locator(".thumb").nth(1).click()
     page.click("#tab-arithmetic")
     page.wait_for_selector(".step-table")
-    page.locator(".query button").nth(1).click()
+    page.locator(".query button").nth(2).click()
 
 
 def beam(page: Page) -> None:

@@ -1,7 +1,7 @@
 // The beam as a tree: a column for each step, the best candidates at the top, lines from each token to its continuations.
 
 const beam = { pruned: true, node: null };
-const BOX = { width: 92, height: 30, across: 128, down: 38 };
+const BOX = { width: 100, height: 30, across: 134, down: 38, name: 52 };
 const [STEP, PARENT, TOKEN, LOG_PROB, TOTAL, SCORE, FATE] = [0, 1, 2, 3, 4, 5, 6];
 
 function drawBeam(parent, tree, controls = null) {
@@ -70,7 +70,9 @@ function pathTo(tree, n) {
 
 function nodeBox(tree, node, n, place, isBest) {
   const rank = tree.leaves.indexOf(n);
-  const name = label(node[TOKEN], 9);
+  let limit = 12;
+  while (limit > 2 && textWidth(label(node[TOKEN], limit)) > BOX.name) limit -= 1; // the number has its own room
+  const name = label(node[TOKEN], limit);
   return draw("g", { class: `node ${fateOf(node, isBest)}`, "data-node": n },
     draw("rect", { ...place, width: BOX.width, height: BOX.height, rx: 8 }),
     draw("text", { x: place.x + 8, y: place.y + 20 }, name),
@@ -90,7 +92,8 @@ function pointAt(tree, picture, reading, n) {
   }
   if (n === null) return reading.replaceChildren(make("span", { class: "soft" }, say("beam_hint")));
   const node = tree.nodes[n];
-  const text = [...path].map((place) => tree.nodes[place][TOKEN]).join(" ");
+  const tokens = [...path].map((place) => tree.nodes[place][TOKEN]);
+  const text = tokens.join(tokens.some((token) => token.includes("␣")) ? "" : " ").replaceAll("␣", " ").trim();
   return reading.replaceChildren(make("bdi", { class: "who" }, label(text, 60).replaceAll("␣", " ")),
     make("span", {}, `log P(${label(node[TOKEN])}) = ${written(node[LOG_PROB], 2)}`),
     make("span", {}, `P = ${(100 * Math.exp(node[LOG_PROB])).toFixed(1)} %`),

@@ -1,10 +1,10 @@
 // Translate as you type: two boxes, the languages above them, alignment between them, and the best alternatives below.
 
 const SAMPLES = {
-  en: ["The cat sat on the mat because it was tired.", "Where is the nearest railway station?"],
-  de: ["Die Katze saß auf der Matte, weil sie müde war.", "Wo ist der nächste Bahnhof?"],
-  fr: ["Le chat dort sur la table parce qu'il est fatigué.", "Où est la gare la plus proche ?"],
-  es: ["El gato duerme en la mesa porque está cansado.", "¿Dónde está la estación más cercana?"],
+  en: ["The old man reads a book in the garden because the weather is good.", "I would like to drink a cup of coffee."],
+  de: ["Wir sind nach Hause gegangen, weil es regnete.", "Wo ist der nächste Bahnhof?"],
+  fr: ["Nous sommes rentrés à la maison parce qu'il pleuvait.", "Où est la gare la plus proche ?"],
+  es: ["Volvimos a casa porque estaba lloviendo.", "¿Dónde está la estación más cercana?"],
   zh: ["我喜欢在早上喝一杯热茶。", "最近的火车站在哪里？"],
 };
 
