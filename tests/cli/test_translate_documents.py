@@ -21,6 +21,7 @@ def test_the_ending_of_a_file_says_its_format(trained: Path, tmp_path: Path) -> 
     assert output.read_text(encoding="utf-8") == TRANSLATED
     assert regard("translate", trained, "--format", "html", stdin=PAGE).out == TRANSLATED
     assert regard("translate", trained, "--format", "html", "<i>one</i> two three").out == "<i>eins</i> zwei drei\n"
+    assert regard("translate", trained, "--format", "html", "<i>one</i>").out.startswith("<i>")
     assert regard("translate", trained, "--format", "lines", "-i", page).lines[0] != TRANSLATED.split("\n")[0]
 
 

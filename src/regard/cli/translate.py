@@ -157,7 +157,7 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
     if not others:
         return runs, None
     name = others[0]
-    is_path = os.sep in name and not any(map(str.isspace, name))
+    is_path = os.sep in name and "<" not in name and not any(map(str.isspace, name))
     if len(others) > 1 or is_path or Path(name).is_dir() or not (runs or languages_given):
         command = shlex.join(["regard", "translate", *(runs or ["--to", "de"])])
         hint = f"if it is a text, write it in quotes as the last argument: {command} '...'"
