@@ -35,6 +35,10 @@ PARTS = (
 """Sentences of the load: one part after another."""
 
 
+PASSED_ON = ("engine", "quantization", "threads", "languages", "max-batch", "batch-delay", "device")
+"""Options of `regard serve` that the command passes on."""
+
+
 @dataclass
 class Result:
     """What the clients of one run of the load saw."""
@@ -120,10 +124,13 @@ def peak_memory(process: int) -> float:
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1000
 
 
-def measure(options: argparse.Namespace, arguments: Sequence[str]) -> list[Result]:
+def measure(options: argparse.Namespace) -> list[Result]:
     """Start the server, put the load on it and stop it."""
     command = [sys.executable, "-m", "regard", "serve", *options.runs, "--port", "0", "--cache", "0"]
-    command += ["--no-access-log", *arguments]
+    command.append("--no-access-log")
+    for name in PASSED_ON:
+        value = getattr(options, name.replace("-", "_"))
+        command += [] if value is None else [f"--{name}", value]
     results = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stderr is not None
@@ -167,8 +174,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", default="de")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=URL", help="another server that runs")
     parser.add_argument("--at-least", type=float, default=3.0, help="ratio below which the command fails")
-    options, further = parser.parse_known_args(arguments)
-    results = measure(options, further)
+    for name in PASSED_ON:
+        parser.add_argument(f"--{name}", help="option of regard serve")
+    options = parser.parse_args(arguments)
+    results = measure(options)
     ratio = results[1].rate / max(results[0].rate, 1e-9)
     for other in options.also:
         name, _, address = other.partition("=")

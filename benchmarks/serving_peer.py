@@ -74,10 +74,12 @@ def main() -> None:
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--port", default="5001")
+    parser.add_argument("--beam", default="4", help="beam size; that of the run, for a fair comparison")
     options, further = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.environ |= {"ARGOS_PACKAGES_DIR": str(home / "packages"), "XDG_DATA_HOME": folder, "XDG_CACHE_HOME": folder}
+        os.environ["ARGOS_BEAM_SIZE"] = options.beam
         for source, target in ((options.source, options.target), (options.target, options.source)):
             make_package(home / "packages" / f"{source}_{target}", options.export, source, target)
         os.chdir(folder)
