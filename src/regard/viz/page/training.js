@@ -1,11 +1,11 @@
 // Curves of the chosen run, also while it trains: the page asks again and again for what is new.
 
 const EVERY = 2000; // milliseconds between two questions
-const training = { seen: "", timer: null, started: false };
+const training = { seen: "", timer: null, started: false, answered: false };
 
 function forgetCurves() {
   window.clearTimeout(training.timer);
-  Object.assign(training, { seen: "", started: false });
+  Object.assign(training, { seen: "", started: false, answered: false });
   Object.assign(DATA, { curves: [], monitor: null, rate: [] });
 }
 
@@ -25,7 +25,9 @@ async function poll(parent) {
     const seen = encodeURIComponent(training.seen);
     const answer = document.hidden ? null : await ask("curves", `curves?run=${encodeURIComponent(name)}&seen=${seen}`);
     if (name !== app.run.name) return;
-    if (answer && addCurves(answer) && app.tab === "training") drawTraining(parent);
+    const changed = answer && (addCurves(answer) || !training.answered);
+    training.answered ||= Boolean(answer);
+    if (changed && app.tab === "training") drawTraining(parent);
   } catch (error) {
     refill(parent, make("p", { class: "problem" }, error.message));
     return;
@@ -36,8 +38,8 @@ async function poll(parent) {
 // Add the new points to the curves; true if there were any.
 function addCurves(answer) {
   training.seen = answer.seen;
+  let added = answer.reset && DATA.curves.length > 0;
   if (answer.reset) Object.assign(DATA, { curves: [], monitor: null, rate: [] });
-  let added = answer.reset;
   for (const { name, points } of answer.curves) {
     if (!points.length) continue;
     added = true;
