@@ -6,7 +6,8 @@
 
 The ways: Python and the command line; the engines readable, onnx and ctranslate2; exports to torch-export and
 transformers; a server through our API and through LibreTranslate's. A way with weights in 8 bits, and one with a beam
-search of its own (ctranslate2, transformers), may differ: the command fails if any other way does.
+search of its own (ctranslate2, transformers), may differ: the command fails if any other way does. LibreTranslate's API
+gives a translation the case and the final mark of its source, so it is compared with such a translation.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from regard.run.exporting import export_run
 from regard.run.model import Model
 from regard.run.opened_exports import open_export
 from regard.run.run import Run
+from regard.serve.imitation import imitate
 
 Example = dict[str, str]
 APPROXIMATE = ("ctranslate2", "transformers", "int8")
@@ -40,6 +42,8 @@ class Way:
 
     name: str
     translations: list[str]
+    imitates: bool = False
+    """True if case and final mark follow the source."""
 
     @property
     def may_differ(self) -> bool:
@@ -151,7 +155,9 @@ def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) 
     with served(name) if not server else unchanged(server) as address:
         yield Way("server", from_server(address, examples, libretranslate=False))
         if model.task.directions:  # type: ignore[attr-defined]
-            yield Way("server, LibreTranslate's API", from_server(address, examples, libretranslate=True))
+            yield Way(
+                "server, LibreTranslate's API", from_server(address, examples, libretranslate=True), imitates=True
+            )
 
 
 @contextmanager
@@ -182,12 +188,16 @@ def main() -> int:
     failed = False
     for way in all_ways(arguments.run, model, examples, arguments.server):
         expected = expected or way.translations
-        differing = [n for n, text in enumerate(way.translations) if text != expected[n]]
+        wanted = [
+            imitate(example["src"], text, example.get("to", "")) if way.imitates else text
+            for example, text in zip(examples, expected, strict=True)
+        ]
+        differing = [n for n, text in enumerate(way.translations) if text != wanted[n]]
         same = len(examples) - len(differing)
         print(f"{way.name:<34} {same:>4} of {len(examples)} identical ({same / len(examples):.1%})", flush=True)
         for number in differing[:5]:
             print(f"    {direction_of(examples[number])}  {examples[number]['src']}")
-            print(f"      {expected[number]}\n      {way.translations[number]}")
+            print(f"      {wanted[number]}\n      {way.translations[number]}")
         failed |= bool(differing) and not way.may_differ
     print()
     for example, text in zip(examples, expected, strict=True):
