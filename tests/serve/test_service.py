@@ -10,9 +10,10 @@ from tests.conftest import TinyRun
 from tests.serve.make import identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
-from regard.run.model import Translator
+from regard.documents.segment import SegmentTranslation
+from regard.run.model import Model, Translator
 from regard.serve.errors import ServiceError
-from regard.serve.segments import SegmentTranslator, cut_repetition
+from regard.serve.segments import SegmentTranslator, cut_repetition, join_steps
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 
@@ -134,3 +135,24 @@ def test_any_work_on_a_model_happens_in_its_thread(service: Service) -> None:
     assert name[0] != threading.current_thread().name and name[1] == "classification"
     with pytest.raises(ZeroDivisionError):
         run(service.call("reviews", lambda model: 1 // 0))
+
+
+def test_a_third_language_between_source_and_target() -> None:
+    """The bundled translator has no direction from German to French."""
+    before = SegmentTranslation("I am hungry.", (), ((0, 3, 0, 1), (4, 8, 2, 4), (9, 15, 5, 11), (15, 16, 11, 12)))
+    after = SegmentTranslation("J'ai faim.", ("Faim.",), ((0, 1, 0, 2), (2, 4, 2, 4), (5, 11, 5, 9), (11, 12, 9, 10)))
+    joined = join_steps(before, after)
+    assert (joined.text, joined.alternatives) == (after.text, after.alternatives)
+    assert joined.links == ((0, 3, 0, 2), (4, 8, 2, 4), (9, 15, 5, 9), (15, 16, 9, 10))
+
+    async def translated() -> str:
+        service = Service({"translator": Model.load("translator", device="cpu")}, ServeSettings())
+        service.start()
+        assert ("de", "fr", "translator") in service.directions()
+        try:
+            request = TranslateRequest(["<p>Ich habe <b>Hunger</b>.</p>"], "de", "fr", "html")
+            return (await service.translate(request))[0].text
+        finally:
+            await service.stop()
+
+    assert asyncio.run(translated()) == "<p>J'ai <b>faim</b>.</p>"

@@ -18,6 +18,7 @@ from regard.recipe import Recipe, to_toml
 from regard.run.exporting import export_run
 from regard.run.model import Translator
 from regard.run.run import Run
+from regard.tasks.pivoting import pivot_language, with_pivots
 from regard.tasks.registry import build_recipe
 from regard.text.factory import tokenizer_from_json, train_tokenizer
 from regard.text.settings import TextSettings
@@ -158,6 +159,23 @@ def test_one_model_translates_in_every_direction(translator: Translator) -> None
         assert error.value.code == "unknown-language"
 
 
+def test_a_direction_without_data_goes_through_a_third_language(translator: Translator) -> None:
+    texts = [sentence(row, "de") for row in ([0, 1, 2], [3, 3])]
+    expected = translator.translate(translator.translate(texts, to="en"), to="fr")
+    assert expected == [sentence(row, "fr") for row in ([0, 1, 2], [3, 3])]
+    assert translator.translate(texts, to="fr", **{"from": "de"}) == expected
+    mixed = [{"src": "one two", "to": "fr"}, {"src": texts[0], "from": "de", "to": "fr"}]
+    assert [item["translation"] for item in translator.predict(mixed)] == ["un deux", expected[0]]
+
+
+def test_the_third_language() -> None:
+    pairs = [("en", "de"), ("de", "en"), ("en", "fr"), ("de", "it"), ("it", "fr")]
+    assert pivot_language(pairs, "de", "fr") == "en" and pivot_language(pairs, "de", "en") is None
+    assert pivot_language(pairs[2:], "de", "fr") == "it" and pivot_language(pairs, "fr", "de") is None
+    assert pivot_language(pairs, None, "fr") is None and pivot_language(pairs, "de", "de") is None
+    assert set(with_pivots(pairs)) == {*pairs, ("de", "fr"), ("en", "it")}
+
+
 def test_attention_is_that_of_the_translation_with_its_tag(translator: Translator) -> None:
     maps = translator.explain("one two", to="fr").maps
     assert {language_tag("fr"), "one"} <= {token for item in maps for token in item.columns}
@@ -167,6 +185,7 @@ def test_the_command_line_chooses_a_direction(run: Path) -> None:
     assert regard("translate", run, "--to", "fr", "one two").lines == ["un deux"]
     assert regard("translate", run, "--from", "de", "zwei").lines == ["two"]
     assert regard("translate", run, "--to", "de", stdin="one\n\ntwo two\n").lines == ["eins", "", "zwei zwei"]
+    assert regard("translate", run, "--from", "de", "--to", "fr", "zwei").lines == ["deux"]
     for options in ((), ("--from", "en"), ("--to", "it"), ("--from", "fr", "--to", "de")):
         result = regard("translate", run, *options, "one")
         assert result.status == 1 and result.lines == []

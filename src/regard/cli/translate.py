@@ -81,7 +81,7 @@ def translate(
     """Translate text of any size, one line of output for each line of input.
 
     Without RUN, the translator that comes with regard is used: English to and from German, French, Spanish and Chinese.
-    A run of several languages needs --to; --from is checked against its directions.
+    A run of several languages needs --to. With --from de --to fr it translates from German to English to French.
 
     Lines keep their order, and blank lines stay blank. An .html, .srt, .po or .docx file is translated as a whole, and
     its markup is kept; --format text splits lines into sentences. Of a .csv, .tsv, .json or .jsonl file it translates
@@ -171,7 +171,12 @@ def is_run(name: str) -> bool:
 
 
 def choose_direction(task: "TranslationTask[Any]", source: str | None, target: str | None) -> Options:
-    """The option of the target language; a UserError if the run does not translate in this direction."""
+    """The options of the direction; a UserError if the run does not translate in it, not even through a third language.
+
+    The source language matters only for a direction through a third one.
+    """
+    from regard.tasks.pivoting import with_pivots
+
     tags, directions = task.src_tokenizer.language_tags, task.directions
     if target is None and tags:
         targets = {pair[1] for pair in directions if source in (None, pair[0])}
@@ -182,7 +187,8 @@ def choose_direction(task: "TranslationTask[Any]", source: str | None, target: s
             )  # fmt: skip
         target = targets.pop()
     if (source or target) and directions:
-        pairs = [pair for pair in directions if source in (None, pair[0]) and target in (None, pair[1])]
+        possible = with_pivots(directions)
+        pairs = [pair for pair in possible if source in (None, pair[0]) and target in (None, pair[1])]
         if not pairs:
             raise UserError(
                 f"the run does not translate from {source or 'any language'} to {target or 'any language'}",
@@ -190,7 +196,8 @@ def choose_direction(task: "TranslationTask[Any]", source: str | None, target: s
                 code="unknown-language",
                 where="from" if source else "to",
             )
-    return {"to": target} if tags else {}
+    named = {"from": source} if source and (source, target) not in directions else {}
+    return {"to": target, **named} if tags else {}
 
 
 def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "Iterator[str | Example]":

@@ -18,6 +18,7 @@ from regard.run.model import Model, Translator
 from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
+from regard.tasks.pivoting import pivot_language
 from regard.tasks.translation import TranslationTask
 
 CHUNK = 256
@@ -129,6 +130,15 @@ class SegmentTranslator:
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         results: list[SegmentTranslation] = []
+        pivot = pivot_language(self.task.directions, *direction)
+        if pivot is not None:
+            before = await self.translate(segments, (direction[0], pivot), links=links)
+            between = [Segment(item.text, s.needs_links) for item, s in zip(before, segments, strict=True)]
+            direction = (pivot, direction[1])
+            after = await self.translate(
+                between, direction, alternatives=alternatives, links=links, on_segment=on_segment
+            )
+            return [join_steps(*pair) for pair in zip(before, after, strict=True)]
         for first in range(0, len(segments), CHUNK):
             chunk = segments[first : first + CHUNK]
             texts = [segment.text for segment in chunk]
@@ -211,6 +221,17 @@ class SegmentTranslator:
         for number, links in zip(numbers, computed, strict=True):
             results[number] = links
         return results
+
+
+def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
+    """A translation through a third language, with links from the first to the last text."""
+    links: list[Link] = []
+    for start, end, target_start, target_end in after.links:
+        common = [(min(end, d) - max(start, c), a, b) for a, b, c, d in before.links]
+        overlap, source_start, source_end = max(common, default=(0, 0, 0))
+        if overlap > 0:
+            links.append((source_start, source_end, target_start, target_end))
+    return SegmentTranslation(after.text, after.alternatives, tuple(links))
 
 
 def other_texts(best: str, prediction: Prediction, count: int) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
+from regard.tasks.pivoting import check_language
 from regard.text.settings import PairTextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
@@ -128,6 +129,8 @@ class Seq2SeqTask(Task[R, Pairs]):
     """The tokenizer of BLEU; if it is not given, it follows from the script of the references."""
     target_language: str = ""
     """The target language of examples that name none; "" for a model of one target language."""
+    source_language: str = ""
+    """The source language of examples that name none; it is needed for a direction through a third language."""
 
     long_inputs = "split"
     causal_sequence = "target"
@@ -230,7 +233,11 @@ class Seq2SeqTask(Task[R, Pairs]):
             bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
             task = replace(task, bleu_tokenizer=str(tokenizer))
         if (language := options.pop("to", None)) is not None:
-            task = replace(task, target_language=check_language(self, str(language)))
+            task = replace(
+                task, target_language=check_language(self.directions, self.src_tokenizer.language_tags, str(language))
+            )
+        if (language := options.pop("from", None)) is not None:
+            task = replace(task, source_language=str(language))
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
             settings = build(type(self.decoding), change_search(self.decoding, options), option_names(options))
@@ -382,16 +389,3 @@ class Seq2SeqTask(Task[R, Pairs]):
         src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
         weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
         return self.src_tokenizer.tokens([*ids, EOS]), self.tgt_tokenizer.tokens([*target, EOS]), weights
-
-
-def check_language(task: Seq2SeqTask[Any], language: str) -> str:
-    """The code of a target language; a UserError if the model does not translate into it."""
-    known = dict.fromkeys([target for _, target in task.directions] or task.src_tokenizer.language_tags)
-    if known and language not in known:
-        raise UserError(
-            f"the model does not translate into {language!r}",
-            f"it translates into {', '.join(known)}",
-            code="unknown-language",
-            where="to",
-        )
-    return language

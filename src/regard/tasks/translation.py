@@ -1,6 +1,6 @@
 """Translation: a sentence in, a sentence out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -30,8 +30,9 @@ from regard.runtime import World
 from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
+from regard.tasks.pivoting import pivot_language, through_pivots
 from regard.tasks.plausibility import pair_warnings
-from regard.tasks.seq2seq import SYMBOLS, R, Seq2SeqTask, TranslationRecipe
+from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqTask, TranslationRecipe
 from regard.tasks.translation_tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -269,6 +270,16 @@ class Translation(TranslationTask[TranslationRecipe]):
     recipe_type = TranslationRecipe
     command = "translate"
     variants = TRANSLATION_VARIANTS
+
+    def pivot(self, example: Example) -> str | None:
+        """The language through which an example is translated, if the model does not translate it directly."""
+        source, target = example.get("from") or self.source_language, example.get("to") or self.target_language
+        return pivot_language(self.directions, source, target)
+
+    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+        if len(self.directions) > 1:
+            examples = through_pivots(self, engine, examples, CHUNK_LINES)
+        return super().predict(engine, examples)
 
     @classmethod
     def resolve(cls, recipe: Recipe) -> type[AnyTask]:
