@@ -209,7 +209,7 @@ def test_keys_and_too_many_requests(tiny_run: TinyRun, monkeypatch: pytest.Monke
         ("eBay", "EBay es", "eBay es"),
         ("Hi:", "Hola.", "Hola"),
         ("Hi...", "Hola", "Hola."),
-        ("你好。", "Hello.", "Hello。"),
+        ("你好。", "Hello!", "Hello."),
         ("Hi,", "Hola.", "Hola,"),
         ("Hello.\n", "Hola\n", "Hola.\n"),
         ("Hi", "", ""),
@@ -221,3 +221,18 @@ def test_case_and_final_mark_follow_the_source(source: str, translation: str, ex
 
 def test_german_nouns_keep_their_capital() -> None:
     assert imitate("the house", "Das Haus.", "de") == "Das Haus"
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "target", "expected"),
+    [
+        ("Where is it?", "在哪里？", "zh", "在哪里？"),
+        ("Where is it?", "在哪里", "zh", "在哪里？"),
+        ("It is here.", "在这里!", "zh-Hans", "在这里。"),
+        ("House", "房子。", "zh", "房子"),
+        ("在这里。", "It is here.", "en", "It is here."),
+        ("在这里！", "It is here.", "en", "It is here!"),
+    ],
+)
+def test_marks_of_chinese(source: str, translation: str, target: str, expected: str) -> None:
+    assert imitate(source, translation, target) == expected

@@ -80,7 +80,7 @@ class DocumentOptions(OptionGroup):
         from regard.run.documents import translate_segments
 
         input_, text = content
-        ending = self.ending(input_)
+        ending = self.ending(input_) or ".txt"
         glossary = read_glossary(self.glossary) if self.glossary else {}
         document = open_file(
             f"{'stdin' if input_ == STDIO else Path(input_).stem}{ending}",

@@ -56,6 +56,13 @@ RunsAndText = Annotated[
         show_default=False,
     ),
 ]
+Prefix = Annotated[str, typer.Option(metavar="TEXT", help="The beginning of every translation.")]
+PrefixFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The beginning of each translation, one line for each line.")
+]
+Scores = Annotated[
+    bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
+]
 
 
 def translate(
@@ -69,13 +76,9 @@ def translate(
     output: OutputFile = STDIO,
     source: SourceLanguage = None,
     target: TargetLanguage = None,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="The beginning of every translation.")] = "",
-    prefix_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The beginning of each translation, one line for each line.")
-    ] = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
-    ] = False,
+    prefix: Prefix = "",
+    prefix_file: PrefixFile = None,
+    scores: Scores = False,
     as_json: AsJson = False,
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
@@ -84,12 +87,12 @@ def translate(
     A run of several languages needs --to. With --from de --to fr it translates from German to English to French.
 
     Lines keep their order, and blank lines stay blank. An .html, .srt, .po or .docx file is translated as a whole, and
-    its markup is kept; --format text splits lines into sentences. Of a .csv, .tsv, .json or .jsonl file it translates
-    the column of the source, by the recipe or --columns. Without --input it reads stdin; on a terminal it asks for
-    sentences. With --nbest N, each translation is a line "index ||| text ||| score"; index counts input lines from 0,
-    and score is the log-probability of the text divided by the length penalty. With --json, each line of input gives
-    one object: source, translation, score, finished, looped, parts and, with --nbest, hypotheses. A line that is too
-    long for the model is translated in parts.
+    its markup is kept. --format text splits lines into sentences; so is TEXT, if the run names its languages. Of a
+    .csv, .tsv, .json or .jsonl file it translates the column of the source, by the recipe or --columns. Without --input
+    it reads stdin; on a terminal it asks for sentences. With --nbest N, each translation is a line "index ||| text |||
+    score"; index counts input lines from 0, and score is the log-probability of the text divided by the length penalty.
+    With --json, each line of input gives one object: source, translation, score, finished, looped, parts and, with
+    --nbest, hypotheses. A line that is too long for the model is translated in parts.
 
     \b
     Examples:
@@ -106,10 +109,12 @@ def translate(
     runs, text = split_arguments(arguments or [], bool(source or target))
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
     lines_only = {"--prefix": prefix, "--prefix-file": prefix_file, "--scores": scores, "--json": as_json}
-    is_document = documents.check(input_, **lines_only, **{"--nbest": (search.changes().get("nbest") or 1) > 1})
+    lines_only["--nbest"] = (search.changes().get("nbest") or 1) > 1
+    is_document = documents.check(input_, **lines_only)
     translator, options = model.load_translator(*runs or [BUNDLED]), search.changes()
     options |= choose_direction(translator.task, source, target)
-    if is_document:
+    is_text = text is not None and documents.format is None and not any(lines_only.values())
+    if is_document or (is_text and translator.task.directions):
         return documents.translate(translator, options, (input_, text), output, source or "")
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})

@@ -9,7 +9,10 @@ Clients of LibreTranslate translate labels, names and headings, and rely on it. 
 LibreTranslate 1.9.6.
 """
 
-MARKS = frozenset(".!?,;。")
+WIDE = {".": "。", "!": "！", "?": "？", ",": "，", ";": "；"}
+"""Marks, and the same marks in Chinese and Japanese."""
+SAME = {**{mark: mark for mark in WIDE}, **{wide: mark for mark, wide in WIDE.items()}}
+IDEOGRAPHIC = frozenset({"zh", "zt", "ja"})
 CAPITAL_NOUNS = frozenset({"de", "lb"})
 """Languages in which lower case would misspell nouns; their translations of a lower-case source stay as they are."""
 
@@ -20,15 +23,16 @@ def imitate(source: str, translation: str, target: str = "") -> str:
     if not source or not body:
         return translation
     before, _, after = translation.partition(body)  # blanks and line ends around the text stay
-    return before + imitate_case(source, imitate_mark(source, body), target) + after
+    return before + imitate_case(source, imitate_mark(source, body, target), target) + after
 
 
-def imitate_mark(source: str, translation: str) -> str:
-    """The translation with the final mark of the source, or without one."""
-    mark = source[-1] if source[-1] in MARKS else ""
-    if mark and translation[-1] == mark:
+def imitate_mark(source: str, translation: str, target: str = "") -> str:
+    """The translation with the final mark of the source as its language writes it, or without one."""
+    mark = SAME.get(source[-1], "")
+    if mark and SAME.get(translation[-1]) == mark:
         return translation
-    return (translation[:-1] if translation[-1] in MARKS else translation) + mark
+    written = WIDE.get(mark, "") if target.partition("-")[0] in IDEOGRAPHIC else mark
+    return (translation[:-1] if translation[-1] in SAME else translation) + written
 
 
 def imitate_case(source: str, translation: str, target: str) -> str:
