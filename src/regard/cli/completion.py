@@ -93,7 +93,7 @@ BY_NAME: dict[str, Completer] = {
     "names": complete_names, "checkpoint": complete_checkpoint, "device": complete_device,
 }  # fmt: skip
 BY_METAVAR: dict[str, Completer] = {
-    "RUN": complete_run, "[RUN]... [TEXT]": complete_run, "RECIPE": complete_recipe, "NAME=VALUE": complete_setting,
+    "RUN": complete_run, "RUN|TEXT": complete_run, "RECIPE": complete_recipe, "NAME=VALUE": complete_setting,
     "CODE": complete_language,
 }  # fmt: skip
 """What to offer for a parameter of this name, and for a value that the help shows so."""

@@ -163,7 +163,11 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
         return runs, None
     name = others[0]
     is_path = os.sep in name and "<" not in name and not any(map(str.isspace, name))
-    if len(others) > 1 or is_path or Path(name).is_dir() or not (runs or languages_given):
+    if is_path or Path(name).is_dir():
+        from regard.run.facts import require_run
+
+        require_run(Path(name))
+    if len(others) > 1 or not (runs or languages_given):
         command = shlex.join(["regard", "translate", *(runs or ["--to", "de"])])
         hint = f"if it is a text, write it in quotes as the last argument: {command} '...'"
         raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)

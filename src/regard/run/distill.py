@@ -29,7 +29,7 @@ from regard.data.formats import read_examples
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
-from regard.tasks.base import Progress
+from regard.tasks.base import Example, Progress
 from regard.tasks.inputs import one_line
 from regard.tasks.translation import TranslationTask
 from regard.training.checkpoint import weights_sum
@@ -117,14 +117,16 @@ def distill(
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
     """The source sentences of a split, or of one direction of it, one per line."""
-    task, data = translator.task, translator.task.recipe.data
-    pairs = task.read(split)
-    if direction is not None and not data.held_out:  # only the files of this direction are read
-        sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
-        pairs = read_examples(sources, data.folder, task.fields)
-    for pair in pairs:
-        if direction is None or (pair.get("from"), pair.get("to")) == direction:
-            yield f"{one_line(pair['src'])}\n".encode()
+    for pair in read_direction(translator.task, split, direction) if direction else translator.task.read(split):
+        yield f"{one_line(pair['src'])}\n".encode()
+
+
+def read_direction(task: TranslationTask[Any], split: str, direction: tuple[str, str]) -> Iterator[Example]:
+    """The pairs of one direction; only its files are read, unless some of their lines are held out."""
+    data = task.recipe.data
+    sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
+    pairs = task.read(split) if data.held_out else read_examples(sources, data.folder, task.fields)
+    return (pair for pair in pairs if (pair.get("from"), pair.get("to")) == direction)
 
 
 def is_source(src: Path, sha256: str) -> bool:
