@@ -1,13 +1,13 @@
 """A small copy of a run, to ship: its weights in 8 bits, without training state and data.
 
     recipe.toml, manifest.json       without the folder of the data and without other runs
-    tokenizers, labels               as they are
+    tokenizers, labels               the same JSON without line ends
     checkpoints/step-NNNNNNNN/       the chosen weights as 8-bit integers (training/quantization.py)
 
 The copy is a run: every command that uses a run can use it.
 """
 
-import shutil
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import torch
 
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_text
+from regard.reading import parse_json, read_text
 from regard.recipe import Recipe
 from regard.run.facts import write_changes
 from regard.run.run import CHECKPOINTS, Run
@@ -51,7 +52,8 @@ def compress(run: Run, folder: Path, checkpoint: str = "best") -> Compressed:
     with replacing(folder, folder=True) as temporary:
         for name in (*task_of(run.recipe).artifacts(run.recipe), ALIGNMENT):
             if (run.folder / name).exists():
-                shutil.copyfile(run.folder / name, temporary / name)
+                content = parse_json(read_text(run.folder / name))
+                write_text(temporary / name, json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")
         recipe = without_paths(run.recipe)
         write_text(temporary / RECIPE, recipe.to_toml() + "\n")
         write_changes(temporary, recipe)

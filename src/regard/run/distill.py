@@ -116,9 +116,11 @@ def distill(
 
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
-    """The source sentences of a split, or of one direction of it, one per line."""
-    for pair in read_direction(translator.task, split, direction) if direction else translator.task.read(split):
-        yield f"{one_line(pair['src'])}\n".encode()
+    """The source sentences of a split, one per line; of one direction, each sentence once."""
+    if direction is None:
+        return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split))
+    pairs = read_direction(translator.task, split, direction)
+    return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in pairs))
 
 
 def read_direction(task: TranslationTask[Any], split: str, direction: tuple[str, str]) -> Iterator[Example]:
