@@ -49,9 +49,9 @@ def test_the_tree_holds_every_hypothesis(seed: int, width: int, alpha: float, eo
         nodes = [tree.nodes[number] for number in tree.path(leaf)]
         assert [node.token for node in nodes] == [*item.tokens, *[SYMBOLS.eos] * item.finished]
         assert nodes[-1].total == item.log_prob and nodes[-1].score == pytest.approx(item.score, abs=1e-6)
-        assert nodes[-1].fate == ("finished" if item.finished else "truncated")
+        assert nodes[-1].outcome == ("finished" if item.finished else "truncated")
         assert sum(node.log_prob for node in nodes) == pytest.approx(item.log_prob, abs=1e-5)
-        assert all(node.fate == "continued" for node in nodes[:-1])
+        assert all(node.outcome == "continued" for node in nodes[:-1])
     for number, node in enumerate(tree.nodes):
         path = [tree.nodes[place] for place in tree.path(number)]
         assert [part.step for part in path] == list(range(node.step + 1))
@@ -61,7 +61,8 @@ def test_the_tree_holds_every_hypothesis(seed: int, width: int, alpha: float, eo
     for first, second in pairwise(tree.nodes):
         assert first.step < second.step or first.total >= second.total, "best first"
     for step in range(LIMITS[sentence]):
-        kept = [node for node in tree.nodes if node.step == step and node.fate in ("continued", "truncated", "stopped")]
+        in_beam = ("continued", "truncated", "stopped")
+        kept = [node for node in tree.nodes if node.step == step and node.outcome in in_beam]
         assert len(kept) <= width
 
 
@@ -69,8 +70,8 @@ def test_a_node_is_pruned_only_if_the_beam_is_full() -> None:
     _, recorder = search(3, 3, 0.6, 0.0)
     for step in {node.step for node in recorder.nodes}:
         nodes = [node for node in recorder.nodes if node.step == step]
-        kept = [node.total for node in nodes if node.fate not in ("pruned", "finished")]
-        lost = [node.total for node in nodes if node.fate == "pruned" and node.token != SYMBOLS.eos]
+        kept = [node.total for node in nodes if node.outcome not in ("pruned", "finished")]
+        lost = [node.total for node in nodes if node.outcome == "pruned" and node.token != SYMBOLS.eos]
         assert not lost or (len(kept) == 3 and min(kept) >= max(lost))
 
 

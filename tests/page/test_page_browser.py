@@ -104,9 +104,9 @@ def test_the_beam_as_a_tree(open_page: OpenPage, served: Served) -> None:
     page, tree = open_page(), beam_json(served.models["numbers"], SENTENCE)
     type_text(page)
     show(page, "beam", ".beam .node")
-    fates = [node[6] for node in tree["nodes"]]
-    assert page.locator(".beam g[data-node]").count() == len(fates)
-    assert page.locator(".beam g.pruned").count() == fates.count("pruned")
+    outcomes = [node[6] for node in tree["nodes"]]
+    assert page.locator(".beam g[data-node]").count() == len(outcomes)
+    assert page.locator(".beam g.pruned").count() == outcomes.count("pruned")
     path, place = [], tree["leaves"][0]
     while place is not None:
         path.append(place)
@@ -117,7 +117,7 @@ def test_the_beam_as_a_tree(open_page: OpenPage, served: Served) -> None:
     page.keyboard.press("ArrowLeft")
     assert page.get_attribute(".beam g.pointed", "data-node") == str(path[1])
     page.uncheck(".tick-box input")
-    assert page.locator(".beam g[data-node]").count() == len(fates) - fates.count("pruned")
+    assert page.locator(".beam g[data-node]").count() == len(outcomes) - outcomes.count("pruned")
     widths = page.get_by_role("group", name="Width of the beam")
     widths.get_by_role("button", name="2", exact=True).click()
     widths.get_by_role("button", name="2", exact=True, pressed=True).wait_for()

@@ -20,7 +20,7 @@ import torch
 from regard.decoding.beam import BeamStep, Candidates
 from regard.decoding.hypothesis import NEG_INF, length_penalty
 
-Fate = Literal["continued", "finished", "truncated", "stopped", "pruned"]
+Outcome = Literal["continued", "finished", "truncated", "stopped", "pruned"]
 """continued: in the beam of the next step; finished: ended with the end symbol and counted; truncated: at the maximum
 length, or because it looped; stopped: in the beam when nothing better could follow; pruned: others were better."""
 
@@ -35,7 +35,7 @@ class BeamNode:
     log_prob: float
     total: float
     score: float
-    fate: Fate
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class BeamRecorder:
         penalty = float(length_penalty(torch.tensor(self._steps + 1), self.alpha))
         for (parent, token), number in _pairs(step.candidates, row).items():
             total = float(step.candidates.log_prob[row, number])
-            fate: Fate = "finished" if (parent, token) in ended else "pruned"
+            outcome: Outcome = "finished" if (parent, token) in ended else "pruned"
             if (parent, token) in beam:
                 place = beam[parent, token]
-                fate = "truncated" if cut[place] else "continued" if continues[place] else "stopped"
+                outcome = "truncated" if cut[place] else "continued" if continues[place] else "stopped"
                 next_beam[place] = len(self.nodes)
             above = self._beam[parent]
             before = self.nodes[above].total if above is not None else 0.0
-            self.nodes.append(BeamNode(self._steps, above, token, total - before, total, total / penalty, fate))
+            self.nodes.append(BeamNode(self._steps, above, token, total - before, total, total / penalty, outcome))
         self._beam, self._steps = next_beam, self._steps + 1
 
     def tree(self, outputs: Sequence[tuple[Sequence[int], bool]], eos: int) -> BeamTree:
@@ -90,7 +90,7 @@ class BeamRecorder:
         by_tokens = {
             tuple(self.nodes[place].token for place in tree.path(number)): number
             for number, node in enumerate(self.nodes)
-            if node.fate in ("finished", "truncated")
+            if node.outcome in ("finished", "truncated")
         }
         for tokens, finished in outputs:
             tree.leaves.append(by_tokens.get((*tokens, *[eos] * finished)))

@@ -58,7 +58,7 @@ def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device
     return readable_engine(models, symbols, device)
 
 
-class Flowing(Protocol[Name]):
+class ContinuousSearch(Protocol[Name]):
     """A running search that sentences enter and leave between two steps."""
 
     def __len__(self) -> int:
@@ -82,19 +82,19 @@ class Flowing(Protocol[Name]):
         ...
 
 
-def flowing_search(engine: nn.Module | Engine, settings: DecodingSettings) -> Flowing[Any] | None:
-    """A search of an engine into which sentences can flow; None if it has none for these settings."""
+def continuous_search(engine: nn.Module | Engine, settings: DecodingSettings) -> ContinuousSearch[Any] | None:
+    """The search of an engine for continuous batching; None if it has none for these settings."""
+    from regard.engines.continuous import FusedContinuousSearch
     from regard.engines.device import DeviceEngine
-    from regard.engines.device_flowing import SlotFlow
-    from regard.engines.flowing import FlowingSearch
+    from regard.engines.device_continuous import SlotSearch
     from regard.engines.fused import FusedTransformer
 
     if settings.search not in ("greedy", "beam") or settings.no_repeat_ngram:
         return None
     if isinstance(engine, DeviceEngine):
-        return SlotFlow(engine, settings)
+        return SlotSearch(engine, settings)
     if isinstance(engine, StepperEngine) and isinstance(engine.stepper, FusedTransformer):
-        return FlowingSearch(engine.stepper, engine.symbols, settings)
+        return FusedContinuousSearch(engine.stepper, engine.symbols, settings)
     return None
 
 

@@ -133,9 +133,9 @@ def beam_json(model: Model, value: Input, width: int | None = None) -> JsonObjec
 
 
 def tree_json(search: SearchTree) -> JsonObject:
-    """Nodes as lists: step, parent (null: none), token, log P of the token, log P, score, fate."""
+    """Nodes as lists: step, parent (null: none), token, log P of the token, log P, score, outcome."""
     nodes = [
-        [node.step, node.parent, name, round(node.log_prob, 4), round(node.total, 4), round(node.score, 4), node.fate]
+        [node.step, node.parent, name, *(round(x, 4) for x in (node.log_prob, node.total, node.score)), node.outcome]
         for node, name in zip(search.tree.nodes, search.tokens, strict=True)
     ]
     return {"width": search.width, "alpha": search.alpha, "nodes": nodes, "leaves": search.tree.leaves}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.engines.choose import Flowing, flowing_search
+from regard.engines.choose import ContinuousSearch, continuous_search
 from regard.run.model import Model
 from regard.serve.worker import Unit
 from regard.tasks.base import Prediction
@@ -23,18 +23,18 @@ class Predict:
         return model.predict(examples, **self.options)
 
     def flow(self, model: Model) -> "PredictionFlow | None":
-        """A flow, if the task decodes with a search into which sentences can flow."""
+        """A flow, if the engine of the task can take in sentences while it decodes others."""
         task = model.task.configure(**self.options)
         if not self.flows or not isinstance(task, Seq2SeqTask):
             return None
-        search = flowing_search(model.engine, task.decoding)
+        search = continuous_search(model.engine, task.decoding)
         return None if search is None else PredictionFlow(task, search)
 
 
 class PredictionFlow:
     """Examples of a sequence-to-sequence task in a running search; a long example is several sentences of it."""
 
-    def __init__(self, task: Seq2SeqTask[Any], search: Flowing[tuple[Unit, int]]) -> None:
+    def __init__(self, task: Seq2SeqTask[Any], search: ContinuousSearch[tuple[Unit, int]]) -> None:
         self.task, self.search = task, search
         self.parts: dict[Unit, list[Any]] = {}
         """The hypotheses of each part of an example; None for parts in progress."""
@@ -45,7 +45,7 @@ class PredictionFlow:
     def add(self, units: Sequence[Unit]) -> None:
         request, counts = self.task.decoding_request([unit.value for unit in units])
         if any(request.prefixes):
-            raise ValueError("an output with a given beginning does not flow")
+            raise ValueError("a running search does not take outputs with a given beginning")
         names = [(unit, part) for unit, count in zip(units, counts, strict=True) for part in range(count)]
         self.search.add(names, request)
         self.parts |= {unit: [None] * count for unit, count in zip(units, counts, strict=True)}

@@ -2,7 +2,7 @@
 
 const beam = { pruned: true, node: null };
 const BOX = { width: 100, height: 30, across: 134, down: 38, name: 52 };
-const [STEP, PARENT, TOKEN, LOG_PROB, TOTAL, SCORE, FATE] = [0, 1, 2, 3, 4, 5, 6];
+const [STEP, PARENT, TOKEN, LOG_PROB, TOTAL, SCORE, OUTCOME] = [0, 1, 2, 3, 4, 5, 6];
 
 function drawBeam(parent, tree, controls = null) {
   const reading = make("p", { class: "reading", "aria-live": "polite" });
@@ -17,12 +17,12 @@ function drawBeam(parent, tree, controls = null) {
 }
 
 function beamLegend() {
-  return make("p", { class: "legend" }, ["best", "finished", "continued", "pruned"].map((fate) =>
-    make("span", { class: `fate ${fate}` }, say(`fate_${fate}`))));
+  return make("p", { class: "legend" }, ["best", "finished", "continued", "pruned"].map((outcome) =>
+    make("span", { class: `outcome ${outcome}` }, say(`outcome_${outcome}`))));
 }
 
 function beamPicture(tree, reading) {
-  const shown = tree.nodes.map((node, n) => ({ node, n })).filter(({ node }) => beam.pruned || node[FATE] !== "pruned");
+  const shown = tree.nodes.map((node, n) => ({ node, n })).filter(({ node }) => beam.pruned || node[OUTCOME] !== "pruned");
   const places = new Map();
   const counts = [];
   for (const { node, n } of shown) {
@@ -35,7 +35,7 @@ function beamPicture(tree, reading) {
     const from = node[PARENT] === null ? origin : places.get(node[PARENT]);
     const to = places.get(n);
     const [x, y, u, v] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
-    return draw("path", { class: `branch ${fateOf(node, best.has(n))}`, "data-node": n, d: `M${x} ${y} C${x + 22} ${y} ${u - 22} ${v} ${u} ${v}`,
+    return draw("path", { class: `branch ${outcomeOf(node, best.has(n))}`, "data-node": n, d: `M${x} ${y} C${x + 22} ${y} ${u - 22} ${v} ${u} ${v}`,
       "stroke-width": (1 + 4 * Math.exp(node[LOG_PROB])).toFixed(2) });
   });
   const boxes = shown.map(({ node, n }) => nodeBox(tree, node, n, places.get(n), best.has(n)));
@@ -58,8 +58,8 @@ function beamPicture(tree, reading) {
   return picture;
 }
 
-function fateOf(node, isBest) {
-  return isBest ? "best" : node[FATE] === "stopped" || node[FATE] === "truncated" ? "continued" : node[FATE];
+function outcomeOf(node, isBest) {
+  return isBest ? "best" : node[OUTCOME] === "stopped" || node[OUTCOME] === "truncated" ? "continued" : node[OUTCOME];
 }
 
 function pathTo(tree, n) {
@@ -73,13 +73,13 @@ function nodeBox(tree, node, n, place, isBest) {
   let limit = 12;
   while (limit > 2 && textWidth(label(node[TOKEN], limit)) > BOX.name) limit -= 1; // the number has its own room
   const name = label(node[TOKEN], limit);
-  return draw("g", { class: `node ${fateOf(node, isBest)}`, "data-node": n },
+  return draw("g", { class: `node ${outcomeOf(node, isBest)}`, "data-node": n },
     draw("rect", { ...place, width: BOX.width, height: BOX.height, rx: 8 }),
     draw("text", { x: place.x + 8, y: place.y + 20 }, name),
     draw("text", { class: "small", x: place.x + BOX.width - 7, y: place.y + 20, "text-anchor": "end" }, written(node[TOTAL], 1)),
     rank < 0 ? null : draw("circle", { class: "rank", cx: place.x + BOX.width, cy: place.y, r: 8 }),
     rank < 0 ? null : draw("text", { class: "rank-name", x: place.x + BOX.width, y: place.y + 3.5, "text-anchor": "middle" }, String(rank + 1)),
-    draw("title", {}, `${node[TOKEN]}: ${say(`fate_${node[FATE]}`)}`));
+    draw("title", {}, `${node[TOKEN]}: ${say(`outcome_${node[OUTCOME]}`)}`));
 }
 
 // Show the path to a node and its numbers.
@@ -98,7 +98,7 @@ function pointAt(tree, picture, reading, n) {
     make("span", {}, `log P(${label(node[TOKEN])}) = ${written(node[LOG_PROB], 2)}`),
     make("span", {}, `P = ${(100 * Math.exp(node[LOG_PROB])).toFixed(1)} %`),
     make("span", {}, `log P = ${written(node[TOTAL], 2)}`), make("span", {}, `${say("output_score")} ${written(node[SCORE], 2)}`),
-    make("span", { class: `fate ${fateOf(node, false)}` }, say(`fate_${node[FATE]}`)));
+    make("span", { class: `outcome ${outcomeOf(node, false)}` }, say(`outcome_${node[OUTCOME]}`)));
 }
 
 // The node that an arrow key leads to: left to the parent, right to the best continuation, up and down in the column.

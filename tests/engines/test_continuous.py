@@ -9,7 +9,7 @@ from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.engines.choose import Flowing, flowing_search
+from regard.engines.choose import ContinuousSearch, continuous_search
 from regard.engines.device import DeviceEngine
 from regard.engines.fused import FusedState, FusedTransformer
 from regard.engines.stepper_engine import StepperEngine
@@ -42,7 +42,7 @@ def make_request(seed: int, count: int, settings: DecodingSettings) -> DecodingR
     return DecodingRequest(sources, [rng.randrange(1, 45) for _ in sources], settings)
 
 
-def flow(search: Flowing[int], request: DecodingRequest, seed: int) -> dict[int, list[Hypothesis]]:
+def flow(search: ContinuousSearch[int], request: DecodingRequest, seed: int) -> dict[int, list[Hypothesis]]:
     """Decode a request whose sentences enter in groups of 0 to 3 at random steps."""
     rng = random.Random(seed)
     waiting = list(range(len(request)))
@@ -72,7 +72,7 @@ def test_equal_to_the_reference(settings: DecodingSettings, positions: str) -> N
     for seed in (1, 2):
         engine, request = make_engine(seed, positions=positions), make_request(seed, 24, settings)
         expected = engine.decode(request)
-        search = flowing_search(engine, settings)
+        search = continuous_search(engine, settings)
         assert search is not None
         found = flow(search, request, seed)
         assert sorted(found) == list(range(24)) and not len(search)
@@ -93,10 +93,10 @@ def test_slots_of_a_device_are_equal_to_the_reference(
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU")
     for name, size in {"SLOTS": 24, "SOURCE": 32, "POSITIONS": 64}.items():  # a CPU computes empty slots too
-        monkeypatch.setattr(f"regard.engines.device_flowing.{name}", size)
+        monkeypatch.setattr(f"regard.engines.device_continuous.{name}", size)
     request = make_request(1, 24, settings)
     expected = make_engine(1).decode(request)
-    search = flowing_search(DeviceEngine(make_model(1).to(device), SYMBOLS), settings)
+    search = continuous_search(DeviceEngine(make_model(1).to(device), SYMBOLS), settings)
     assert search is not None
     for _ in range(2):  # slots are used again
         found = flow(search, request, 1)
@@ -118,7 +118,7 @@ def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten() -> None:
     settings = DecodingSettings(search="greedy")
     engine, request = make_engine(0), make_request(0, 3, settings)
     expected = engine.decode(request)
-    search = flowing_search(engine, settings)
+    search = continuous_search(engine, settings)
     assert search is not None
     search.add([0, 1, 2], request)
     search.remove(1)
@@ -136,5 +136,5 @@ def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten() -> None:
 def test_other_searches_do_not_flow() -> None:
     engine = make_engine(0)
     for settings in (DecodingSettings(search="sample"), DecodingSettings(no_repeat_ngram=2)):
-        assert flowing_search(engine, settings) is None
-    assert flowing_search(make_model(0), DecodingSettings()) is None
+        assert continuous_search(engine, settings) is None
+    assert continuous_search(make_model(0), DecodingSettings()) is None

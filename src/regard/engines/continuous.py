@@ -131,7 +131,7 @@ def join_caches(first: TreeKVCache, second: TreeKVCache) -> TreeKVCache:
     return TreeKVCache(NodeBuffer(tensor, count), count, torch.cat(masks))
 
 
-class FlowingSearch(Generic[Name]):
+class FusedContinuousSearch(Generic[Name]):
     """Greedy or beam search with a fused Transformer."""
 
     def __init__(self, stepper: FusedTransformer, symbols: Symbols, settings: DecodingSettings) -> None:

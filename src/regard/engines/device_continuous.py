@@ -1,4 +1,4 @@
-"""Continuous batching on a GPU for requests that arrive while others are decoded: the interface of `FlowingSearch`.
+"""Continuous batching on a GPU for requests that arrive while others are decoded (`choose.ContinuousSearch`).
 
 `DeviceEngine.decode` knows all sentences at its start. Here sentences enter free slots between two steps, and `step`
 returns those that are done. The slots have one shape, chosen once, so that one CUDA graph serves all of them; a
@@ -23,7 +23,7 @@ Name = TypeVar("Name", bound=Hashable)
 """What the caller calls a sentence."""
 
 
-class SlotFlow(Generic[Name]):
+class SlotSearch(Generic[Name]):
     """Sentences in the slots of a `DeviceEngine`."""
 
     def __init__(self, engine: DeviceEngine, settings: DecodingSettings) -> None:
