@@ -16,6 +16,7 @@ from regard.data.placeholders import insert_placeholders
 from regard.errors import UserError
 from regard.recipe import Recipe, to_toml
 from regard.run.exporting import export_run
+from regard.run.inspecting import inspect_attention, inspect_beam
 from regard.run.model import Translator
 from regard.run.run import Run
 from regard.tasks.pivoting import pivot_language, with_pivots
@@ -166,6 +167,21 @@ def test_a_direction_without_data_goes_through_a_third_language(translator: Tran
     assert translator.translate(texts, to="fr", **{"from": "de"}) == expected
     mixed = [{"src": "one two", "to": "fr"}, {"src": texts[0], "from": "de", "to": "fr"}]
     assert [item["translation"] for item in translator.predict(mixed)] == ["un deux", expected[0]]
+
+
+def test_the_second_step_of_a_translation_through_a_third_language_is_inspected(translator: Translator) -> None:
+    row = [0, 1, 2]
+    example = {"src": sentence(row, "de"), "from": "de", "to": "fr"}
+    second = {"src": sentence(row, "en"), "to": "fr"}
+    expected = translator.predict(example)
+    inspection = inspect_attention(translator, example)
+    assert inspection.explanation.example["src"] == second["src"] and inspection.explanation.prediction == expected
+    direct = inspect_attention(translator, second)
+    assert [item.columns for item in inspection.maps] == [item.columns for item in direct.maps]
+    assert translator.explain(example).maps[-1].columns == direct.maps[-1].columns
+    search = inspect_beam(translator, example, search="beam", beam=2)
+    assert search.tree == inspect_beam(translator, second, search="beam", beam=2).tree
+    assert search.prediction["translation"] == expected["translation"]
 
 
 def test_the_third_language() -> None:

@@ -85,10 +85,12 @@ def inspect_attention(
 ) -> Inspection:
     """Predict one example and record the attention behind it.
 
-    The attention is that of the output `target`, or of hypothesis `chosen` of a search, from 0, best first.
+    The attention is that of the output `target`, or of hypothesis `chosen` of a search, from 0, best first. Of a
+    translation through a third language it is that of the second step, and so is the example.
     """
     task = model.task.configure(**options)
     example = task.parse(value, "the text")
+    example = task.last_step(model.engine, example) if target is None else example
     prediction = model.predict(example, **options) if target is None else task.forced(example, target)
     maps: list[AttentionMap] = []
     calls: list[Call] = []
@@ -125,7 +127,10 @@ def has_beam(task: AnyTask) -> bool:
 
 
 def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
-    """Search one sentence and record the beam; `beam` = 1 shows greedy search."""
+    """Search one sentence and record the beam; `beam` = 1 shows greedy search.
+
+    Of a translation through a third language it is the beam of the second step.
+    """
     task = model.task.configure(**options)
     if not has_beam(task):
         raise UserError(
@@ -143,7 +148,7 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
         engine = task.engine(model.models, model.world.device, "readable")
     assert isinstance(engine, StepperEngine)
     recording = RecordingEngine(engine, recorder)
-    (prediction,) = task.predict(recording, [task.parse(value, "the text")])
+    (prediction,) = task.predict(recording, [task.last_step(model.engine, task.parse(value, "the text"))])
     tree = recorder.tree([(item.tokens, item.finished) for item in recording.hypotheses], EOS)
     names = task.tgt_tokenizer.tokens([node.token for node in tree.nodes])
     return SearchTree(tree, names, prediction, decoding.beam, decoding.alpha)

@@ -280,6 +280,7 @@ class Model:
         example = task.parse(value, "the text")
         if task.empty_prediction(example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
+        example = task.last_step(self.engine, example) if target is None else example
         predicted = task.predict(self.engine, [example])
         prediction = next(iter(predicted)) if target is None else task.forced(example, target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))

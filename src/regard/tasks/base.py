@@ -248,6 +248,10 @@ class Task(LearningTask[R, D]):
         """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
         return []
 
+    def last_step(self, engine: nn.Module | Engine, example: Example) -> Example:
+        """The example that the model reads last, to inspect it: another one if a prediction needs several steps."""
+        return example
+
     def forced(self, example: Example, target: str) -> Prediction:
         """The prediction of a given output for an example, to inspect its attention."""
         raise UserError(

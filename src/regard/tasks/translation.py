@@ -281,6 +281,10 @@ class Translation(TranslationTask[TranslationRecipe]):
             examples = through_pivots(self, engine, examples, CHUNK_LINES)
         return super().predict(engine, examples)
 
+    def last_step(self, engine: Any, example: Example) -> Example:
+        """The example; if it is translated through a third language, its translation into that language."""
+        return next(through_pivots(self, engine, [example], CHUNK_LINES))
+
     @classmethod
     def resolve(cls, recipe: Recipe) -> type[AnyTask]:
         """A model that fills in masked tokens has its own loss and search."""

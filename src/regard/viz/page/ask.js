@@ -103,7 +103,9 @@ function currentExample() {
   if (app.run.task !== "translation") return formExample();
   const text = sentenceText();
   if (!text.trim()) return null;
-  return app.run.directions.length > 1 ? { src: text, to: app.target } : text;
+  if (app.run.directions.length < 2) return text;
+  const from = app.source || app.translated?.source; // a direction without data goes through a third language
+  return { src: text, to: app.target, ...(from ? { from } : {}) };
 }
 
 function fail(error) {
