@@ -33,6 +33,7 @@ from regard.exchange.folders import (
     read_count,
     read_value,
     reading_settings,
+    refuse_weights,
     rename_weight,
     require_keys,
     require_new_folder,
@@ -334,13 +335,8 @@ def collect_weights(
 
 def check_no_extra_weights(tensors: Tensors, path: Path) -> None:
     """Raise an error if tensors remain that are not redundant."""
-    if extra := [key for key in tensors if key not in IMPLIED]:
-        raise UserError(
-            f"{path} contains {len(extra)} weights that are not part of BERT, the first is {extra[0]}",
-            "save the encoder without the head of a task: model.base_model.save_pretrained(folder)",
-            code="unsupported",
-            where=f"{path}:{extra[0]}",
-        )
+    remedy = "save the encoder without the head of a task: model.base_model.save_pretrained(folder)"
+    refuse_weights((key for key in tensors if key not in IMPLIED), path, remedy)
 
 
 def check_tied(tensors: Tensors, path: Path) -> None:

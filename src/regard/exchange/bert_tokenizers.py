@@ -7,8 +7,16 @@ RoBERTa             vocab.json and merges.txt, or tokenizer.json, which has both
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.exchange.folders import TOKENIZER, TOKENIZER_CONFIG, Config, read_config, read_value
-from regard.reading import nearest_file, read_json, read_text
+from regard.exchange.folders import (
+    DOWNLOAD_AGAIN,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    Config,
+    find_tokenizer,
+    read_config,
+    read_value,
+)
+from regard.reading import read_json, read_text
 from regard.text.bert import BertTokenizer
 from regard.text.roberta import RobertaTokenizer, ordered, parse_merges
 
@@ -33,14 +41,7 @@ def read_bert_tokenizer(folder: Path) -> BertTokenizer:
 
 def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
     """The tokenizer of the RoBERTa in `folder`."""
-    path = folder / (VOCAB if (folder / VOCAB).exists() else TOKENIZER)
-    if not path.exists():
-        raise UserError(
-            f"{folder} has no tokenizer: neither {VOCAB} and {MERGES} nor {TOKENIZER}",
-            f"download all files of the model; {nearest_file(path)}",
-            code="missing-file",
-            where=path,
-        )
+    path = find_tokenizer(folder, VOCAB, MERGES)
     try:
         if path.name == TOKENIZER:
             return RobertaTokenizer.from_json(read_text(path))
@@ -50,7 +51,7 @@ def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"{path} is damaged or is not a tokenizer of RoBERTa: {error}",
-            "download the model again",
+            DOWNLOAD_AGAIN,
             code="damaged-file",
             where=path,
         ) from error

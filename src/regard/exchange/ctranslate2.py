@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
-from regard.exchange.folders import Config
+from regard.exchange.folders import Config, require_quantization
 from regard.files import replacing
 from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
 from regard.layers.norms import EPSILON
@@ -59,20 +59,9 @@ def import_ctranslate2() -> Any:
     return ctranslate2
 
 
-def check_quantization(quantization: str) -> None:
-    """Raise an error for a quantization that CTranslate2 does not have."""
-    if quantization not in QUANTIZATIONS:
-        raise UserError(
-            f"the quantization is {quantization!r}",
-            f"write one of {', '.join(QUANTIZATIONS)}",
-            code="invalid-setting",
-            where="quantization",
-        )
-
-
 def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quantization: str = "int8") -> None:
     """Write `model` as a folder that CTranslate2 loads, completely or not at all, with quantized weights."""
-    check_quantization(quantization)
+    require_quantization(quantization, QUANTIZATIONS)
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):  # CTranslate2's ReLU would hide NaN
         raise UserError(
             "the model's weights are not all numbers (NaN)",

@@ -1,7 +1,7 @@
 """Folders of Hugging Face `transformers`, for any model: config.json and model.safetensors."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,6 +181,42 @@ def require_weights(missing: list[str], path: Path) -> None:
             f"{DOWNLOAD_AGAIN}, or save it again with save_pretrained",
             code="damaged-file",
             where=f"{path}:{missing[0]}",
+        )
+
+
+def refuse_weights(extra: Iterable[str], path: Path, remedy: str) -> None:
+    """Raise an error if a file has weights that the model does not have, given by their names."""
+    if names := list(extra):
+        raise UserError(
+            f"{path} contains {len(names)} unknown weights, the first is {names[0]}",
+            remedy,
+            code="unsupported",
+            where=f"{path}:{names[0]}",
+        )
+
+
+def find_tokenizer(folder: Path, vocabulary: str, merges: str = "") -> Path:
+    """The vocabulary in a folder, or else its tokenizer.json, which has everything."""
+    path = folder / (vocabulary if (folder / vocabulary).exists() else TOKENIZER)
+    if not path.exists():
+        files = f"{vocabulary} and {merges}" if merges else vocabulary
+        raise UserError(
+            f"{folder} has no tokenizer: neither {files} nor {TOKENIZER}",
+            f"download all files of the model; {nearest_file(path)}",
+            code="missing-file",
+            where=path,
+        )
+    return path
+
+
+def require_quantization(quantization: str, supported: Sequence[str]) -> None:
+    """Raise an error for a type of weights that a program does not have."""
+    if quantization not in supported:
+        raise UserError(
+            f"the quantization is {quantization!r}",
+            f"write one of {', '.join(supported)}",
+            code="invalid-setting",
+            where="quantization",
         )
 
 

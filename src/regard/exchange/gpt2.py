@@ -23,14 +23,15 @@ from regard.errors import UserError
 from regard.exchange.bert_tokenizers import MERGES, VOCAB, read_merges
 from regard.exchange.folders import (
     DOWNLOAD_AGAIN,
-    TOKENIZER,
     Config,
     Tensors,
     activation_name,
     check_fixed_values,
+    find_tokenizer,
     pop_tensor,
     read_count,
     reading_settings,
+    refuse_weights,
     rename_weight,
     require_keys,
     require_weights,
@@ -39,7 +40,7 @@ from regard.exchange.marian import NEVER_BIAS
 from regard.exchange.model_files import ModelFiles
 from regard.layers.meta import on_meta
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
-from regard.reading import nearest_file, parse_json, read_json, read_text
+from regard.reading import parse_json, read_json, read_text
 from regard.text.roberta import Merge, ordered, parse_merges
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import BOS, EOS, PAD, SPECIALS
@@ -116,13 +117,8 @@ def read_gpt2(files: ModelFiles) -> Gpt2:
         else:
             weights[name] = read[torch.tensor(rows)] if name == "embedding.weight" else read
     require_weights(missing, path)
-    if extra := [key for key in tensors if not key.endswith(CONSTANT) and key != "lm_head.weight"]:
-        raise UserError(
-            f"{path} contains {len(extra)} weights that are not part of GPT-2, the first is {extra[0]}",
-            "only language models can be read, without another output layer",
-            code="unsupported",
-            where=f"{path}:{extra[0]}",
-        )
+    extra = (key for key in tensors if not key.endswith(CONSTANT) and key != "lm_head.weight")
+    refuse_weights(extra, path, "only language models can be read, without another output layer")
     return Gpt2(settings, weights, tokenizer)
 
 
@@ -153,14 +149,7 @@ def update_names(tensors: Tensors, layers: int) -> Tensors:
 
 def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]]:
     """The tokenizer in our order, and the matrix row of each of its tokens."""
-    path = folder / (VOCAB if (folder / VOCAB).exists() else TOKENIZER)
-    if not path.exists():
-        raise UserError(
-            f"{folder} has no tokenizer: neither {VOCAB} and {MERGES} nor {TOKENIZER}",
-            f"download all files of the model; {nearest_file(path)}",
-            code="missing-file",
-            where=path,
-        )
+    path = find_tokenizer(folder, VOCAB, MERGES)
     try:
         tokens, merges = read_tokens(path)
         unused = [f"<|unused{number}|>" for number in range(len(tokens), size)]

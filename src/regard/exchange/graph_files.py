@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from torch.export.graph_signature import InputKind
 
 from regard.errors import UserError
+from regard.exchange.folders import require_quantization
 from regard.exchange.graphs import Graph, Signature, Value, program_of
 from regard.files import write_json
 from regard.reading import read_json
@@ -63,17 +64,6 @@ def missing_onnx(error: Exception) -> UserError:
     )
 
 
-def check_onnx_quantization(quantization: str) -> None:
-    """Raise UserError for a quantization that is not written for ONNX."""
-    if quantization not in QUANTIZATIONS:
-        raise UserError(
-            f"the quantization is {quantization!r}",
-            f"write one of {', '.join(QUANTIZATIONS)}",
-            code="invalid-setting",
-            where="quantization",
-        )
-
-
 def write_graphs(folder: Path, graphs: Sequence[Graph], program: str, quantization: str = "float32") -> None:
     """Write graphs for a program (`ENDINGS`) into a folder that exists."""
     for graph in graphs:
@@ -108,7 +98,7 @@ def to_json(signature: Signature) -> dict[str, object]:
 def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
     """Write one graph as an ONNX file."""
     onnx, _ = import_onnx()
-    check_onnx_quantization(quantization)
+    require_quantization(quantization, QUANTIZATIONS)
     signature = graph.signature
     program = torch.onnx.export(
         trimmed(program_of(graph)),

@@ -37,6 +37,7 @@ from regard.exchange.folders import (
     read_config,
     read_count,
     reading_settings,
+    refuse_weights,
     rename_weight,
     require_keys,
     require_weights,
@@ -309,13 +310,7 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
                 code="unsupported",
                 where=f"{path}:{name}",
             )
-    if tensors:
-        raise UserError(
-            f"{path} contains {len(tensors)} unknown weights, the first is {next(iter(tensors))}",
-            "save the model again with save_pretrained",
-            code="unsupported",
-            where=f"{path}:{next(iter(tensors))}",
-        )
+    refuse_weights(tensors, path, "save the model again with save_pretrained")
     return {name: tensor for name, tensor in weights.items() if tensor is not None}
 
 

@@ -23,7 +23,14 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.exchange.folders import DOWNLOAD_AGAIN, Tensors, activation_name, pop_tensor, require_weights
+from regard.exchange.folders import (
+    DOWNLOAD_AGAIN,
+    Tensors,
+    activation_name,
+    pop_tensor,
+    refuse_weights,
+    require_weights,
+)
 from regard.exchange.marian import NEVER_BIAS, MarianModel, layers, shapes
 from regard.exchange.marian_files import MarianConfig, read_marian_file
 from regard.exchange.sentencepiece import read_sentencepiece
@@ -221,13 +228,7 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
         tensor = pop_tensor(tensors, names[name], row, path)
         weights[name] = None if tensor is None else tensor.view(shape)
     require_weights([names[name] for name, tensor in weights.items() if tensor is None], path)
-    if tensors:
-        raise UserError(
-            f"{path} contains {len(tensors)} unknown weights, the first is {next(iter(tensors))}",
-            "this kind of model is not supported",
-            code="unsupported",
-            where=f"{path}:{next(iter(tensors))}",
-        )
+    refuse_weights(tensors, path, "this kind of model is not supported")
     return {name: tensor for name, tensor in weights.items() if tensor is not None}
 
 

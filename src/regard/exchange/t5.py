@@ -20,15 +20,16 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.exchange.folders import (
     DOWNLOAD_AGAIN,
-    TOKENIZER,
     Config,
     Tensors,
     activation_name,
     check_fixed_values,
+    find_tokenizer,
     pop_tensor,
     read_count,
     read_value,
     reading_settings,
+    refuse_weights,
     rename_weight,
     require_keys,
     require_weights,
@@ -39,7 +40,7 @@ from regard.exchange.model_files import ModelFiles
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
 from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, TransformerSettings
-from regard.reading import nearest_file, parse_json, read_text
+from regard.reading import parse_json, read_text
 from regard.text.sentencepiece import SentencePieceTokenizer, assemble
 
 SPM = "spiece.model"
@@ -150,13 +151,7 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
     }
     require_weights([names[name] for name, tensor in read.items() if tensor is None], path)
     tensors.pop(UNUSED, None)
-    if tensors:
-        raise UserError(
-            f"{path} contains {len(tensors)} unknown weights, the first is {next(iter(tensors))}",
-            "only T5ForConditionalGeneration can be read",
-            code="unsupported",
-            where=f"{path}:{next(iter(tensors))}",
-        )
+    refuse_weights(tensors, path, "only T5ForConditionalGeneration can be read")
     return {name: tensor for name, tensor in read.items() if tensor is not None}
 
 
@@ -169,14 +164,7 @@ def huggingface_name(name: str, gated: bool) -> str:
 
 def read_tokenizer(folder: Path, config: Config, size: int) -> tuple[SentencePieceTokenizer, list[int]]:
     """The tokenizer in our order, and the matrix row of each of its tokens."""
-    path = folder / (SPM if (folder / SPM).exists() else TOKENIZER)
-    if not path.exists():
-        raise UserError(
-            f"{folder} has no tokenizer: neither {SPM} nor {TOKENIZER}",
-            f"download all files of the model; {nearest_file(path)}",
-            code="missing-file",
-            where=path,
-        )
+    path = find_tokenizer(folder, SPM)
     try:
         tokens, model = read_pieces(path, size)
         if len(tokens) > size or tuple(tokens[: len(SYMBOLS)]) != SYMBOLS:

@@ -27,8 +27,10 @@ from regard.decoding.engine import Engine
 from regard.engines.ctranslate2 import CTranslate2Engine
 from regard.engines.onnx import onnx_engine
 from regard.errors import UserError
-from regard.exchange.ctranslate2 import check_quantization, import_ctranslate2, write_ctranslate2
-from regard.exchange.graph_files import check_onnx_quantization, import_onnx, write_graphs
+from regard.exchange import ctranslate2, graph_files
+from regard.exchange.ctranslate2 import import_ctranslate2, write_ctranslate2
+from regard.exchange.folders import require_quantization
+from regard.exchange.graph_files import import_onnx, write_graphs
 from regard.exchange.graphs import graphs_of
 from regard.files import JsonObject, Manifest, replacing, require_writable
 from regard.layers.embeddings import OutputProjection
@@ -153,10 +155,10 @@ def identity(run: Run, checkpoint: str) -> JsonObject:
 def check_supported(run: Run, to: str, quantization: str) -> None:
     """Raise UserError if a program is missing, or cannot run the model or the quantization."""
     if to == "ctranslate2":
-        check_quantization(quantization)
+        require_quantization(quantization, ctranslate2.QUANTIZATIONS)
         check_ctranslate2(run)
     elif to == "onnx":
-        check_onnx_quantization(quantization)
+        require_quantization(quantization, graph_files.QUANTIZATIONS)
         import_onnx()
     if to not in QUANTIZED and quantization != PROGRAMS[to]:
         raise UserError(
