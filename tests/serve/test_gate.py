@@ -6,7 +6,7 @@ import logging
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, running, stop
 from tests.tiny import number_sentences, translate_words
 
-from regard.serve.access import RateLimit
+from regard.errors import UserError
+from regard.serve.access import ApiKeys, RateLimit
 from regard.serve.errors import ServiceError
 
 LINES = number_sentences()
@@ -156,6 +158,17 @@ def test_keys_are_needed_where_they_are_set(
         assert "-key" not in shown.replace("missing-key", "") and LINES[0] not in shown and "127.0.0.1" not in shown
 
 
+def test_a_file_without_keys_does_not_open_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("# no key yet\n\n")
+    with pytest.raises(UserError) as error:
+        ApiKeys.read(file)
+    assert (error.value.code, error.value.where) == ("no-data", str(file))
+    file.write_text("one#two # a comment\n#three\n")
+    keys = ApiKeys.read(file)
+    assert [keys.owner(key) is not None for key in ("one#two", "one", "three", "#three")] == [True, False, False, False]
+
+
 def test_the_rate_is_refilled_with_time() -> None:
     now = [0.0]
     limit = RateLimit(60, clock=lambda: now[0])
@@ -183,6 +196,22 @@ def test_a_bug_is_500_without_a_traceback_or_path(tiny_run: TinyRun, caplog: pyt
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
         assert "secret" not in answer.text and "test_gate" not in answer.text
         assert "secret" in caplog.text  # the operator sees it
+
+
+def test_an_error_in_the_middle_of_an_answer_is_in_the_log(tiny_run: TinyRun, caplog: pytest.LogCaptureFixture) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"begin"
+        raise ValueError("secret")
+
+    with app_of(tiny_run) as app:
+
+        @app.get("/bug")
+        async def bug() -> StreamingResponse:
+            return StreamingResponse(parts())
+
+        with pytest.raises(AssertionError):  # httpx: the answer has no end
+            Client(app).get("/bug")
+        assert "secret" in caplog.text
 
 
 def test_headers_and_cors(tiny_run: TinyRun, client: Client) -> None:

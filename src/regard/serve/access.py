@@ -1,6 +1,7 @@
 """Who may send how many requests: API keys, and a limit for each key or address.
 
-A file of keys has one key or its sha256 (64 hexadecimal digits) a line; `#` starts a comment. The server keeps only
+Each line of a file of keys is a key or its sha256 (64 hexadecimal digits). `#` at the beginning of a line or after a
+blank starts a comment. The server keeps only
 sha256 sums, compares them in constant time, and never logs a key.
 """
 
@@ -15,13 +16,15 @@ from pathlib import Path
 
 from starlette.requests import HTTPConnection
 
+from regard.errors import UserError
 from regard.reading import read_text
 from regard.serve.errors import ServiceError
 from regard.serve.settings import KEYS_VARIABLE, ServeSettings
 
 DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+COMMENT = re.compile(r"(?:^|\s)#.*")
 MAX_CLIENTS = 10_000
-"""Clients whose requests are counted; those without requests for the longest time are forgotten."""
+"""Clients whose requests are counted. Of more, those with the oldest requests are forgotten."""
 
 
 class ApiKeys:
@@ -32,10 +35,17 @@ class ApiKeys:
 
     @classmethod
     def read(cls, file: Path | None, environment: str = "") -> "ApiKeys":
-        """The keys of a file and of an environment variable."""
+        """The keys of a file and of an environment variable; a UserError if the file has no key."""
         lines = read_text(file).splitlines() if file is not None else []
-        values = [line.partition("#")[0].strip() for line in lines] + environment.replace(",", " ").split()
-        return cls([digest(value) for value in values if value])
+        values = [value for line in lines if (value := COMMENT.sub("", line).strip())]
+        if file is not None and not values:
+            raise UserError(
+                f"{file} has no API key",
+                "write one key a line, or leave out --api-keys to serve without keys",
+                code="no-data",
+                where=file,
+            )
+        return cls([digest(value) for value in [*values, *environment.replace(",", " ").split()]])
 
     @property
     def required(self) -> bool:

@@ -4,7 +4,6 @@ A module of an API has `routes(service, settings) -> APIRouter`; `APIS` lists th
 since it is loaded from another host: /openapi.json is the schema, and /api lists the routes.
 """
 
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -23,7 +22,6 @@ from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
-LOG = logging.getLogger("regard.serve")
 APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
     health.routes,
     api.routes,
@@ -65,7 +63,7 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
 
 
 def add_error_answers(app: FastAPI) -> None:
-    """Answer every error in the shape of its API."""
+    """Answer errors in the shape of their API; `Gate` answers those of regard itself (500)."""
 
     @app.exception_handler(UserError)
     async def user_error(request: Request, error: UserError) -> Response:
@@ -81,11 +79,6 @@ def add_error_answers(app: FastAPI) -> None:
         response = answer(request.scope["path"], Problem(error.status_code, code, str(error.detail)))
         response.headers.update(error.headers or {})
         return response
-
-    @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> Response:
-        LOG.error("an error in regard while answering a request", exc_info=error)
-        return answer(request.scope["path"], Problem(500, "internal", "an error in the server"))
 
 
 def describe(error: RequestValidationError) -> str:

@@ -100,8 +100,8 @@ class Gate:
             result.close = lambda: True  # the rest of the body is not read
             await answer(scope["path"], problem_of(error))(scope, receive, result)
         except Exception:
-            if not result.status:
-                LOG.exception("an error in regard while answering a request")
+            LOG.exception("an error in regard while answering a request")
+            if not result.status:  # otherwise a part of the answer is sent already
                 result.close = lambda: True
                 problem = Problem(500, "internal", "an error in the server")
                 await answer(scope["path"], problem)(scope, receive, result)
