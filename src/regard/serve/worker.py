@@ -194,7 +194,7 @@ class Worker:
             return job.future
         with self._changed:
             if self.loaded.done() and (error := self.loaded.exception()) is not None:
-                raise error
+                raise error.with_traceback(None)  # the error would keep the frames of every request that raises it
             if self._stopping:
                 raise ServiceError("stopping", "the server stops", retry_after=5)
             if self._waiting and self._waiting + len(inputs) > self.max_queue:
