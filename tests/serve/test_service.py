@@ -1,7 +1,7 @@
 """The service without HTTP: many requests at once, languages, alternatives, loops, and texts that stay as they are."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -10,6 +10,7 @@ from tests.conftest import TinyRun
 from tests.serve.make import identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
+from regard.bundled.identification import Detected
 from regard.documents.segment import SegmentTranslation
 from regard.run.model import Model, Translator
 from regard.serve.errors import ServiceError
@@ -87,6 +88,20 @@ def test_each_text_has_its_own_language(service: Service) -> None:
     assert found[0].detected is not None and found[0].detected[0].confidence == 0.9
 
 
+def test_a_source_language_that_is_not_identified(tiny_run: TinyRun) -> None:
+    """Portuguese looks like Spanish to an identification of de, en and es; the run translates from Portuguese."""
+    model = Model.load(tiny_run("translation"), device="cpu")
+    settings = ServeSettings(languages=("numbers=pt:en",))
+    languages = {"spanish": ("es", "en", "de"), "english": ("en", "es", "de")}
+
+    def detect(texts: Sequence[str], top: int) -> list[list[Detected]]:
+        return [[Detected(code, 0.3) for code in languages[text]] for text in texts]
+
+    service = Service({"numbers": model}, settings, detect)
+    plans = run(service._plan(request("spanish", "english", source=None, target="en")))
+    assert [(plan.direction, plan.run is None) for plan in plans] == [(("pt", "en"), False), (("en", "en"), True)]
+
+
 def test_links_are_characters_of_the_whole_text(service: Service) -> None:
     text = "\n\n".join(number_sentences()[9:11])
     (found,) = run(service.translate(request(text, links=True)))
@@ -103,6 +118,7 @@ def test_links_are_characters_of_the_whole_text(service: Service) -> None:
         ({"source": "de", "target": "en"}, "unknown-pair"),
         ({"run": "none"}, "unknown-run"),
         ({"run": "reviews"}, "wrong-task"),
+        ({"glossary": {str(number): "x" * 99 for number in range(300)}}, "too-long"),
     ],
 )
 def test_what_no_run_can_do(service: Service, values: dict[str, Any], code: str) -> None:

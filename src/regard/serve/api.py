@@ -19,9 +19,10 @@ from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.streaming import stream_translation
 
-LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32}
+LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32,
+           "length_candidates": 32}  # fmt: skip
 """The largest value of options of a prediction that cost time or memory."""
-OPTIONS = (*LARGEST, "search", "alpha", "temperature", "top_k", "top_p", "no_repeat_ngram", "length_candidates", "seed")
+OPTIONS = (*LARGEST, "search", "alpha", "temperature", "top_k", "top_p", "no_repeat_ngram", "seed")
 """Options of a prediction that a client may choose."""
 Language = Annotated[str, Field(max_length=32)]
 

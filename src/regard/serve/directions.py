@@ -65,5 +65,6 @@ def choose(directions: Sequence[NamedDirection], source: str, target: str | None
     if wanted is None and len({item[1] for item in found}) > 1:
         raise ServiceError("invalid-request", "the target language is missing", known_languages(codes))
     if not found:
-        raise ServiceError("unknown-pair", f"no run translates from {source} to {wanted}", where=f"{source}:{wanted}")
+        problem = f"no run translates from {source} to {wanted}" if wanted else f"no run translates from {source}"
+        raise ServiceError("unknown-pair", problem, where=f"{source}:{wanted or ''}")
     return found[0]

@@ -185,7 +185,7 @@ def checked(value: JsonObject) -> JsonObject:
 
 
 async def describe_run(service: Service, name: str) -> JsonObject:
-    """A run for the page; `ready` is False while its model cannot be used."""
+    """A run for the page, with its directions."""
     served = service.runs[name]
     directions = [list(direction) for direction in served.directions]
 

@@ -220,7 +220,7 @@ class Service:
     async def _open(self, text: str, request: TranslateRequest, plan: Plan) -> Document:
         assert plan.run is not None
         return await self._in_thread_if_long(
-            len(text),
+            len(text) + glossary_size(request),
             partial(
                 open_document,
                 text,
@@ -257,6 +257,7 @@ class Service:
         settings = self.settings
         counts = {
             "characters": (sum(map(len, request.texts)), settings.max_characters),
+            "characters in the glossary": (glossary_size(request), settings.max_characters),
             "texts": (len(request.texts), settings.max_batch_texts),
             "alternatives": (request.alternatives, settings.max_alternatives),
         }
@@ -275,23 +276,31 @@ class Service:
             return [self._plan_one(choose(directions, request.source, request.target), None)] * len(request.texts)
         target = request.target.lower() if request.target else None
         sources = [source for source, other, _ in directions if target in (None, other)]
-        known = {source for source, _, _ in directions} | {target for _, target, _ in directions}
         texts = request.texts if request.format == "text" else [without_tags(text) for text in request.texts]
-        detected = await self._detect_among(texts, known)
+        detected = await self._detect_among(texts, {code for item in directions for code in item[:2]}, set(sources))
         return [
             self._plan_one(choose(directions, found[0].language if found else (sources or [""])[0], target), found)
             for found in detected
         ]
 
-    async def _detect_among(self, texts: Sequence[str], known: set[str]) -> list[list[Detected]]:
-        """The languages of each text among those that the runs know; none if languages cannot be identified."""
+    async def _detect_among(self, texts: Sequence[str], known: set[str], sources: set[str]) -> list[list[Detected]]:
+        """The languages of each text among those that the runs know; none if languages cannot be identified.
+
+        Also none if the most probable language is not one of the runs, and the identification does not know all of
+        `sources`: the text is probably in one of these.
+        """
         try:
             detected = await self.detect(texts, top=100)
         except ServiceError:
             raise
         except UserError:
             return [[] for _ in texts]
-        return [[item for item in found if item.language in known][:DETECTED] for found in detected]
+        return [
+            []
+            if found and found[0].language not in known and not sources <= {item.language for item in found}
+            else [item for item in found if item.language in known][:DETECTED]
+            for found in detected
+        ]
 
     def _plan_one(self, direction: NamedDirection, detected: list[Detected] | None) -> Plan:
         source, target, name = direction
@@ -353,6 +362,11 @@ async def in_thread(read: Callable[[], FileDocument]) -> FileDocument:
         if error.code == "too-large":
             raise ServiceError("too-long", error.problem, error.remedy) from error
         raise
+
+
+def glossary_size(request: TranslateRequest) -> int:
+    """Characters of the terms and their translations."""
+    return sum(len(term) + len(translation) for term, translation in request.glossary.items())
 
 
 def load(model: Model) -> Model:
