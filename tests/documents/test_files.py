@@ -46,6 +46,8 @@ def test_a_page_keeps_the_encoding_that_it_declares() -> None:
     page = '<meta charset="iso-8859-1"><p>Caf\xe9 one</p>'.encode("latin-1")
     assert translated("a.html", page, identity) == page
     assert b"<p>&#20320;&#22909;</p>" in translated("a.htm", page, lambda segment: SegmentTranslation("你好"))
+    chinese = '<meta charset="GB2312"><p>朱镕基</p>'.encode("gbk")  # 镕 is not in gb2312; browsers show it
+    assert translated("a.html", chinese, identity) == chinese
     assert refused("a.html", b'<meta charset="unicode_escape">\\x41') == "bad-text"
 
 

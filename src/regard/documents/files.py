@@ -28,6 +28,8 @@ from regard.errors import UserError
 FILE_FORMATS = (".txt", ".html", ".srt", ".po", ".docx")
 OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
 MAX_BYTES = 50_000_000
+GBK = "gbk"
+"""Browsers read gb2312 as gbk, and pages rely on it."""
 MARKUP = 10
 """Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -128,7 +130,7 @@ class EncodedDocument:
         return self.document.segments
 
     def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
-        """In the encoding of the file; what it cannot write is an entity in HTML, else the file becomes UTF-8."""
+        """The file in its encoding. In HTML, characters outside of the encoding become entities."""
         text = self.document.render(translations)
         if self.has_entities:
             return self.bom + text.encode(self.encoding, "xmlcharrefreplace")
@@ -140,6 +142,7 @@ def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:
     bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if content.startswith(bom)), (b"", "utf-8"))
     if ending == ".html" and not bom and (match := _CHARSET.search(content[:4096])):
         encoding = match[1].decode()
+        encoding = GBK if encoding.lower() == "gb2312" else encoding
     try:
         if not _ENCODINGS.match(encoding):
             raise LookupError(encoding)
