@@ -1,4 +1,4 @@
-"""regard compress: a small copy of a run, to ship."""
+"""regard compress: a small copy of a run, to publish."""
 
 import shlex
 from pathlib import Path
@@ -21,7 +21,7 @@ def compress(
     """Write a small copy of a run: 8-bit weights, without training state and data.
 
     The copy is a run that every command can use, a quarter of the size. Weights become 32-bit numbers again when they
-    are read, so all engines give the same predictions. Evaluate the copy before you ship it.
+    are read, so all engines give the same predictions. Evaluate the copy before you publish it.
 
     \b
     Examples:
