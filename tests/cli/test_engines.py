@@ -108,6 +108,7 @@ def test_the_model_is_loaded_only_if_it_is_needed(copied: Path, monkeypatch: pyt
 
 def test_the_model_of_a_read_only_run_is_converted_elsewhere(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
+    shutil.rmtree(copied / "exports", ignore_errors=True)  # of an earlier test with the same run
     (copied / "exports").write_text("in the way", encoding="utf-8")
     drawn = regard("translate", copied, "--engine", "ctranslate2", "--top-k", 1, stdin=TEXT)  # which loads it once more
     assert drawn.lines == [translate_words(line) for line in LINES]
