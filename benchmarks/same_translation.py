@@ -13,15 +13,16 @@ gives a translation the case and the final mark of its source, so it is compared
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from benchmarks.servers import running_server
 
 from regard.errors import UserError
 from regard.run.export_examples import SENTENCES, direction_of
@@ -97,24 +98,6 @@ def exported(run: Run, to: str, quantization: str, examples: Sequence[Example]) 
         return [str(item["translation"]) for item in ours.task.predict(engine, prepared(ours, examples))]
 
 
-@contextmanager
-def served(run: str) -> Iterator[str]:
-    """The address of a new server."""
-    command = [sys.executable, "-m", "regard", "serve", *([run] if run else []), "--port", "0", "--device", "cpu"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if found := re.search(r"http://[\d.]+:\d+", line):
-                yield found[0]
-                break
-        else:
-            raise SystemExit("the server did not start")
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
 def ask(address: str, body: dict[str, object]) -> dict[str, object]:
     """The answer of a server."""
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
@@ -152,7 +135,7 @@ def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) 
     for to, title in (("torch-export", "torch-export"), ("huggingface", "transformers")):
         with reported(title):
             yield Way(title, exported(run, to, "float32", examples))
-    with served(name) if not server else unchanged(server) as address:
+    with nullcontext((server, 0)) if server else running_server([name], "--device", "cpu") as (address, _):
         yield Way("server", from_server(address, examples, libretranslate=False))
         if model.task.directions:  # type: ignore[attr-defined]
             yield Way(
@@ -167,12 +150,6 @@ def reported(title: str) -> Iterator[None]:
         yield
     except UserError as error:
         print(f"{title:<34} {error.problem}")
-
-
-@contextmanager
-def unchanged(address: str) -> Iterator[str]:
-    """The address of a server that runs already."""
-    yield address
 
 
 def main() -> int:

@@ -9,17 +9,12 @@ stay small.
 """
 
 import argparse
-import contextlib
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.servers import running_server
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -104,7 +99,7 @@ def main() -> None:
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    with serving(options.runs) as address, sync_playwright() as playwright:
+    with running_server(options.runs, "--device", "cpu") as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=ARGUMENTS)
         for name in options.only.split(","):
             path = options.output / f"{name}.png"
@@ -136,29 +131,6 @@ def take(
     context.close()
     picture = Image.open(path).convert("RGB")
     picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
-
-
-@contextlib.contextmanager
-def serving(runs: list[str]) -> Iterator[str]:
-    """A server of these runs on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "regard", "serve", *runs, "--port", str(port), "--device", "cpu"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{address}/healthz").close()
-                break
-            if process.poll() is not None:
-                raise SystemExit("the server did not start")
-            time.sleep(0.2)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
 
 
 if __name__ == "__main__":

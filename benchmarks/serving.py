@@ -13,17 +13,16 @@ get than one, and the command fails if that is less than --at-least, or if a req
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from benchmarks.servers import running_server
 
 PARTS = (
     ("Yesterday", "This morning", "After the meeting", "On Monday", "When it rained", "In the summer of last year"),
@@ -126,30 +125,12 @@ def peak_memory(process: int) -> float:
 
 def measure(options: argparse.Namespace) -> list[Result]:
     """Start the server, put the load on it and stop it."""
-    command = [sys.executable, "-m", "regard", "serve", *options.runs, "--port", "0", "--cache", "0"]
-    command.append("--no-access-log")
+    passed: list[str] = []
     for name in PASSED_ON:
         value = getattr(options, name.replace("-", "_"))
-        command += [] if value is None else [f"--{name}", value]
-    results = []
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stderr is not None
-        try:
-            lines = []
-            for line in server.stderr:
-                lines.append(line)
-                if line.startswith("ready"):
-                    break
-            else:
-                raise SystemExit("".join(lines))
-            (address,) = re.findall(r"http://\S+:\d+", "".join(lines))
-            results = measure_address("regard", address, options, server.pid)
-        finally:
-            server.terminate()
-            server.communicate()
-    if server.returncode:
-        raise SystemExit(f"the server ended with status {server.returncode}")
-    return results
+        passed += [] if value is None else [f"--{name}", value]
+    with running_server(options.runs, "--cache", "0", *passed) as (address, process):
+        return measure_address("regard", address, options, process)
 
 
 def measure_address(name: str, address: str, options: argparse.Namespace, process: int = 0) -> list[Result]:
