@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import chain
 
-from regard.documents.html_tokens import Token, tokenize
+from regard.documents.html_tokens import Token, collect, tokenize
 from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
 from regard.documents.passage import Reading
 from regard.documents.segment import Segment, SegmentTranslation
@@ -123,7 +123,7 @@ class DocxReader:
         tokens: Iterator[Token] = tokenize(xml)
         while (token := next(tokens, None)) is not None:
             if token.name == "w:r" and token.kind == "open" and self.paragraphs and not token.is_empty:
-                run = collect(token, tokens)
+                run, _ = collect(token, tokens)
                 if any(item.name == "w:p" for item in run):
                     self.add_literal(token)
                     tokens = chain(run[1:], tokens)
@@ -217,25 +217,13 @@ def format_key(properties: str) -> str:
 # ---- runs and fields -------------------------------------------------------------------------------------------------
 
 
-def collect(token: Token, tokens: Iterator[Token]) -> list[Token]:
-    """The tokens of an element from its opening tag to its closing tag."""
-    inside, level = [token], 0 if token.is_empty else 1
-    for other in tokens if level else ():
-        inside.append(other)
-        if other.name == token.name and not other.is_empty:
-            level += 1 if other.kind == "open" else -1
-        if not level:
-            break
-    return inside
-
-
 def read_run(run: Sequence[Token]) -> Iterator[DocxItem]:
     """The pieces of a run: text, breaks and others, each with the formatting of the run."""
     inside = iter(run[1:-1])
     start, properties = run[0].raw, ""
     pieces: list[DocxItem] = []
     for token in inside:
-        child = collect(token, inside) if token.kind == "open" else [token]
+        child = collect(token, inside)[0] if token.kind == "open" else [token]
         raw = "".join(item.raw for item in child)
         if token.name == "w:rpr":
             properties = raw

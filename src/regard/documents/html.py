@@ -13,7 +13,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from regard.documents.html_tokens import Token, tokenize
+from regard.documents.html_tokens import Token, collect, tokenize
 from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
 from regard.documents.passage import Passage, Reading
 from regard.documents.template import Markup, Slot, TemplateDocument
@@ -85,16 +85,11 @@ class HtmlReader:
 
     def add_untouched(self, token: Token, tokens: Iterator[Token]) -> None:
         """An element that is never translated, up to its closing tag."""
-        inside, level = [token], 0 if token.is_empty else 1
-        for other in tokens if level else ():
+        inside, is_closed = collect(token, tokens)
+        for other in inside[1:]:
             self.count_depth(other)
-            inside.append(other)
-            if other.name == token.name and not other.is_empty:
-                level += 1 if other.kind == "open" else -1
-            if not level:
-                break
         raw = "".join(item.raw for item in inside)
-        if level or any(item.name in BLOCK for item in inside):
+        if not is_closed or any(item.name in BLOCK for item in inside):
             self.flush()
             self.template.append(raw)
         else:

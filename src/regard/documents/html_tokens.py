@@ -88,6 +88,18 @@ def tokenize(page: str) -> Iterator[Token]:
         yield Token("text", page[text_start:])
 
 
+def collect(token: Token, tokens: Iterator[Token]) -> tuple[list[Token], bool]:
+    """The tokens of an element from its opening tag to its closing tag; False if the closing tag is missing."""
+    inside, level = [token], 0 if token.is_empty else 1
+    for other in tokens if level else ():
+        inside.append(other)
+        if other.name == token.name and not other.is_empty:
+            level += 1 if other.kind == "open" else -1
+        if not level:
+            break
+    return inside, not level
+
+
 def read_markup(page: str, place: int) -> Token | None:
     """The tag or comment that begins at a place; None if "<" is text there."""
     if page.startswith("<!--", place):
