@@ -116,13 +116,18 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Compute vectors of texts with the text encoder of a run."""
         check_inputs(body.inputs, settings)
         features = Features(body.layers, body.combine, body.pool, body.normalize)
-
-        def vectors(model: Model) -> list[Any]:
-            return [item.vector.tolist() for item in model.embed(body.inputs, features)]
-
-        return {"embeddings": await service.call(run, vectors)}
+        return {"embeddings": await embed_inputs(service, run, body.inputs, features)}
 
     return router
+
+
+async def embed_inputs(service: Service, run: str, inputs: Sequence[Input], features: Features) -> list[Any]:
+    """The vector of each input from the text encoder of a run, as lists of numbers."""
+
+    def embed(model: Model) -> list[Any]:
+        return [item.vector.tolist() for item in model.embed(inputs, features)]
+
+    return await service.call(run, embed)
 
 
 def to_request(body: Translate) -> TranslateRequest:

@@ -28,9 +28,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from regard.run.embedding import Features
-from regard.run.model import Input, Model
+from regard.run.model import Input
 from regard.serve.access import check_access
-from regard.serve.api import check_inputs, finite
+from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.fields import invalid, json_object
 from regard.serve.huggingface_shapes import Json, mask_of, shaper_of
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
@@ -126,11 +126,7 @@ class HuggingFace:
         """A vector of each text."""
         values = {name: options[name] for name in ("layers", "combine", "pool") if isinstance(options.get(name), str)}
         features = Features(**{"pool": "mean", **values}, normalize=options.get("normalize") is True)
-
-        def embed(model: Model) -> list[Any]:
-            return [item.vector.tolist() for item in model.embed(inputs, features)]
-
-        return await self.service.call(run.name, embed)
+        return await embed_inputs(self.service, run.name, inputs, features)
 
     async def similarity(self, run: ServedRun, value: Input) -> list[float]:
         """How similar each of some sentences is to one sentence."""
