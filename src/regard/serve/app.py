@@ -16,8 +16,8 @@ from regard import __version__
 from regard.errors import UserError
 from regard.serve import api, deepl, health, huggingface, libretranslate, page
 from regard.serve.access import Access
-from regard.serve.gate import Gate
 from regard.serve.metrics import Metrics
+from regard.serve.middleware import RequestMiddleware
 from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_of
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
@@ -56,14 +56,14 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
     for routes in APIS:
         app.include_router(routes(service, settings))
     add_error_answers(app)
-    app.add_middleware(Gate, service=service, metrics=app.state.metrics)
+    app.add_middleware(RequestMiddleware, service=service, metrics=app.state.metrics)
     if settings.cors:
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     return app
 
 
 def add_error_answers(app: FastAPI) -> None:
-    """Answer errors in the shape of their API; `Gate` answers those of regard itself (500)."""
+    """Answer errors in the shape of their API; `RequestMiddleware` answers those of regard itself (500)."""
 
     @app.exception_handler(UserError)
     async def user_error(request: Request, error: UserError) -> Response:

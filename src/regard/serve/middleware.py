@@ -1,7 +1,8 @@
-"""The outermost layer of the application: limits, security headers, metrics and the log of requests.
+"""Middleware around all routes: limits, security headers, metrics and the log of requests.
 
-A request enters with its whole body: a client that sends slowly uses no model, no thread and no place among the
-requests in progress. If a client goes away, its request is cancelled and leaves the queues.
+The application gets a request when its whole body has arrived: a client that sends slowly uses no model and no thread,
+and does not count as a request in progress. If a client closes its connection, its request is cancelled and leaves the
+queues.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ LOG = logging.getLogger("regard.serve")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 ALWAYS_ANSWERED = ("/healthz", "/readyz", "/metrics")
 """Paths that a server with too many requests still answers."""
-CLIENT_WENT_AWAY = 499
+CLIENT_DISCONNECTED = 499
 """The status in log and metrics of a request whose client closed the connection, as nginx writes it."""
 BUFFERED_BODIES = 16
 """All bodies that are being received may have this many times the size of the largest one allowed."""
@@ -49,7 +50,7 @@ HEADERS = {
 """Headers of every answer that does not set them itself."""
 
 
-class ClientWentAwayError(Exception):
+class ClientDisconnectedError(Exception):
     """The client closed the connection before its request was complete."""
 
 
@@ -80,7 +81,7 @@ class Answer:
         await self.send(message)
 
 
-class Gate:
+class RequestMiddleware:
     """An ASGI application around another one."""
 
     def __init__(self, app: ASGIApp, service: Service, metrics: Metrics) -> None:
@@ -94,8 +95,8 @@ class Gate:
         started, result = time.perf_counter(), Answer(send, lambda: self.service.stopping)
         try:
             await self._answer(scope, receive, result)
-        except ClientWentAwayError:
-            result.status = CLIENT_WENT_AWAY
+        except ClientDisconnectedError:
+            result.status = CLIENT_DISCONNECTED
         except ServiceError as error:
             result.close = lambda: True  # the rest of the body is not read
             await answer(scope["path"], problem_of(error))(scope, receive, result)
@@ -130,7 +131,7 @@ class Gate:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise ClientWentAwayError
+                        raise ClientDisconnectedError
                     part = message.get("body", b"")
                     parts.append(part)
                     size, self.buffered = size + len(part), self.buffered + len(part)
@@ -146,7 +147,7 @@ class Gate:
             self.buffered -= size
 
     async def _run(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
-        """Call the application; cancel it if the client goes away."""
+        """Call the application; cancel it if the client closes the connection."""
         gone = asyncio.Event()
         bodies = iter([body])
 
@@ -169,7 +170,7 @@ class Gate:
                 handler.cancel()
                 with suppress(asyncio.CancelledError):
                     await handler
-                raise ClientWentAwayError
+                raise ClientDisconnectedError
             await handler
         finally:
             handler.cancel()

@@ -1,4 +1,4 @@
-"""The process of `regard serve`: it listens, loads the models, and stops without losing what it accepted.
+"""The process of `regard serve`: it listens, loads the models, and answers all accepted requests before it ends.
 
 After SIGTERM or Ctrl+C:  no new connections -> answers say "Connection: close" -> idle connections are closed
                           -> accepted requests are finished -> workers end -> status 0
