@@ -156,6 +156,14 @@ def test_answers_of_roberta_have_two_separators(tmp_path: Path) -> None:
     assert prediction["answer"] == context[spans[i][0] : spans[j][1]]
 
 
+def test_a_file_of_weights_needs_its_config(tmp_path: Path) -> None:
+    for name in ("model.safetensors", "model.onnx"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(UserError) as error:
+            import_model(tmp_path / name, tmp_path / "run")
+        assert error.value.code == "missing-file" and str(error.value.where).endswith("config.json")
+
+
 def test_a_pickle_is_read_only_when_asked(tmp_path: Path) -> None:
     model = saved("DistilBert", "classification", tmp_path / "theirs")
     torch.save(model.state_dict(), tmp_path / "theirs" / "pytorch_model.bin")

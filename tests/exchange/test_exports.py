@@ -21,7 +21,7 @@ from regard.run import exporting
 from regard.run.certificate import CERTIFICATE, Bounds, Certificate, default_bounds
 from regard.run.certifying import is_same, leaves
 from regard.run.export_examples import SENTENCES, Examples, built_in, comparison_examples, spread
-from regard.run.export_readme import README
+from regard.run.export_readme import README, WRITE, fill
 from regard.run.exporting import Exported, check_export, export_run
 from regard.run.model import Model, Translator
 from regard.run.run import Run
@@ -69,6 +69,11 @@ def test_the_certificate_of_an_export(onnx: Exported, run: Path) -> None:
     }
     assert values["bytes"][1] == sum(path.stat().st_size for path in files)
     assert min(values["speed"]) > 0 and {"regard", "onnxruntime", "torch"} <= values["versions"].keys()
+
+
+def test_the_example_of_a_program_stays_as_it_is(run: Path) -> None:
+    program = fill(Run.open(run).task, WRITE, {"src": "SEND ALL LABELS, START AT SHOWN"})
+    assert "print(translate('SEND ALL LABELS, START AT SHOWN'))" in program and "END" not in program.split("print")[0]
 
 
 def test_an_export_names_no_file_of_this_machine(onnx: Exported) -> None:

@@ -42,6 +42,8 @@ from regard.text.symbols import BOS, EOS, PAD, SPECIALS
 
 POSITIONS = 1024
 """The number of positions of a run that is made from such a model."""
+MARIAN_ENDINGS = (".npz", ".bin")
+"""Ends of the names of files of weights."""
 BIAS, OUTPUT = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
 END, UNKNOWN = "</s>", "<unk>"
 FIXED_VALUES = {
@@ -80,7 +82,7 @@ SUBLAYERS = {
 
 def find_marian_file(folder: Path) -> Path | None:
     """The file of weights in a folder of Marian; None if there is none."""
-    names = sorted([*folder.glob("*.npz"), *folder.glob("*.bin")])
+    names = sorted(path for ending in MARIAN_ENDINGS for path in folder.glob(f"*{ending}"))
     models = [path for path in names if path.name.startswith("model") and not path.name.startswith("model.safetensors")]
     return models[0] if models else None
 

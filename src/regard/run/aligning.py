@@ -108,7 +108,8 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
     head = AlignmentHead(values.get("layer", 0), values.get("head", 0), values.get("shift", 0))
     if not (1 <= head.layer <= layers and 0 <= head.head <= heads and 0 <= head.shift <= 1):
         raise UserError(
-            f"{path} names {head}, and the model has {layers} layers with {heads} heads",
+            f"{path}: there is no layer {head.layer}, head {head.head}, shift {head.shift}; the model has {layers} "
+            f"layers with {heads} heads",
             f"write it again: regard align {run.folder} --save",
             code="damaged-file",
             where=path,

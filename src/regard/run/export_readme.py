@@ -1,9 +1,10 @@
 """README.md of an export: a program that runs the model without regard.
 
-A template has names in capitals, which are replaced: tokens, names of tokenizer files and an example.
+A template has names in capitals, which are replaced all at once: tokens, names of tokenizer files and an example.
 """
 
 import json
+import re
 from pathlib import Path
 
 from regard.tasks.base import AnyTask, Example
@@ -162,16 +163,14 @@ def fill(task: AnyTask, template: str, example: Example) -> str:
         "FIRST": ", ".join(map(str, frame[0])),
         "BETWEEN": ", ".join(map(str, frame[1])),
         "LAST": ", ".join(map(str, frame[2])),
-        "BEGINNING": "[END]" if getattr(task.recipe.model, "begin_symbol", True) else "[prompt.pop(0)]",
+        "BEGINNING": f"[{EOS}]" if getattr(task.recipe.model, "begin_symbol", True) else "[prompt.pop(0)]",
         "END": str(EOS),
         "START": str(BOS),
         "EXAMPLE": arguments_of(task, example),
         "SHOWN": f"  # labels: {', '.join(labels)}" if labels else "",
         "LABELS": ", ".join(labels),
     }
-    for name, value in values.items():
-        template = template.replace(name, value)
-    return template
+    return re.sub("|".join(values), lambda name: values[name[0]], template)
 
 
 def arguments_of(task: AnyTask, example: Example) -> str:

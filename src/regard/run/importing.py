@@ -24,7 +24,7 @@ from regard.exchange.encoders import as_bert
 from regard.exchange.folders import CONFIG, read_config
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
-from regard.exchange.marian_binary import find_marian_file, languages_of, read_marian_binary
+from regard.exchange.marian_binary import MARIAN_ENDINGS, find_marian_file, languages_of, read_marian_binary
 from regard.exchange.model_files import ModelFiles, open_model
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
@@ -112,8 +112,8 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
 def read_content(source: Path, allow_pickle: bool) -> RunContent:
     """What is read from a folder, or from a file of weights with what is beside it, by its kind of model."""
     weights, source = (source, source.parent) if source.is_file() else (None, source)
-    marian = None if (source / CONFIG).exists() else weights or find_marian_file(source)
-    if marian is not None:
+    marian = weights or find_marian_file(source)
+    if marian is not None and marian.suffix in MARIAN_ENDINGS and not (source / CONFIG).exists():
         return read_marian_binary_run(marian)
     inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
     if inner and not (source / CONFIG).exists():

@@ -104,7 +104,10 @@ class Model:
         engine: str = "torch",
         quantization: str | None = None,
     ) -> None:
-        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx, which use the CPU."""
+        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx.
+
+        These two use the CPU by default; onnx always uses it.
+        """
         check_engine(len(runs), precision, engine, quantization)
         device = "cpu" if engine in EXPORTED_ENGINES and device == "auto" else device
         self.world = open_world(
@@ -351,7 +354,7 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
     if engine not in EXPORTED_ENGINES and quantization is not None:
         raise UserError(
             f"quantization {quantization} has no effect with the engine {engine}",
-            "add --engine ctranslate2, or leave it out",
+            f"add --engine {' or '.join(EXPORTED_ENGINES)}, or leave it out",
             code="unsupported-option",
             where="quantization",
         )
