@@ -17,6 +17,7 @@ from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_atte
 from regard.run.model import Explanation, Input, Model
 from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
 from regard.tasks.labelled import LabelledTask
+from regard.tasks.pretraining import Pretraining
 from regard.tasks.seq2seq import Seq2SeqTask
 from regard.training.log import METRICS
 from regard.viz.content import text_json
@@ -43,6 +44,7 @@ def run_json(name: str, model: Model) -> JsonObject:
         "beam": beam_width(model),
         "vectors": task.text_encoder(model.model) is not None,
         "monitor": recipe.training.monitor,
+        "mask": task.tokenizer.mask_text if isinstance(task, Pretraining) else None,
     }
 
 

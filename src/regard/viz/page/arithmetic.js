@@ -107,7 +107,8 @@ function stepButtons(view, again) {
 // The chosen step in words, and as a sum with the numbers of the chosen key.
 function explanation(view, map) {
   const step = arithmetic.step;
-  const about = step === "product" && view.head.vector ? "about_step_additive" : `about_step_${step}`;
+  const others = { product: view.head.vector && "about_step_additive", scale: !isRoot(view) && "about_step_sharpness" };
+  const about = others[step] || `about_step_${step}`;
   return make("div", { class: "explained" }, make("p", {}, say(about, { size: view.size })),
     make("p", { class: "formula" }, formula(view, map, step)));
 }

@@ -40,13 +40,13 @@ function runChooser() {
     chooseRun(app.runs.find((run) => run.name === event.target.value)) },
   app.runs.map((run) => make("option", { value: run.name, selected: run === app.run }, named(run))))
     : make("span", { class: "who" }, named(app.run));
-  const rivals = app.runs.filter((run) => run !== app.run && run.task === app.run.task);
-  const other = rivals.length ? make("label", { class: "labelled" }, say("compare_with"),
+  const others = app.runs.filter((run) => run !== app.run && run.task === app.run.task);
+  const other = others.length ? make("label", { class: "labelled" }, say("compare_with"),
     make("select", { id: "other", "aria-label": say("compare_with"), onchange: (event) => {
       app.other = event.target.value;
       compare();
     } }, make("option", { value: "", selected: !app.other }, say("no_run")),
-    rivals.map((run) => make("option", { value: run.name, selected: run.name === app.other }, run.name)))) : null;
+    others.map((run) => make("option", { value: run.name, selected: run.name === app.other }, run.name)))) : null;
   return make("div", { class: "run-bar" }, make("span", { class: "labelled" }, app.runs.length > 1 ? say("run") : null, runs),
     make("span", { class: "soft summary" }, app.run.model), other);
 }

@@ -9,7 +9,7 @@ function drawForm(parent) {
     const input = make(many ? "textarea" : "input", { id: `field-${field.name}`, rows: many ? (field.list ? 4 : 3) : null,
       type: many ? null : "text", dir: "auto", spellcheck: "false", maxlength: app.limit, class: "field",
       placeholder: called(`${run.task}_${field.name}`, "placeholder_") === `${run.task}_${field.name}` ? ""
-        : say(`placeholder_${run.task}_${field.name}`),
+        : say(`placeholder_${run.task}_${field.name}`, { mask: run.mask }),
       oninput: (event) => {
         app.inputs[field.name] = event.target.value;
         app.typed();

@@ -77,7 +77,7 @@ function byName(a, b) {
   return languageName(a).localeCompare(languageName(b), page.language);
 }
 
-// A target that the source has; the first one if it has not the chosen one.
+// Choose another target language if the chosen one cannot be reached from the source language.
 function settleLanguages() {
   const targets = app.run.directions.filter(([from]) => !app.source || from === app.source).map(([, to]) => to);
   if (!targets.includes(app.target)) app.target = targets.find((code) => code !== app.source) || targets[0] || "";
