@@ -1,7 +1,7 @@
 """A language model whose texts begin with their first token, as the prompts of GPT-2 do.
 
-A search gives the beginning symbol to the first step. Here that step predicts a token and leaves no trace: the state
-stays empty, so the first token of the prompt is at position 0.
+A search gives the beginning symbol to the first step. Here that step predicts a token, but does not change the state:
+it stays empty, so the first token of the prompt is at position 0.
 
 B sentences, W hypotheses, V vocabulary.
 """
@@ -31,7 +31,7 @@ class StateWithoutBeginning(Generic[S]):
 
 
 class WithoutBeginning(Generic[Source, S]):
-    """A stepper that forgets the beginning symbol as soon as it has predicted a token from it."""
+    """A stepper whose state does not contain the beginning symbol."""
 
     def __init__(self, stepper: Stepper[Source, S]) -> None:
         self.stepper = stepper

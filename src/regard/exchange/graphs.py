@@ -14,8 +14,7 @@ another size in the next call has a name:
     past         target tokens so far; 0 at the beginning
 
 The names are found by running the model on inputs of different sizes and comparing the shapes. So a graph needs nothing
-from a model but `start` and `step`, and every model that can be searched has one. A language model has no encoder: its
-state begins with zeros.
+from a model but `start` and `step`. A language model has no encoder: its state begins with zeros.
 
 The graphs compute what the model computes, with three differences: masks in place of blocks for local attention, a KV
 cache that keeps positions outside the window, and loops in place of the kernels of recurrent layers (scanned.py). They
@@ -237,7 +236,7 @@ class PretrainingGraph(TextGraph):
 
 
 def graphs_of(model: nn.Module) -> list[Graph] | None:
-    """The graphs of a model; None if it has none: convolutions have control flow, n-gram models have tables."""
+    """The graphs of a model; None for convolutional models (control flow) and n-gram models (tables)."""
     if isinstance(model, EncoderModel | BertPretraining):
         return [text_graph(model)]
     if isinstance(model, Transformer | RecurrentModel):

@@ -1,7 +1,7 @@
 """Recurrent layers as loops of a graph.
 
-torch.export unrolls the kernel of a recurrent layer for the number of tokens of its example, so that the graph fits
-texts of this length only. Here the layer is a scan, one step of the cell for each token, which a graph can store:
+torch.export unrolls the kernel of a recurrent layer for the number of tokens of its example: such a graph reads only
+texts of this length. Here the layer is a scan, one step of the cell for each token, which a graph can store:
 
     h_t = cell(W x_t + b, h_{t-1})      at tokens; at padding the state stays as it is
 

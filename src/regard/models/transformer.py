@@ -49,8 +49,8 @@ class TransformerSettings(LayerSettings):
     decoder_layers: int = Field(6, gt=0, description="number of decoder layers")
     decoder_layer: Literal["attention", "ssru"] = Field(
         "attention",
-        description="what looks back in a decoder layer: self-attention, or a recurrent unit (Kim et al. 2019), which "
-        "makes small students faster on a CPU",
+        description="first sublayer of a decoder layer: self-attention, or a recurrent unit (ssru, Kim et al. 2019), "
+        "which makes small students faster on a CPU",
     )
     tie: Tie = Field("all", description=TIE)
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
@@ -83,7 +83,7 @@ class TransformerSettings(LayerSettings):
         return ", ".join([f"Transformer, {layers}, width {self.d_model}", *self.variations, *decoder])
 
 
-LOOK_BACK: dict[str, Callable[[LayerFactory], MultiHeadAttention | NoAttention | SSRU]] = {
+FIRST_SUBLAYERS: dict[str, Callable[[LayerFactory], MultiHeadAttention | NoAttention | SSRU]] = {
     "attention": lambda build: build.self_attention(causal=True),
     "ssru": lambda build: SSRU(build.settings.d_model),
 }
@@ -130,10 +130,10 @@ class Transformer(nn.Module):
         self.positions = build_positions(s)
         self.combine = build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-        build, look_back = LayerFactory(s, self.positions), LOOK_BACK[s.decoder_layer]
+        build, first_sublayer = LayerFactory(s, self.positions), FIRST_SUBLAYERS[s.decoder_layer]
         self.encoder = build.encoder_layers(s.encoder_layers)
         self.decoder = TransformerStack(
-            DecoderLayer(look_back(build), build.cross_attention(), build.feedforward(), build.residual)
+            DecoderLayer(first_sublayer(build), build.cross_attention(), build.feedforward(), build.residual)
             for _ in range(s.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = (build.final_norm() for _ in range(2))
