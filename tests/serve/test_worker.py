@@ -139,7 +139,7 @@ def test_many_threads_lose_nothing() -> None:
 
 
 class Countdown:
-    """A flow: an input n is done after n steps, and fails at 13."""
+    """A continuous batch: an input n is done after n steps, and fails at 13."""
 
     def __init__(self) -> None:
         self.left: dict[Unit, int] = {}
@@ -162,14 +162,14 @@ class Countdown:
             raise ValueError("unlucky")
         self.left = {unit: left - 1 for unit, left in self.left.items()}
         done = [unit for unit, left in self.left.items() if left <= 0]
-        return [(unit, f"flow {unit.value}") for unit in done if self.left.pop(unit) <= 0]
+        return [(unit, f"continuous {unit.value}") for unit in done if self.left.pop(unit) <= 0]
 
     def partial(self, units: Sequence[Unit]) -> list[tuple[Unit, int]]:
         return [(unit, self.left[unit]) for unit in units]
 
 
 class Count:
-    """A function with a flow; alone it computes the same as a batch."""
+    """A function with a continuous batch; alone it computes the same as a batch."""
 
     def __init__(self) -> None:
         self.started = Countdown()
@@ -179,51 +179,51 @@ class Count:
             raise ValueError("unlucky")
         return [f"batch {value}" for value in inputs]
 
-    def flow(self, model: Any) -> Countdown:
+    def start(self, model: Any) -> Countdown:
         return self.started
 
 
-def test_inputs_enter_and_leave_a_flow() -> None:
+def test_inputs_enter_and_leave_a_continuous_batch() -> None:
     blocked, count = Blocked(max_batch=4), Count()
     parts: list[tuple[int, int]] = []
     submit, finished = blocked.worker.submit, list[str]()
     futures = {
         name: submit(
-            "flow", count, inputs, lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
+            "continuous", count, inputs, lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
             (lambda index, left: parts.append((index, left))) if name == "told" else None,
         )
         for name, inputs in {"long": [9], "told": [3], "short": [1, 1, 1, 1, 1]}.items()
     }  # fmt: skip
-    gone = submit("flow", count, [50])
+    gone = submit("continuous", count, [50])
     gone.cancel()
     other = blocked.submit(5)
     blocked.release()
-    assert [futures[name].result(60) for name in ("long", "told")] == [["flow 9"], ["flow 3"]]
-    assert futures["short"].result(60) == ["flow 1"] * 5 and other.result(60) == [10]
+    assert [futures[name].result(60) for name in ("long", "told")] == [["continuous 9"], ["continuous 3"]]
+    assert futures["short"].result(60) == ["continuous 1"] * 5 and other.result(60) == [10]
     assert finished == ["short", "short", "short", "short", "told", "short", "long"] or finished[-1] == "long"
     assert parts == [(0, 2), (0, 1)]
     assert max(count.started.sizes) == 4 and len(count.started) == 0
 
 
-def test_a_failing_input_of_a_flow_fails_only_its_job() -> None:
+def test_a_failing_input_of_a_continuous_batch_fails_only_its_job() -> None:
     blocked, count = Blocked(), Count()
-    jobs = [blocked.worker.submit("flow", count, inputs) for inputs in ([3, 4], [13], [-1], [-13], [5])]
+    jobs = [blocked.worker.submit("continuous", count, inputs) for inputs in ([3, 4], [13], [-1], [-13], [5])]
     blocked.release()
     results = [job.exception(60) or job.result() for job in jobs]
     assert [isinstance(result, ValueError) for result in results] == [False, True, False, True, False]
     assert results[0] == ["batch 3", "batch 4"] and results[2] == ["batch -1"]
-    assert blocked.worker.submit("flow", count, [2]).result(60) in (["flow 2"], ["batch 2"])
+    assert blocked.worker.submit("continuous", count, [2]).result(60) in (["continuous 2"], ["batch 2"])
 
 
-def test_a_full_flow_delays_no_other_work_and_ends_when_it_is_cancelled() -> None:
+def test_a_full_continuous_batch_delays_no_other_work_and_ends_when_it_is_cancelled() -> None:
     blocked, count = Blocked(max_batch=2), Count()
-    endless = [blocked.worker.submit("flow", count, [10**12]) for _ in range(2)]
-    waiting = blocked.worker.submit("flow", count, [1])
+    endless = [blocked.worker.submit("continuous", count, [10**12]) for _ in range(2)]
+    waiting = blocked.worker.submit("continuous", count, [1])
     blocked.release()
     assert blocked.submit(1, 2, 3).result(60) == [2, 4, 6]
     assert not waiting.done() and len(count.started) == 2
     assert endless[0].cancel()
-    assert waiting.result(60) == ["flow 1"]  # the place of the cancelled one
+    assert waiting.result(60) == ["continuous 1"]  # the place of the cancelled one
     assert endless[1].cancel()
     blocked.worker.stop()
     assert blocked.worker.join() and len(count.started) == 0
@@ -235,7 +235,7 @@ def test_a_bug_fails_jobs_and_not_the_thread() -> None:
     def bug(index: int, result: Any) -> None:
         raise RuntimeError("a bug")
 
-    jobs = [blocked.submit(1, on_result=bug), blocked.worker.submit("flow", count, [3])]
+    jobs = [blocked.submit(1, on_result=bug), blocked.worker.submit("continuous", count, [3])]
     blocked.release()
     assert isinstance(jobs[0].exception(60), RuntimeError)
     jobs[1].exception(60)  # done, whatever the result

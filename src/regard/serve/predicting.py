@@ -1,4 +1,4 @@
-"""Predictions of a run as a function for its worker: a batch, or a flow where the engine can take in new sentences."""
+"""Predictions of a run as a function for its worker: a batch, or a continuous batch if the engine can."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,25 +13,25 @@ from regard.tasks.seq2seq import Seq2SeqTask
 class Predict:
     """The predictions of a list of examples, with some options of the task."""
 
-    def __init__(self, options: dict[str, Any], flows: bool = True) -> None:
-        """`flows` is False for examples that give the beginning of their output, which a flow does not support."""
-        self.options, self.flows = options, flows
-        self.key = ("predict", flows, tuple(sorted(options.items())))
+    def __init__(self, options: dict[str, Any], continuous: bool = True) -> None:
+        """`continuous` is False for examples that give the beginning of their output: only batches support them."""
+        self.options, self.continuous = options, continuous
+        self.key = ("predict", continuous, tuple(sorted(options.items())))
         """Equal for equal options."""
 
     def __call__(self, model: Model, examples: list[Any]) -> list[Prediction]:
         return model.predict(examples, **self.options)
 
-    def flow(self, model: Model) -> "PredictionFlow | None":
-        """A flow, if the engine of the task can take in sentences while it decodes others."""
+    def start(self, model: Model) -> "ContinuousPredictions | None":
+        """A continuous batch, if the engine accepts new sentences while it decodes others."""
         task = model.task.configure(**self.options)
-        if not self.flows or not isinstance(task, Seq2SeqTask):
+        if not self.continuous or not isinstance(task, Seq2SeqTask):
             return None
         search = continuous_search(model.engine, task.decoding)
-        return None if search is None else PredictionFlow(task, search)
+        return None if search is None else ContinuousPredictions(task, search)
 
 
-class PredictionFlow:
+class ContinuousPredictions:
     """Examples of a sequence-to-sequence task in a running search; a long example is several sentences of it."""
 
     def __init__(self, task: Seq2SeqTask[Any], search: ContinuousSearch[tuple[Unit, int]]) -> None:

@@ -32,7 +32,7 @@ REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 OnSegment = Callable[[int, str, bool], None]
 """Called in the event loop with the number of a segment, its translation, and True if it is complete.
 
-The beginning of a translation is told after each token, if the engine can; beam search may change it later.
+If the engine can, it is also called with the beginning of a translation after each token; beam search may change it.
 """
 Found = tuple[str, tuple[str, ...]]
 """The best translation of a sentence, and others."""
@@ -93,12 +93,12 @@ class Announcer:
             self.on_segment(number, translation, complete)
 
     def on_result(self, texts: Sequence[str], index: int, prediction: Prediction) -> None:
-        """For the thread of a worker: the translation of texts[index]; one that loops is not told yet."""
+        """For the thread of a worker: report the translation of texts[index]; not yet if it repeats itself."""
         if not prediction["looped"]:
             self._tell(texts[index], str(prediction["translation"]), True)
 
     def on_partial(self, texts: Sequence[str], index: int, translation: str) -> None:
-        """For the thread of a worker: the beginning of the translation of texts[index]."""
+        """For the thread of a worker: report the beginning of the translation of texts[index]."""
         self._tell(texts[index], translation, False)
 
     def _tell(self, text: str, translation: str, complete: bool) -> None:

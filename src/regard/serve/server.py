@@ -60,7 +60,7 @@ class GracefulServer(uvicorn.Server):
 
 
 def run_server(service: Service, settings: ServeSettings, report: Callable[[str], None]) -> None:
-    """Serve until a signal arrives; `report` is told the address, and when the models are loaded."""
+    """Serve until a signal arrives; `report` is called with the address, and when the models are loaded."""
     app = create_app(service, settings)
     listening = bind(settings.host, settings.port)
     start_log(settings.access_log)

@@ -188,7 +188,7 @@ class Service:
     async def translate(
         self, request: TranslateRequest, on_segment: OnTextSegment | None = None
     ) -> list[TranslatedText]:
-        """Translate all texts; `on_segment` is told their sentences as soon as they are known."""
+        """Translate all texts; `on_segment` is called with each sentence as soon as it is known."""
         self.check_size(request)
         async with self._time_limit():
             plans = await self._plan(request)
@@ -322,7 +322,7 @@ class Service:
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
         decoding = getattr(task, "decoding", None)
         plain = any("prefix" in example for example in examples)
-        function = Predict(options, flows=not plain)
+        function = Predict(options, continuous=not plain)
         async with self._time_limit():
             if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs
                 whole = await self.call(run, lambda model: function(model, list(examples)))

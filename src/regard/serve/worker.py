@@ -3,13 +3,14 @@
 A request is a `Job`: some inputs, and a function that computes a list of them. Jobs with equal keys have the same
 function and are joined: one input of each job is taken in turn, so that a long document does not delay a short request.
 
-    batch    a function computes some inputs and is done with all of them at once; those that arrive meanwhile form the
-             next batch
-    flow     inputs enter and leave between two steps of a running search (`Flow`); other batches run between its steps
+    batch               a function computes some inputs and is done with all of them at once; those that arrive
+                        meanwhile form the next batch
+    continuous batch    inputs enter and leave between two steps of a running search (`ContinuousBatch`); other
+                        batches run between its steps
 
-A job that is cancelled leaves the queue and the flow. If a batch or a flow fails, each of its jobs is computed alone,
-so that an input that cannot be computed fails only its own request. All work with a model happens in its thread, so
-models need no locks.
+A job that is cancelled leaves the queue and the batch. If a batch fails, each of its jobs is computed alone, so that an
+input that cannot be computed fails only its own request. All work with a model happens in its thread, so models need no
+locks.
 """
 
 import logging
@@ -23,17 +24,20 @@ from regard.run.model import Model
 from regard.serve.errors import ServiceError
 
 Function = Callable[[Model, list[Any]], Sequence[Any]]
-"""Computes a list of inputs; the result of one does not depend on the others. It may have `flow`, see `Flow`."""
+"""Computes a list of inputs; the result of one does not depend on the others.
+
+It may have a method `start`, see `ContinuousBatch`.
+"""
 OnResult = Callable[[int, Any], None]
 LOG = logging.getLogger("regard.serve")
 REFILL = 8
-"""New inputs enter a flow when they are an eighth of those in it: joining a few at a time is inefficient."""
+"""New inputs enter a continuous batch when they are an eighth of those in it: adding a few at a time is slow."""
 REFILL_STEPS = 4
 """They enter at the latest after this many steps."""
 
 
-class Flow(Protocol):
-    """A running computation that inputs enter and leave; `function.flow(model)` makes one, or None."""
+class ContinuousBatch(Protocol):
+    """A running computation that inputs enter and leave; `function.start(model)` makes one, or None."""
 
     def __len__(self) -> int:
         """The number of inputs in progress."""
@@ -66,7 +70,7 @@ class Job:
     on_result: OnResult | None = None
     """Called in the worker's thread with the index of an input and its result, as soon as it is known."""
     on_partial: OnResult | None = None
-    """Called after each step of a flow with the first input in progress and a part of its result."""
+    """Called after each step of a continuous batch with the first input in progress and a part of its result."""
     future: "Future[list[Any]]" = field(default_factory=Future)
     taken: int = 0
     results: dict[int, Any] = field(default_factory=dict)
@@ -107,11 +111,11 @@ class Unit:
         return self.job.inputs[self.index]
 
 
-class RunningFlow:
-    """A flow and the inputs in it."""
+class RunningBatch:
+    """A continuous batch and the inputs in it."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+    def __init__(self, batch: ContinuousBatch) -> None:
+        self.batch = batch
         self.units: dict[Unit, None] = {}
         self.steps = 0
         """Steps since inputs entered."""
@@ -122,7 +126,7 @@ class RunningFlow:
 
     def add(self, units: Sequence[Unit]) -> None:
         """Let inputs enter."""
-        self.flow.add(units)
+        self.batch.add(units)
         self.units |= dict.fromkeys(units)
         self.steps = 0
 
@@ -130,8 +134,8 @@ class RunningFlow:
         """One step: forget cancelled inputs, return finished ones, and tell parts of the others to those who ask."""
         for unit in [unit for unit in self.units if unit.job.future.done()]:
             del self.units[unit]
-            self.flow.remove(unit)
-        results, self.steps = self.flow.step(), self.steps + 1
+            self.batch.remove(unit)
+        results, self.steps = self.batch.step(), self.steps + 1
         for unit, _ in results:
             self.units.pop(unit, None)
         self._tell_parts()
@@ -143,7 +147,7 @@ class RunningFlow:
         for unit in self.units:
             if unit.job.on_partial is not None:
                 asked.setdefault(unit.job, unit)
-        for unit, text in self.flow.partial(list(asked.values())) if asked else ():
+        for unit, text in self.batch.partial(list(asked.values())) if asked else ():
             assert unit.job.on_partial is not None
             unit.job.on_partial(unit.index, text)
 
@@ -164,7 +168,7 @@ class Worker:
         self._waiting = 0
         self._changed = threading.Condition()
         self._stopping = False
-        self._flows: dict[Hashable, RunningFlow] = {}
+        self._running: dict[Hashable, RunningBatch] = {}
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
 
     def start(self) -> "Future[Model]":
@@ -234,34 +238,37 @@ class Worker:
             pass
 
     def _go_on(self, model: Model) -> bool:
-        """Begin with new inputs and make one step of each flow; False at the end. A bug fails jobs, not the thread."""
+        """Begin with new inputs and make one step of each running batch; False at the end.
+
+        An error of regard itself ends the jobs, and not the thread.
+        """
         units: list[Unit] = []
         try:
             units = self._wait()
             if units:
                 self._begin(model, units)
-            for key in list(self._flows):
+            for key in list(self._running):
                 self._step(model, key)
         except Exception as error:
             LOG.exception("an error in the worker %s", self.name)
-            for unit in [*units, *(unit for running in self._flows.values() for unit in running.units)]:
+            for unit in [*units, *(unit for running in self._running.values() for unit in running.units)]:
                 unit.job.fail(error)
-            self._flows.clear()
-        return bool(units or self._flows or self._jobs or not self._stopping)
+            self._running.clear()
+        return bool(units or self._running or self._jobs or not self._stopping)
 
     def _wait(self) -> list[Unit]:
-        """The inputs to begin with; empty if there are none and a flow goes on, or if there will be none."""
+        """The inputs to begin with; empty if there are none and a batch is running, or if there will be none."""
         with self._changed:
-            if not self._flows:
+            if not self._running:
                 idle = not self._jobs
                 self._changed.wait_for(lambda: self._jobs or self._stopping)
                 if idle and self.delay and not self._stopping:
                     self._changed.wait_for(lambda: self._waiting >= self.max_batch or self._stopping, self.delay)
-            free = self.max_batch - sum(len(running.flow) for running in self._flows.values())
+            free = self.max_batch - sum(len(running.batch) for running in self._running.values())
             for key, function in {job.key: job.function for job in self._jobs}.items():
-                if not hasattr(function, "flow"):
+                if not hasattr(function, "start"):
                     return self._take(key, self.max_batch)
-                running = self._flows.get(key)
+                running = self._running.get(key)
                 if free > 0 and (running is None or running.takes(self._count(key), free)):
                     return self._take(key, free)
             return []
@@ -271,32 +278,32 @@ class Worker:
         return sum(job.waiting for job in self._jobs if job.key == key)
 
     def _begin(self, model: Model, units: list[Unit]) -> None:
-        """Compute a batch, or let it enter a flow."""
+        """Compute a batch, or let its inputs enter a continuous batch."""
         key, function = units[0].job.key, units[0].job.function
         try:
-            running = self._flows.get(key)
-            if running is None and (start := getattr(function, "flow", None)) is not None:
-                flow = start(model)
-                running = None if flow is None else RunningFlow(flow)
+            running = self._running.get(key)
+            if running is None and (start := getattr(function, "start", None)) is not None:
+                batch = start(model)
+                running = None if batch is None else RunningBatch(batch)
             if running is not None:
                 running.add(units)
-                self._flows[key] = running
+                self._running[key] = running
                 return
-        except BaseException:  # the inputs that are in the flow already go on
-            LOG.debug("inputs that cannot enter a flow", exc_info=True)
+        except BaseException:  # the inputs that are in the batch already go on
+            LOG.debug("inputs that cannot enter a continuous batch", exc_info=True)
         self._compute(model, units)
 
     def _step(self, model: Model, key: Hashable) -> None:
-        """One step of a flow; if it fails, each of its jobs is computed alone."""
-        running = self._flows[key]
+        """One step of a continuous batch; if it fails, each of its jobs is computed alone."""
+        running = self._running[key]
         try:
             results = running.step()
         except BaseException:
-            del self._flows[key]
+            del self._running[key]
             self._compute_alone(model, list(running.units))
             return
-        if not len(running.flow):
-            del self._flows[key]
+        if not len(running.batch):
+            del self._running[key]
             self.batches += 1
         self.computed += len(results)
         for unit, result in results:
