@@ -304,7 +304,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "model" / "mine.txt").write_text("mine")
     with pytest.raises(UserError) as error:
         written(tmp_path / "model", vocabularies(joint=True))
-    assert (error.value.code, error.value.where) == ("exists", str(tmp_path / "model"))
+    assert (error.value.code, error.value.where) == ("folder-exists", str(tmp_path / "model"))
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine.txt"]
 
 

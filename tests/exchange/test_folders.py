@@ -42,9 +42,9 @@ def test_only_a_missing_or_empty_folder_is_written(tmp_path: Path) -> None:
         assert sorted(file.name for file in folder.iterdir()) == ["config.json", "extra.txt", "model.safetensors"]
         assert json.loads((folder / "config.json").read_text()) == {"model_type": "bert"}
         assert torch.equal(load_file(folder / "model.safetensors")["a"], weights["a"])
-        assert refused(require_new_folder, folder) == ("exists", str(folder))
+        assert refused(require_new_folder, folder) == ("folder-exists", str(folder))
     (tmp_path / "file").touch()
-    assert refused(require_new_folder, tmp_path / "file") == ("exists", str(tmp_path / "file"))
+    assert refused(require_new_folder, tmp_path / "file") == ("folder-exists", str(tmp_path / "file"))
 
 
 def test_a_folder_that_could_not_be_completed_is_not_there(tmp_path: Path) -> None:

@@ -235,4 +235,4 @@ def test_errors_name_file_and_key(tmp_path: Path) -> None:
     assert error.value.code == "missing-file" and "save_pretrained" in error.value.remedy
     with pytest.raises(UserError) as error:
         write_bert(folder, BertSettings(), {})
-    assert (error.value.code, error.value.where) == ("exists", str(folder))
+    assert (error.value.code, error.value.where) == ("folder-exists", str(folder))

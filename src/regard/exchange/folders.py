@@ -224,7 +224,10 @@ def require_new_folder(folder: Path) -> None:
     """Raise an error if the folder exists and is not empty: nothing is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(
-            f"{folder} exists already", "name a folder that does not exist yet", code="exists", where=folder
+            f"{folder} already exists",
+            "choose another folder with --folder FOLDER",
+            code="folder-exists",
+            where=folder,
         )
 
 

@@ -29,7 +29,7 @@ from regard.engines.onnx import onnx_engine
 from regard.errors import UserError
 from regard.exchange import ctranslate2, graph_files
 from regard.exchange.ctranslate2 import import_ctranslate2, write_ctranslate2
-from regard.exchange.folders import require_quantization
+from regard.exchange.folders import require_new_folder, require_quantization
 from regard.exchange.graph_files import import_onnx, write_graphs
 from regard.exchange.graphs import graphs_of
 from regard.files import JsonObject, Manifest, replacing, require_writable
@@ -93,13 +93,7 @@ def export_run(
 
     The comparison uses the run's validation data, or the lines of the file `sentences`; `bounds` changes its bounds.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(
-            f"{folder} already exists",
-            "choose another folder with --folder FOLDER",
-            code="folder-exists",
-            where=folder,
-        )
+    require_new_folder(folder)
     require_writable(folder)
     quantization = quantization or PROGRAMS[to]
     check_supported(run, to, quantization)

@@ -21,7 +21,7 @@ from regard.errors import UserError
 from regard.exchange.bert import read_bert, read_finetuned, read_head
 from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
 from regard.exchange.encoders import as_bert
-from regard.exchange.folders import CONFIG, read_config
+from regard.exchange.folders import CONFIG, read_config, require_new_folder
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
 from regard.exchange.marian_binary import MARIAN_ENDINGS, find_marian_file, languages_of, read_marian_binary
@@ -76,13 +76,7 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
     `source` is a folder, or the file of weights in it. With `allow_pickle` the tensors of a pytorch_model.bin are read
     if there are no others.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(
-            f"{folder} already exists",
-            "choose another folder with --folder FOLDER",
-            code="folder-exists",
-            where=folder,
-        )
+    require_new_folder(folder)
     if not source.exists():
         raise UserError(
             f"{source}: no such folder",
