@@ -151,6 +151,7 @@ def test_keys_are_needed_where_they_are_set(
 
         assert status("") == (401, "missing-key")
         assert status("third-key") == (403, "wrong-key")
+        assert status("fourth-key") == (429, "too-many-requests")
         assert [status("first-key")[0] for _ in range(3)] == [200, 200, 429]
         assert client.post("/v1/translate", json=BODY, headers={"X-API-Key": "second-key"}).status_code == 200
         assert client.get("/readyz").status_code in (200, 503)
