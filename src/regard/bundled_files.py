@@ -4,14 +4,17 @@ from pathlib import Path
 
 from regard.errors import UserError
 
-BUNDLED = ("translator", "languages")
-"""The name of each run: a folder of its own inside of `regard/bundled`."""
+FOLDER = Path(__file__).parent / "bundled"
+TRANSLATOR = "translator"
+"""The run that `translate` and `serve` use if none is given."""
+BUNDLED = (TRANSLATOR, "languages")
+"""The name of each run: a folder of its own in FOLDER."""
 RECIPE = "recipe.toml"
 
 
 def bundled_run(name: str) -> Path:
     """The folder of a run that comes with regard; a UserError if this installation does not contain it."""
-    folder = Path(__file__).parent / "bundled" / name
+    folder = FOLDER / name
     if name in BUNDLED and (folder / RECIPE).is_file():
         return folder
     known = ", ".join(BUNDLED)
@@ -25,13 +28,12 @@ def bundled_run(name: str) -> Path:
 
 def bundled_runs() -> list[str]:
     """The names of the runs that this installation contains."""
-    return [name for name in BUNDLED if (Path(__file__).parent / "bundled" / name / RECIPE).is_file()]
+    return [name for name in BUNDLED if (FOLDER / name / RECIPE).is_file()]
 
 
 def output_folder(folder: Path) -> Path:
     """Where commands write results of a run: to its folder, and to runs/NAME for a run that comes with regard."""
-    bundled = Path(__file__).parent / "bundled"
-    return Path("runs") / folder.name if folder.parent == bundled else folder
+    return Path("runs") / folder.name if folder.parent == FOLDER else folder
 
 
 def find_run(folder: str | Path) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from regard.bundled_files import TRANSLATOR
 from regard.cli.options import ModelOptions, OptionGroup, help_of, option_type
 from regard.cli.screen import report
 from regard.errors import UserError
@@ -14,9 +15,6 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.run.model import Model
     from regard.serve.settings import ServeSettings
-
-TRANSLATOR = "translator"
-"""The run that is served if none is given; it comes with regard."""
 
 
 class ServerOptions(OptionGroup):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.bundled_files import bundled_runs
+from regard.bundled_files import RECIPE, TRANSLATOR, bundled_runs
 from regard.cli.documents import DocumentOptions
 from regard.cli.options import (
     AsJson,
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from regard.tasks.translation import TranslationTask
 
     Form = Callable[[int, Example, Prediction], str]
-
-BUNDLED = "translator"
-"""The run that is used if none is given."""
-
 
 RunsAndText = Annotated[
     list[str] | None,
@@ -111,7 +107,7 @@ def translate(
     lines_only = {"--prefix": prefix, "--prefix-file": prefix_file, "--scores": scores, "--json": as_json}
     lines_only["--nbest"] = (search.changes().get("nbest") or 1) > 1
     is_document = documents.check(input_, **lines_only)
-    translator, options = model.load_translator(*runs or [BUNDLED]), search.changes()
+    translator, options = model.load_translator(*runs or [TRANSLATOR]), search.changes()
     options |= choose_direction(translator.task, source, target)
     is_text = text is not None and documents.format is None and not any(lines_only.values())
     if is_document or (is_text and translator.task.directions):
@@ -176,7 +172,7 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
 
 def is_run(name: str) -> bool:
     """True if an argument is the folder of a run, or the name of one that comes with regard."""
-    return (Path(name) / "recipe.toml").is_file() or name in bundled_runs()
+    return (Path(name) / RECIPE).is_file() or name in bundled_runs()
 
 
 def choose_direction(task: "TranslationTask[Any]", source: str | None, target: str | None) -> Options:

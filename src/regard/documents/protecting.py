@@ -58,7 +58,7 @@ class Protected:
 
 
 class Glossary:
-    """Terms and their translations, found in the time that reading a text takes."""
+    """Terms and their translations; a term is looked up by its first word."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         check_glossary(terms)
