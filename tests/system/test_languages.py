@@ -1,5 +1,6 @@
 """Several languages in one model: tags, directions, splits, scores, distillation and the command line."""
 
+import asyncio
 import json
 import random
 from pathlib import Path
@@ -182,6 +183,17 @@ def test_the_second_step_of_a_translation_through_a_third_language_is_inspected(
     search = inspect_beam(translator, example, search="beam", beam=2)
     assert search.tree == inspect_beam(translator, second, search="beam", beam=2).tree
     assert search.prediction["translation"] == expected["translation"]
+
+
+def test_a_server_predicts_through_a_third_language(run: Path, translator: Translator) -> None:
+    pytest.importorskip("fastapi")
+    from tests.serve.make import make_service, stop
+
+    service = make_service({"languages": run})
+    example = {"src": sentence([3, 3, 4, 0], "de"), "from": "de", "to": "fr"}
+    (prediction,) = asyncio.run(service.predict("languages", [example]))
+    stop(service)
+    assert prediction["translation"] == translator.predict(example)["translation"] == sentence([3, 3, 4, 0], "fr")
 
 
 def test_the_third_language() -> None:

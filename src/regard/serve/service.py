@@ -25,7 +25,7 @@ from regard.serve.segments import OnSegment, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.translation import TranslationTask
+from regard.tasks.translation import Translation, TranslationTask
 
 T = TypeVar("T")
 OnTextSegment = Callable[[int, int, str, bool], None]
@@ -321,7 +321,8 @@ class Service:
         task.check_predict()
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
         decoding = getattr(task, "decoding", None)
-        plain = any("prefix" in example for example in examples)
+        pivot = task.pivot if isinstance(task, Translation) else lambda example: None  # a translation in two steps
+        plain = any("prefix" in example or pivot(example) for example in examples)
         function = Predict(options, continuous=not plain)
         async with self._time_limit():
             if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs
