@@ -51,3 +51,11 @@ def test_it_is_small_and_has_no_paths_of_other_machines() -> None:
     files = [path for path in bundled_run("translator").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 20e6
     assert 'root = "."' in (bundled_run("translator") / "recipe.toml").read_text(encoding="utf-8")
+
+
+def test_markup_through_a_third_language(tmp_path: Path) -> None:
+    """German to French: the tags follow the words of both steps, as in the server."""
+    page = tmp_path / "page.html"
+    page.write_text("<p>Ich habe <b>Hunger</b>.</p>", encoding="utf-8")
+    result = regard("translate", "--from", "de", "--to", "fr", "--input", page)
+    assert result.out.strip() == "<p>J'ai <b>faim</b>.</p>"

@@ -11,10 +11,10 @@ from tests.serve.make import identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.bundled.identification import Detected
-from regard.documents.segment import SegmentTranslation
+from regard.documents.segment import SegmentTranslation, join_steps
 from regard.run.model import Model, Translator
 from regard.serve.errors import ServiceError
-from regard.serve.segments import SegmentTranslator, cut_repetition, join_steps
+from regard.serve.segments import SegmentTranslator, cut_repetition
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 

@@ -25,3 +25,14 @@ class SegmentTranslation:
     text: str
     alternatives: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+
+
+def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
+    """A translation through a third language, with links from the first to the last text."""
+    links: list[Link] = []
+    for start, end, target_start, target_end in after.links:
+        common = [(min(end, d) - max(start, c), a, b) for a, b, c, d in before.links]
+        overlap, source_start, source_end = max(common, default=(0, 0, 0))
+        if overlap > 0:
+            links.append((source_start, source_end, target_start, target_end))
+    return SegmentTranslation(after.text, after.alternatives, tuple(links))

@@ -7,8 +7,9 @@ translated = document.render(translate_segments(translator, document.segments, t
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from regard.documents.segment import Segment, SegmentTranslation
+from regard.documents.segment import Segment, SegmentTranslation, join_steps
 from regard.run.aligning import align
+from regard.tasks.pivoting import pivot_language
 
 if TYPE_CHECKING:
     from regard.run.model import Translator
@@ -19,7 +20,17 @@ Progress = Callable[[int], None]
 def translate_segments(
     model: "Translator", segments: Sequence[Segment], progress: Progress = lambda count: None, **options: Any
 ) -> list[SegmentTranslation]:
-    """A translation of each segment; equal sentences are translated once. Options are those of `Model.predict`."""
+    """A translation of each segment; equal sentences are translated once. Options are those of `Model.predict`.
+
+    A direction through a third language is two translations, so that each is aligned in a direction that the model
+    was trained on.
+    """
+    between = pivot_language(model.task.directions, options.get("from"), options.get("to"))
+    if between is not None:
+        before = translate_segments(model, segments, **options | {"to": between})
+        second = [Segment(item.text, segment.needs_links) for item, segment in zip(before, segments, strict=True)]
+        after = translate_segments(model, second, progress, **options | {"from": between})
+        return [join_steps(*steps) for steps in zip(before, after, strict=True)]
     texts = list(dict.fromkeys(segment.text for segment in segments))
     found: dict[str, str] = {}
     for text, prediction in zip(texts, model.stream(texts, where="sentence", **options), strict=True):

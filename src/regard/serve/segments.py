@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
 from regard.run.aligning import align
 from regard.run.model import Model, Translator
 from regard.serve.predicting import Predict
@@ -102,7 +102,7 @@ class Announcer:
         self._tell(texts[index], translation, False)
 
     def _tell(self, text: str, translation: str, complete: bool) -> None:
-        with suppress(RuntimeError):  # the event loop is closed: nobody waits
+        with suppress(RuntimeError):  # the event loop is closed, with all requests
             self.loop.call_soon_threadsafe(self, text, translation, complete)
 
 
@@ -221,17 +221,6 @@ class SegmentTranslator:
         for number, links in zip(numbers, computed, strict=True):
             results[number] = links
         return results
-
-
-def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
-    """A translation through a third language, with links from the first to the last text."""
-    links: list[Link] = []
-    for start, end, target_start, target_end in after.links:
-        common = [(min(end, d) - max(start, c), a, b) for a, b, c, d in before.links]
-        overlap, source_start, source_end = max(common, default=(0, 0, 0))
-        if overlap > 0:
-            links.append((source_start, source_end, target_start, target_end))
-    return SegmentTranslation(after.text, after.alternatives, tuple(links))
 
 
 def other_texts(best: str, prediction: Prediction, count: int) -> tuple[str, ...]:
