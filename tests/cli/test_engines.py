@@ -122,6 +122,7 @@ def test_errors(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     engine = ("--engine", "ctranslate2")
     assert fails("translate", trained, other, *engine).code == "unsupported-option"
     assert fails("translate", trained, *engine, "--precision", "bf16").code == "unsupported-option"
+    assert fails("translate", trained, "--engine", "onnx", "--device", "cuda").code == "unsupported-option"
     assert "int8" in fails("translate", trained, *engine, "--quantization", "int3", stdin="one\n").err
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert "pip install 'regard[ctranslate2]'" in fails("translate", trained, *engine, stdin="one\n").err

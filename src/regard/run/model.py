@@ -106,9 +106,9 @@ class Model:
     ) -> None:
         """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx.
 
-        These two use the CPU by default; onnx always uses it.
+        These two use the CPU by default, and onnx has no other device.
         """
-        check_engine(len(runs), precision, engine, quantization)
+        check_engine(len(runs), precision, engine, quantization, device)
         device = "cpu" if engine in EXPORTED_ENGINES and device == "auto" else device
         self.world = open_world(
             build(RuntimeSettings, {"device": device, "precision": precision}, "--device, --precision"), alone=True
@@ -345,7 +345,7 @@ def random_weights(run: Run, checkpoint: str) -> tuple[str, ...]:
     return tuple(current_name(name) for name in names)
 
 
-def check_engine(runs: int, precision: str, engine: str, quantization: str | None) -> None:
+def check_engine(runs: int, precision: str, engine: str, quantization: str | None, device: str = "auto") -> None:
     """Raise UserError for options that contradict each other, before anything is loaded."""
     if engine not in ENGINES:
         raise UserError(
@@ -364,6 +364,13 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
             "use the engine torch, or give one run",
             code="unsupported-option",
             where="engine",
+        )
+    if engine == "onnx" and device not in ("auto", "cpu"):
+        raise UserError(
+            f"the engine onnx computes on a CPU, not on {device}",
+            "leave --device out, or use the engine torch or ctranslate2",
+            code="unsupported-option",
+            where="device",
         )
     if engine in EXPORTED_ENGINES and precision == "bf16":
         raise UserError(
