@@ -9,6 +9,7 @@ from tests.cli.command import fails, regard
 from tests.tiny import train_run
 
 from regard.run.compressing import compress
+from regard.run.facts import read_facts
 from regard.run.model import Model, Translator
 from regard.run.run import Run
 from regard.training.checkpoint import MODEL, read_weights
@@ -53,6 +54,7 @@ def test_the_copy_is_a_smaller_run_that_predicts_the_same(run: Path, tmp_path: P
         f"checkpoints/{step}/{MODEL}", f"checkpoints/{step}/state.json"
     ]  # fmt: skip
     assert not any(str(run.parent.parent) in (small / name).read_text("utf-8", "ignore") for name in names)
+    assert read_facts(small).weights == read_facts(run).weights
     outputs = [Translator.load(folder, device="cpu").translate(TEXTS) for folder in (run, small)]
     assert outputs[0] == outputs[1]
     readable = Translator.load(small, device="cpu", engine="readable").translate(TEXTS)

@@ -13,18 +13,17 @@ from pathlib import Path
 
 import torch
 
-from regard.errors import UserError
+from regard.exchange.folders import require_new_folder
 from regard.files import replacing, require_writable, write_text
 from regard.reading import parse_json, read_text
 from regard.recipe import Recipe
+from regard.run.aligning import ALIGNMENT_FILE
 from regard.run.facts import write_changes
 from regard.run.run import CHECKPOINTS, Run
 from regard.tasks.base import RECIPE
 from regard.tasks.registry import task_of
 from regard.training.checkpoint import MODEL, name_of, read_progress, read_weights, write_checkpoint
 from regard.training.quantization import dequantize, quantize
-
-ALIGNMENT = "alignment.json"
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,13 @@ class Compressed:
 def compress(run: Run, folder: Path, checkpoint: str = "best") -> Compressed:
     """Write a small copy of a run into a new folder."""
     require_writable(folder)
-    if folder.exists():
-        raise UserError(f"{folder} exists", "choose a new folder", code="folder-exists", where=folder)
+    require_new_folder(folder)
     source = run.checkpoints.resolve(checkpoint)
     weights, progress = read_weights(source), read_progress(source)
     small = quantize(weights)
     step = int(progress.get("step") or 0)
     with replacing(folder, folder=True) as temporary:
-        for name in (*task_of(run.recipe).artifacts(run.recipe), ALIGNMENT):
+        for name in (*task_of(run.recipe).artifacts(run.recipe), ALIGNMENT_FILE):
             if (run.folder / name).exists():
                 content = parse_json(read_text(run.folder / name))
                 write_text(temporary / name, json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")

@@ -25,6 +25,7 @@ RECIPE, CHANGES, CHECKPOINTS, STORES = "recipe.toml", "changes.json", "checkpoin
 STATE, WEIGHTS, TOKENIZERS = "state.json", "model.safetensors", "*tokenizer.json"
 FORMAT, MAX_NAMED_RUNS = 1, 8
 MAX_HEADER_BYTES = 64 << 20
+SCALE = ":scale"
 SPLITS = ("train", "valid", "test")
 BASE_SETTINGS = ("name", "about", "task", "start_from", "data.root", "data.train", "data.valid", "data.test")
 """Settings that every recipe has its own values for."""
@@ -142,12 +143,16 @@ def source_text(source: Mapping[str, object]) -> str:
 
 
 def count_weights(path: Path) -> int | None:
-    """The number of weights in a safetensors file, from its header; None if it cannot be read."""
+    """The number of weights in a safetensors file, from its header; None if it cannot be read.
+
+    The scales of 8-bit weights (training/quantization.py) are not counted.
+    """
     try:
         with path.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")
             header = json.loads(stream.read(size)) if size <= MAX_HEADER_BYTES else {}
-        return sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__" and not name.endswith(SCALE)}
+        return sum(math.prod(entry["shape"]) for entry in tensors.values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
