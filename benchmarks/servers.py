@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def running_server(runs: Sequence[str], *options: str) -> Iterator[tuple[str, int]]:
     """Start `regard serve` on a free port; the address and the process number, when all models are loaded.
 
-    The server writes no line for each request: nobody reads them, so it would stop when the pipe is full.
+    The server writes no line for each request: its output is not read, so it would stop when the pipe is full.
     """
     command = [sys.executable, "-m", "regard", "serve", *runs, "--port", "0", "--no-access-log", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

@@ -43,13 +43,13 @@ class Blocked:
 def test_waiting_jobs_are_joined_and_take_turns() -> None:
     blocked = Blocked(max_batch=4)
     document, short = blocked.submit(1, 2, 3, 4, 5, 6), blocked.submit(10, 11)
-    told: list[tuple[int, int]] = []
-    other = blocked.submit(7, key="other", on_result=lambda index, result: told.append((index, result)))
+    known: list[tuple[int, int]] = []
+    other = blocked.submit(7, key="other", on_result=lambda index, result: known.append((index, result)))
     assert blocked.worker.waiting == 9
     blocked.release()
     assert (document.result(60), short.result(60), other.result(60)) == ([2, 4, 6, 8, 10, 12], [20, 22], [14])
     assert blocked.batches == [[1, 10, 2, 11], [7], [3, 4, 5, 6]]
-    assert told == [(0, 14)]
+    assert known == [(0, 14)]
     assert blocked.worker.waiting == 0
 
 
@@ -190,17 +190,17 @@ def test_inputs_enter_and_leave_a_continuous_batch() -> None:
     futures = {
         name: submit(
             "continuous", count, inputs, lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
-            (lambda index, left: parts.append((index, left))) if name == "told" else None,
+            (lambda index, left: parts.append((index, left))) if name == "known" else None,
         )
-        for name, inputs in {"long": [9], "told": [3], "short": [1, 1, 1, 1, 1]}.items()
+        for name, inputs in {"long": [9], "known": [3], "short": [1, 1, 1, 1, 1]}.items()
     }  # fmt: skip
     gone = submit("continuous", count, [50])
     gone.cancel()
     other = blocked.submit(5)
     blocked.release()
-    assert [futures[name].result(60) for name in ("long", "told")] == [["continuous 9"], ["continuous 3"]]
+    assert [futures[name].result(60) for name in ("long", "known")] == [["continuous 9"], ["continuous 3"]]
     assert futures["short"].result(60) == ["continuous 1"] * 5 and other.result(60) == [10]
-    assert finished == ["short", "short", "short", "short", "told", "short", "long"] or finished[-1] == "long"
+    assert finished == ["short", "short", "short", "short", "known", "short", "long"] or finished[-1] == "long"
     assert parts == [(0, 2), (0, 1)]
     assert max(count.started.sizes) == 4 and len(count.started) == 0
 

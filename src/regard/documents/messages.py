@@ -6,8 +6,8 @@
     msgstr[0] ""
     msgstr[1] ""
 
-Translations that are there, also fuzzy ones, are kept: somebody wrote them. So are the header and obsolete entries. A
-line break inside of a sentence is put back by word alignment; other lines are texts of their own.
+Existing translations, also fuzzy ones, are kept: a person may have written them. So are the header and obsolete
+entries. A line break inside of a sentence is put back by word alignment; other lines are texts of their own.
 """
 
 import re

@@ -53,9 +53,9 @@ class SSRU(nn.Module):
         self.forget = nn.Linear(d_model, d_model)
 
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
-        """x (*, D) -> h (*, D). It is causal whatever the pattern is; sentences are told apart by their positions."""
+        """x (*, D) -> h (*, D). It is causal for every pattern; a position of 0 begins a new sentence."""
         gate = to_float32(self.forget(x)).sigmoid()
-        first = (pattern.queries.positions == 0)[..., None]  # c begins anew at the first token of a sentence
+        first = (pattern.queries.positions == 0)[..., None]  # c is 0 before the first token of a sentence
         cell = scan(gate.masked_fill(first, 0.0), (1 - gate) * to_float32(self.input(x)))
         return cell.relu().to(x.dtype)
 

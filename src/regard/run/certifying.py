@@ -31,7 +31,7 @@ NEAR = 0.01
 """The largest difference of predicted numbers that count as identical."""
 
 
-class RecordingEngine:
+class PairRecordingEngine:
     """An engine that remembers the tokens of sources and outputs."""
 
     def __init__(self, engine: Engine) -> None:
@@ -111,7 +111,7 @@ def compare_searches(ours: Model, export: OpenedExport, examples: Sequence[Examp
     identical: dict[str, float] = {}
     outputs: list[Prediction] = []
     greedy = ours.task.configure(search="greedy", loop_guard=False)
-    recorder = RecordingEngine(as_engine(ours))
+    recorder = PairRecordingEngine(as_engine(ours))
     engine = ours.engine if isinstance(ours.task, Language) else recorder  # whose tokens are in its predictions
     tasks = {"greedy": greedy}
     settings: DecodingSettings = ours.run.recipe.decoding  # type: ignore[attr-defined]

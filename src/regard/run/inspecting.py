@@ -54,7 +54,7 @@ class Inspection:
 
 
 @dataclass
-class RecordingEngine:
+class ObservedEngine:
     """An engine that decodes one sentence with an observer, and keeps its hypotheses."""
 
     engine: StepperEngine[Any]
@@ -147,7 +147,7 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
     if not isinstance(engine, StepperEngine):  # CUDA graphs and CTranslate2 search by themselves
         engine = task.engine(model.models, model.world.device, "readable")
     assert isinstance(engine, StepperEngine)
-    recording = RecordingEngine(engine, recorder)
+    recording = ObservedEngine(engine, recorder)
     (prediction,) = task.predict(recording, [task.last_step(model.engine, task.parse(value, "the text"))])
     tree = recorder.tree([(item.tokens, item.finished) for item in recording.hypotheses], EOS)
     names = task.tgt_tokenizer.tokens([node.token for node in tree.nodes])

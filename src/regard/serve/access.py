@@ -100,7 +100,7 @@ class Access:
         key = key or header_key(request)
         owner = self.keys.owner(key) if key else None
         address = request.client.host if request.client else ""
-        self.limit.check(owner or address.encode())  # wrong keys count too, so that nobody can try many of them
+        self.limit.check(owner or address.encode())  # wrong keys count too, against trying many keys
         if self.keys.required and owner is None:
             code, problem = ("wrong-key", "the API key is wrong") if key else ("missing-key", "an API key is needed")
             raise ServiceError(code, problem, "send the header Authorization: Bearer KEY")

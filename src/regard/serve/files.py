@@ -1,4 +1,4 @@
-"""Translated files that wait for their download: in memory, under names that nobody can guess, for a short time."""
+"""Translated files for download: in memory, under random names, for a short time."""
 
 import secrets
 import time
