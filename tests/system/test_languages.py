@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from regard.data.fields import PAIRS
 from regard.data.filters import KEEP_ALL
 from regard.data.hold_out import read_split
 from regard.data.placeholders import insert_placeholders
+from regard.data.variations import vary_pair
 from regard.errors import UserError
 from regard.recipe import Recipe, to_toml
 from regard.run.exporting import export_run
@@ -141,6 +143,26 @@ def test_placeholders_replace_the_same_words_on_both_sides() -> None:
         for symbol, word in zip(used, words, strict=True):
             src, tgt = src.replace(symbol, word), tgt.replace(symbol, word)
         assert (src, tgt) == pair
+
+
+def test_variations_change_letters_and_final_punctuation() -> None:
+    pairs = [(f"Is this House {n} €?", f"¿Es esta la Casa {n} €?") for n in range(400)]
+    pairs += [(f"This is House {n}.", f"这是房子{n}号。") for n in range(400)]
+    assert all(vary_pair(*pair, 0.0) == pair for pair in pairs)
+    varied = {pair: vary_pair(*pair, 0.5) for pair in pairs}
+    changed = {pair: new for pair, new in varied.items() if pair != new}
+    assert 300 < len(changed) < 500
+    seen: Counter[str] = Counter()
+    for (src, tgt), (new_src, new_tgt) in changed.items():
+        assert new_src.casefold() in src.casefold() and new_tgt.casefold() in tgt.casefold()
+        if new_src.isupper():
+            seen["upper"] += 1
+            assert (new_src, new_tgt) == (src.upper(), tgt.upper())
+        else:
+            seen["lower" if new_src.islower() else "bare"] += 1
+            assert new_src[-1] not in ".?" and new_tgt[-1] not in "?。" and not new_tgt.startswith("¿")
+            assert new_tgt in tgt  # the target keeps its letters
+    assert seen["lower"] > seen["bare"] > 50 and seen["upper"] > 50
 
 
 # ---- use -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from regard.data.examples import Example
 from regard.data.filters import Filters
 from regard.data.placeholders import insert_placeholders
 from regard.data.store import Encoded
+from regard.data.variations import vary_pair
 from regard.errors import UserError
 from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS
@@ -33,11 +34,14 @@ class PairEncoder:
     filters: Filters
     placeholders: float = 0.0
     """The share of pairs with placeholders (see placeholders.py)."""
+    variations: float = 0.0
+    """The share of pairs in other letters or without final punctuation (see variations.py)."""
 
     @cached_property
     def identity(self) -> str:
         parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), self.filters)
-        return repr((*parts, self.placeholders) if self.placeholders else parts)
+        shares = (self.placeholders, self.variations) if self.variations else (self.placeholders,)
+        return repr((*parts, *shares) if any(shares) else parts)
 
     @property
     def dtypes(self) -> Mapping[str, DTypeLike]:
@@ -55,7 +59,8 @@ class PairEncoder:
                 src, tgt, self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes
             )
             if reason is None:
-                texts.append((*insert_placeholders(src, tgt, self.placeholders), example.get("to")))
+                src, tgt = insert_placeholders(src, tgt, self.placeholders)
+                texts.append((*vary_pair(src, tgt, self.variations), example.get("to")))
             else:
                 dropped[reason] += 1
         tags = [self.tags(language) for _, _, language in texts]

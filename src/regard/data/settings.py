@@ -138,6 +138,13 @@ class PairDataSettings(DataSettings):
         description="share of the training pairs in which some words that are the same on both sides, as names and "
         "numbers, become placeholders, so that the model learns to copy parts of a text that must not change",
     )
+    variations: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="share of the training pairs that are changed to what people type: the source in lower case, both "
+        "sides in capitals, or without final punctuation",
+    )
     src_lang: str = Field(default="", description="source language of a run with one direction: a code, as en")
     tgt_lang: str = Field(default="", description="target language of a run with one direction: a code, as de")
 

@@ -101,8 +101,9 @@ class TranslationTask(Seq2SeqTask[R]):
 
     def encoder(self, filtered: bool) -> PairEncoder:
         filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
-        share = self.recipe.data.placeholders if filtered else 0.0
-        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, share)
+        data = self.recipe.data
+        shares = (data.placeholders, data.variations) if filtered else ()
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares)
 
     def view(self, store: Store) -> Pairs:
         pairs = Pairs(store)
