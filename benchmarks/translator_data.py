@@ -5,13 +5,19 @@
 DATA holds the folders tatoeba, tatoeba-zh, msdocs, pydocs and mlqe-pe-en-de (see docs/models/translator.md). FOLDER
 gets train.CORPUS.LANGUAGE.tsv.xz, valid... and test..., English first. A sentence is assigned by the hash of its
 English text, so no English sentence of valid or test is in train, in any corpus or language.
+
+Two more files are made of the training sentences of tatoeba. train.words.LANGUAGE.tsv.xz is a dictionary, since people
+also translate single words. train.tatoeba.en.txt.xz has the English sentences and words without a Chinese translation:
+there are few everyday sentences in Chinese, so the teacher translates them (recipes/translator.toml).
 """
 
 import lzma
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from benchmarks.word_pairs import word_pairs
 
 from regard.data.split import hash_sentence
 
@@ -79,16 +85,36 @@ def split_pairs(pairs: Iterator[tuple[str, str]]) -> dict[str, list[tuple[str, s
     return {"train": list(train), **chosen}
 
 
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write a compressed text file."""
+    with lzma.open(path, "wt", encoding="utf-8", preset=6) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    print(f"{path.name}: {len(lines):,} lines", flush=True)
+
+
+def write_words(folder: Path, everyday: dict[str, list[tuple[str, str]]]) -> None:
+    """Write the dictionaries, and the English text without a Chinese translation."""
+    dictionaries = {language: word_pairs(pairs) for language, pairs in everyday.items() if language != "zh"}
+    for language, pairs in dictionaries.items():
+        write_lines(folder / f"train.words.{language}.tsv.xz", list(map("\t".join, pairs)))
+    known = {english for english, _ in everyday["zh"]}
+    english = {pair[0]: None for source in (everyday, dictionaries) for pairs in source.values() for pair in pairs}
+    write_lines(folder / "train.tatoeba.en.txt.xz", [text for text in english if text not in known])
+
+
 def main(data: Path, folder: Path) -> None:
     """Write all files."""
     folder.mkdir(parents=True, exist_ok=True)
     corpora = {name: read_tsv(data / path) for name, path in CORPORA.items()}
     corpora["mlqe", "de"] = read_post_edits(data / POST_EDITS)
+    everyday = {}
     for (corpus, language), pairs in corpora.items():
-        for split, chosen in split_pairs(pairs).items():
-            with lzma.open(folder / f"{split}.{corpus}.{language}.tsv.xz", "wt", encoding="utf-8", preset=6) as stream:
-                stream.writelines(f"{english}\t{other}\n" for english, other in chosen)
-            print(f"{corpus} {language} {split}: {len(chosen):,} pairs", flush=True)
+        splits = split_pairs(pairs)
+        if corpus == "tatoeba" and language != "zh-Hant":
+            everyday[language] = splits["train"]
+        for split, chosen in splits.items():
+            write_lines(folder / f"{split}.{corpus}.{language}.tsv.xz", list(map("\t".join, chosen)))
+    write_words(folder, everyday)
 
 
 if __name__ == "__main__":
