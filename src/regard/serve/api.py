@@ -17,7 +17,7 @@ from regard.serve.errors import ServiceError
 from regard.serve.fields import check_characters
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
-from regard.serve.streaming import stream_translation
+from regard.serve.streaming import TranslationEvents
 
 LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32,
            "length_candidates": 32}  # fmt: skip
@@ -93,7 +93,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.post("/translate/stream", response_class=StreamingResponse)
     async def translate_stream(body: Translate) -> StreamingResponse:
         """Translate texts as server-sent events: each sentence when it is ready, then each text, then "done"."""
-        return await stream_translation(service, to_request(body))
+        return TranslationEvents(service, to_request(body))
 
     @router.post("/detect")
     async def detect(body: Texts) -> dict[str, Any]:

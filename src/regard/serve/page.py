@@ -26,7 +26,7 @@ from regard.serve.access import check_access
 from regard.serve.api import Body, Language, check_inputs, finite
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
-from regard.serve.streaming import stream_translation
+from regard.serve.streaming import TranslationEvents
 from regard.viz.document import asset, program_text, served_document, style_text
 
 SECTIONS = ("ask", "compare", "inside")
@@ -134,7 +134,7 @@ def answer_routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.post("/translate/stream", response_class=StreamingResponse)
     async def translate_stream(body: TranslateText) -> StreamingResponse:
         """Translate a text and send its sentences as they become known (serve/streaming.py)."""
-        return await stream_translation(service, TranslateRequest([body.text], body.source, body.target, run=body.run))
+        return TranslationEvents(service, TranslateRequest([body.text], body.source, body.target, run=body.run))
 
     @router.post("/predict")
     async def predict(body: PredictExample) -> JsonObject:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict
 
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from regard.errors import UserError
 from regard.serve.problems import problem_of
@@ -25,45 +26,47 @@ LOG = logging.getLogger("regard.serve")
 Event = tuple[str, dict[str, object]]
 
 
-async def stream_translation(service: Service, request: TranslateRequest) -> StreamingResponse:
-    """Start a translation and answer with its events; the end of the answer ends the translation."""
-    events: asyncio.Queue[Event] = asyncio.Queue()
+class TranslationEvents(StreamingResponse):
+    """The events of a translation. It begins when the answer is asked for, and ends with the answer."""
 
-    def on_segment(text: int, segment: int, translation: str, complete: bool) -> None:
+    def __init__(self, service: Service, request: TranslateRequest) -> None:
+        super().__init__((), media_type="text/event-stream")
+        self.service, self.request = service, request
+        self.events: asyncio.Queue[Event] = asyncio.Queue()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.ensure_future(self.service.translate(self.request, self._on_segment))
+        first = asyncio.ensure_future(self.events.get())
+        try:
+            await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and not first.done():
+                await task  # raises its error
+            self.body_iterator = self._write(task, first)
+            await super().__call__(scope, receive, send)
+        finally:  # not in `_write`: it does not run if the client disconnects before the first event
+            task.cancel()
+            first.cancel()
+
+    def _on_segment(self, text: int, segment: int, translation: str, complete: bool) -> None:
         name = "segment" if complete else "partial"
-        events.put_nowait((name, {"text": text, "segment": segment, "translation": translation}))
+        self.events.put_nowait((name, {"text": text, "segment": segment, "translation": translation}))
 
-    task = asyncio.ensure_future(service.translate(request, on_segment))
-    first = asyncio.ensure_future(events.get())
-    try:
-        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() and not first.done():
-            await task  # raises its error
-    except BaseException:
-        task.cancel()
-        first.cancel()
-        raise
-    return StreamingResponse(write_events(task, first, events), media_type="text/event-stream")
-
-
-async def write_events(
-    task: "asyncio.Task[list[TranslatedText]]", first: "asyncio.Task[Event]", events: "asyncio.Queue[Event]"
-) -> AsyncIterator[bytes]:
-    """The events of a running translation, in the order in which they become known."""
-    waiting = first
-    try:
-        while True:
-            await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                yield encode(*waiting.result())
-                waiting = asyncio.ensure_future(events.get())
-            elif task.done():
-                break
-        for event in await finish(task):
-            yield encode(*event)
-    finally:
-        task.cancel()
-        waiting.cancel()
+    async def _write(
+        self, task: "asyncio.Task[list[TranslatedText]]", waiting: "asyncio.Task[Event]"
+    ) -> AsyncIterator[bytes]:
+        """The events in the order in which they become known; `waiting` is the first one."""
+        try:
+            while True:
+                await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                if waiting.done():
+                    yield encode(*waiting.result())
+                    waiting = asyncio.ensure_future(self.events.get())
+                elif task.done():
+                    break
+            for event in await finish(task):
+                yield encode(*event)
+        finally:
+            waiting.cancel()
 
 
 async def finish(task: "asyncio.Task[list[TranslatedText]]") -> list[Event]:
