@@ -35,6 +35,7 @@ VALID: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("GET", "/languages", {}),
     ("POST", "/languages", {}),
     ("POST", "/translate_file", {"source": "en", "target": "de", "file": "one two three"}),
+    ("POST", "/translate_file", {"source": "en", "target": "de", "file": "one two", "glossary": '{"one": "uno"}'}),
     ("GET", "/download_file/0123.a_de.txt", {}),
     ("GET", "/frontend/settings", {}),
     ("POST", "/suggest", {"q": "one", "s": "eins", "source": "en", "target": "de"}),

@@ -75,6 +75,40 @@ def test_a_word_document_is_translated(client: Client) -> None:
         assert b"eins zwei drei" in archive.read("word/document.xml")
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_translated_with_a_glossary(client: Client, name: str) -> None:
+    content, expected = FILES[name]
+    file = download(client, upload(client, name, content, source="auto", glossary='{"two": "ZWO"}'))
+    assert file.status_code == 200 and expected.replace(b"zwei", b"ZWO") in file.content
+    same = download(client, upload(client, name, content, glossary=""))
+    assert expected in same.content
+
+
+def test_a_glossary_for_a_word_document(client: Client) -> None:
+    answer = upload(client, "a.docx", docx(paragraph("one two three")), glossary='{"two": "ZWO"}')
+    with zipfile.ZipFile(io.BytesIO(download(client, answer).content)) as archive:
+        assert b"eins ZWO drei" in archive.read("word/document.xml")
+
+
+@pytest.mark.parametrize(
+    ("glossary", "status"),
+    [
+        ("no JSON", 400),
+        ("[]", 400),
+        ('{"one": 1}', 400),
+        ('{" one": "eins"}', 400),
+        ('{"one": "\\ud800"}', 400),
+        (f'{{"one": "{"x" * 600}"}}', 413),
+        (f'{{"one": "{"x" * 30_000}"}}', 413),
+    ],
+)
+def test_a_wrong_glossary_of_a_file_is_refused_as_that_of_a_text(client: Client, glossary: str, status: int) -> None:
+    answer = upload(client, "a.txt", b"one two", glossary=glossary)
+    text = client.post("/translate", data={"q": "one two", **PAIR, "glossary": glossary})
+    assert (answer.status_code, text.status_code) == (status, status), (answer.text, text.text)
+    assert list(answer.json()) == list(text.json()) == ["error"]
+
+
 def test_every_upload_has_a_name_of_its_own(client: Client) -> None:
     addresses = {upload(client, "../../ä b.txt", b"one").json()["translatedFileUrl"] for _ in range(3)}
     assert len(addresses) == 3

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from regard.documents.files import file_format
 from regard.errors import UserError
 from regard.serve.errors import ServiceError
-from regard.serve.fields import Fields, invalid
+from regard.serve.fields import Fields, as_glossary, invalid
 from regard.serve.files import MAX_BYTES, FileStore, safe_name, translated_name
 from regard.serve.languages import public_code
 from regard.serve.libretranslate_answers import LibreTranslate, pair_error, require
@@ -57,10 +57,11 @@ async def translate_upload(api: LibreTranslate, fields: Fields) -> tuple[str, by
     if not file_format(name):
         raise invalid("Invalid request: file format not supported", "file")
     source, target = api.find_pair(fields)
+    glossary = as_glossary(fields["glossary"])
     try:
-        content = await api.service.translate_file(name, upload.content, source, target)
+        content = await api.service.translate_file(name, upload.content, source, target, glossary)
     except ServiceError as error:
         raise pair_error(error) from error
-    except UserError as error:  # the reader of the file names its place in the file, not a path of the server
+    except UserError as error:  # it names a place in the file or a term, not a path of the server
         raise invalid(f"Invalid request: {error.problem}", "file") from error
     return translated_name(name, public_code(target)), content

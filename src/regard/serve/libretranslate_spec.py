@@ -9,6 +9,7 @@ TEXTS: Schema = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
 KEY = ("api_key", TEXT, "API key, if the server requires one", False)
 SOURCE = ("source", TEXT, "code of the source language, or auto", True)
 TARGET = ("target", TEXT, "code of the target language", True)
+GLOSSARY = ("glossary", {"type": "object", "additionalProperties": TEXT}, "terms and their translations", False)
 FIELDS: dict[str, tuple[tuple[str, Schema, str, bool], ...]] = {
     "translate": (
         ("q", TEXTS, "text, or a list of texts", True),
@@ -16,7 +17,7 @@ FIELDS: dict[str, tuple[tuple[str, Schema, str, bool], ...]] = {
         TARGET,
         ("format", TEXT | {"enum": ["text", "html"]}, "text (the default) or html", False),
         ("alternatives", {"type": "integer", "minimum": 0}, "number of other translations", False),
-        ("glossary", {"type": "object", "additionalProperties": TEXT}, "terms and their translations", False),
+        GLOSSARY,
         KEY,
     ),
     "detect": (("q", TEXTS, "text, or a list of texts", True), KEY),
@@ -26,7 +27,7 @@ FIELDS: dict[str, tuple[tuple[str, Schema, str, bool], ...]] = {
         SOURCE,
         TARGET,
     ),
-    "translate_file": (("file", TEXT | {"format": "binary"}, "file to translate", True), SOURCE, TARGET, KEY),
+    "translate_file": (("file", TEXT | {"format": "binary"}, "file to translate", True), SOURCE, TARGET, GLOSSARY, KEY),
 }
 """Name, schema, meaning and whether it is required, for each field of each route."""
 READ = {

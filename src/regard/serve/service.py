@@ -4,15 +4,15 @@ Every method may raise a ServiceError, and a UserError for an input that its tas
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from regard.bundled.identification import Detected
 from regard.documents.document import Document, open_document
-from regard.documents.files import FileDocument, open_file
+from regard.documents.files import open_file
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
@@ -219,38 +219,43 @@ class Service:
 
     async def _open(self, text: str, request: TranslateRequest, plan: Plan) -> Document:
         assert plan.run is not None
-        return await self._in_thread_if_long(
-            len(text) + glossary_size(request),
-            partial(
-                open_document,
-                text,
-                request.format,
-                language=plan.direction[0],
-                glossary=request.glossary,
-                placeholders=getattr(plan.run.task, "placeholders", ()),
-            ),
+        read = partial(
+            open_document,
+            text,
+            request.format,
+            language=plan.direction[0],
+            glossary=request.glossary,
+            placeholders=getattr(plan.run.task, "placeholders", ()),
         )
+        with too_large_is_too_long():
+            return await self._in_thread_if_long(len(text) + glossary_size(request), read)
 
     async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size < LONG_TEXT:
             return function(*arguments)
         return await asyncio.to_thread(function, *arguments)
 
-    async def translate_file(self, name: str, content: bytes, source: str | None, target: str) -> bytes:
+    async def translate_file(
+        self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}
+    ) -> bytes:
         """Translate a file; the ending of its name says its format."""
-        read = partial(open_file, name, content, max_characters=self.settings.max_file_characters)
-        async with self._time_limit(self.settings.file_timeout):
-            sample = ""
-            if source is None:
-                document = await in_thread(read)
-                sample = " ".join(segment.text for segment in document.segments[:50])
-            (plan,) = await self._plan(TranslateRequest([sample], source, target))
-            if plan.run is None:
-                return content
-            placeholders = getattr(plan.run.task, "placeholders", ())
-            document = await in_thread(partial(read, language=plan.direction[0], placeholders=placeholders))
-            translations = await require_translation(plan.run).translate(document.segments, plan.direction)
-            return await asyncio.to_thread(document.render, translations)
+        self.check_size(TranslateRequest([], source, target, glossary=glossary))
+        limit = self.settings.max_file_characters
+        read = partial(open_file, name, content, glossary=glossary, max_characters=limit)
+        with too_large_is_too_long():
+            async with self._time_limit(self.settings.file_timeout):
+                sample = ""
+                if source is None:
+                    document = await asyncio.to_thread(read)
+                    sample = " ".join(segment.text for segment in document.segments[:50])
+                (plan,) = await self._plan(TranslateRequest([sample], source, target))
+                if plan.run is None:
+                    return content
+                placeholders = getattr(plan.run.task, "placeholders", ())
+                read = partial(read, language=plan.direction[0], placeholders=placeholders)
+                document = await asyncio.to_thread(read)
+                translations = await require_translation(plan.run).translate(document.segments, plan.direction)
+                return await asyncio.to_thread(document.render, translations)
 
     def check_size(self, request: TranslateRequest) -> None:
         """Raise a ServiceError if a request is larger than the settings allow."""
@@ -355,10 +360,11 @@ class Service:
 # ---- helpers --------------------------------------------------------------------------------------------------------
 
 
-async def in_thread(read: Callable[[], FileDocument]) -> FileDocument:
-    """A file that is read in another thread; one that is too large has the code of other requests that are."""
+@contextmanager
+def too_large_is_too_long() -> Iterator[None]:
+    """A document or a glossary that is too large has the code of other requests that are."""
     try:
-        return await asyncio.to_thread(read)
+        yield
     except UserError as error:
         if error.code == "too-large":
             raise ServiceError("too-long", error.problem, error.remedy) from error
