@@ -161,6 +161,24 @@ def test_alpha_is_our_length_penalty(dates: Dates, alpha: float) -> None:
         assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
 
 
+def test_the_hypothesis_that_the_library_ranks_first_is_not_always_the_best(tmp_path: Path) -> None:
+    model, settings = random_model(tie="none"), DecodingSettings(beam=4, alpha=1.0)
+    with torch.no_grad():
+        model.output.weight[EOS] *= 2  # so that hypotheses end, after few tokens or after many
+    write_ctranslate2(model, SYMBOLS, tmp_path / "model", "float32")
+    engine, options = CTranslate2Engine(tmp_path / "model", SYMBOLS, "float32", workers=1), translate_options(settings)
+    sources = [names(ids) for ids in SOURCES]
+    whole = engine.pool.translate_batch(sources, max_decoding_length=30, **options)
+    first = engine.pool.translate_batch(sources, max_decoding_length=30, **(options | {"num_hypotheses": 1}))
+    assert [a.hypotheses[:1] for a in whole] == [b.hypotheses for b in first], "the number only cuts the result"
+    better = 0
+    for (best,), result in zip(engine.decode(DecodingRequest(SOURCES, [30] * 12, settings)), whole, strict=True):
+        tokens = result.hypotheses[0]
+        score = result.scores[0] * len(tokens) / ((5 + len(tokens)) / 6)  # its score is log P / |Y|
+        better += best.score > score + 1e-3 and [*names(best.tokens), str(EOS)] in result.hypotheses[1:]
+    assert better, "one hypothesis of the library would change a translation"
+
+
 @pytest.mark.parametrize("name", ["float32", "int8"])
 @pytest.mark.parametrize("settings", [GREEDY, BEAM], ids=["greedy", "beam"])
 def test_results_equal_a_direct_call_of_the_library(dates: Dates, name: str, settings: DecodingSettings) -> None:

@@ -5,8 +5,8 @@ Its searches differ from those of `decoding` in these points:
 - Its beam search stops a sentence when as many hypotheses have ended as the beam is wide; ours continues while a better
   one is possible. Its score is log P / |Y|^alpha, ours is log P / ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). The
   score only ranks ended hypotheses, so this engine requests all of them and ranks them by our score: alpha has its
-  usual meaning. Only for a sentence that reaches its maximum length it may return truncated hypotheses where ours
-  returns an ended one.
+  usual meaning. To request fewer is not faster, because the search computes all of them anyway if alpha is not 0. Only
+  for a sentence that reaches its maximum length it may return truncated hypotheses where ours returns an ended one.
 - It has no loop guard: a hypothesis that loops continues to its maximum length and is marked afterwards.
 - It samples with its own random generators: the same lines with the same seed give the same samples, but the samples
   of a line depend on the other lines.
