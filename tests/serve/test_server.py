@@ -99,6 +99,26 @@ def test_options_come_before_variables_and_these_before_defaults() -> None:
             read_settings({}, wrong)
 
 
+def test_variables_of_kubernetes_are_ignored_with_one_warning() -> None:
+    service = {
+        "PORT": "tcp://10.0.0.1:80", "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP": "80",
+        "PORT_80_TCP": "tcp://10.0.0.1:80", "PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80",
+        "PORT_80_TCP_ADDR": "10.0.0.1", "GPU_PORT": "udp://[fd00::1]:80", "GPU_PORT_80_UDP_ADDR": "fd00::1",
+    }  # fmt: skip
+    variables = {f"REGARD_SERVE_{name}": value for name, value in service.items()}
+    warnings: list[str] = []
+    settings = read_settings({}, {**variables, "REGARD_SERVE_MAX_BATCH": "8", "OTHER": "tcp://a:1"}, warnings.append)
+    assert (settings.port, settings.max_batch) == (5000, 8)
+    (warning,) = warnings
+    assert all(name in warning for name in variables) and "MAX_BATCH" not in warning and "\n" not in warning
+    assert read_settings({"port": 8000}, variables).port == 8000
+    for wrong in ({"REGARD_SERVE_PORT": "http://10.0.0.1:80"}, {"REGARD_SERVE_SERVICES": "1"}):
+        with pytest.raises(UserError):
+            read_settings({}, wrong, warnings.append)
+    assert read_settings({}, {"REGARD_SERVE_PORT": "80"}, warnings.append).port == 80
+    assert len(warnings) == 1, "no warning without such variables"
+
+
 def test_a_server_that_cannot_start_says_why(tiny_run: TinyRun, tmp_path: Path) -> None:
     run = tiny_run("translation")
     assert fails("serve", tmp_path / "none").code

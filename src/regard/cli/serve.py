@@ -39,7 +39,7 @@ class ServerOptions(OptionGroup):
         """The settings, checked."""
         from regard.serve.settings import read_settings
 
-        return read_settings(self.values)
+        return read_settings(self.values, warn=report)
 
 
 def annotation(kind: Any, help_text: str) -> object:

@@ -1,8 +1,9 @@
 """Settings of the server. Each is an option of `regard serve` and an environment variable REGARD_SERVE_NAME."""
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +13,12 @@ from regard.errors import UserError
 PREFIX = "REGARD_SERVE_"
 KEYS_VARIABLE = "REGARD_API_KEYS"
 """API keys, with blanks or commas between them."""
+SERVICE_NAME = re.compile(
+    r"(?:.+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://\S+:\d+")
+"""Names and values of the variables that Kubernetes sets in every container for a service. Those of a service
+"regard-serve" are, for example, REGARD_SERVE_PORT=tcp://10.0.0.1:80, REGARD_SERVE_SERVICE_HOST=10.0.0.1."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -53,9 +60,16 @@ class ServeSettings(Settings):
         return self.host in LOOPBACK
 
 
-def read_settings(options: Mapping[str, object], environment: Mapping[str, str] | None = None) -> ServeSettings:
-    """The settings of the options that were given (not None), else of the environment, else the defaults."""
-    environment = os.environ if environment is None else environment
+def read_settings(
+    options: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] = lambda warning: None,
+) -> ServeSettings:
+    """The settings of the options that were given (not None), else of the environment, else the defaults.
+
+    `warn` is called with a line if variables are ignored, see SERVICE_NAME.
+    """
+    environment = without_services(os.environ if environment is None else environment, warn)
     values: dict[str, Any] = {}
     for name, field in ServeSettings.model_fields.items():
         text = environment.get(PREFIX + name.upper())
@@ -63,8 +77,7 @@ def read_settings(options: Mapping[str, object], environment: Mapping[str, str] 
             values[name] = options[name]
         elif text is not None:
             values[name] = parse_variable(name, text, field.annotation)
-    unknown = [name for name in environment if name.startswith(PREFIX) and name[len(PREFIX) :].lower() not in
-               ServeSettings.model_fields]  # fmt: skip
+    unknown = [name for name in environment if name[len(PREFIX) :].lower() not in ServeSettings.model_fields]
     if unknown:
         raise UserError(
             f"{', '.join(sorted(unknown))}: no such setting of the server",
@@ -73,6 +86,19 @@ def read_settings(options: Mapping[str, object], environment: Mapping[str, str] 
             where=sorted(unknown)[0],
         )
     return build(ServeSettings, values, "regard serve")
+
+
+def without_services(environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
+    """The variables of the server that Kubernetes did not set for a service."""
+    found = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+    ignored = sorted(
+        name
+        for name, text in found.items()
+        if SERVICE_NAME.fullmatch(name, len(PREFIX)) or SERVICE_ADDRESS.fullmatch(text)
+    )
+    if ignored:
+        warn(f"warning: {', '.join(ignored)} ignored: Kubernetes sets such variables for a service")
+    return {name: text for name, text in found.items() if name not in ignored}
 
 
 def parse_variable(name: str, text: str, kind: Any) -> object:
