@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.directions import with_detected_source
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine
 from regard.cli.streams import STDIO
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.documents.files import FileDocument
     from regard.run.model import Translator
 
 FORMATS = {"lines": "", "text": ".txt", "html": ".html", "srt": ".srt", "po": ".po", "docx": ".docx"}
@@ -73,25 +75,37 @@ class DocumentOptions(OptionGroup):
         return ending
 
     def translate(
-        self, translator: "Translator", options: Options, content: tuple[str, str | None], output: str, language: str
+        self,
+        translator: "Translator",
+        options: Options,
+        content: tuple[str, str | None],
+        output: str,
+        source: str | None,
     ) -> None:
         """Translate a document: the text that is given, or the input."""
-        from regard.documents.files import open_file
         from regard.run.documents import translate_segments
 
         input_, text = content
-        ending = self.ending(input_) or ".txt"
-        glossary = read_glossary(self.glossary) if self.glossary else {}
-        document = open_file(
-            f"{'stdin' if input_ == STDIO else Path(input_).stem}{ending}",
-            text.encode() if text is not None else read_input(input_),
-            language=language,
-            glossary=glossary,
-            placeholders=translator.task.placeholders,
-        )
+        name = f"{'stdin' if input_ == STDIO else Path(input_).stem}{self.ending(input_) or '.txt'}"
+        read = text.encode() if text is not None else read_input(input_)
+        document = self.open(translator, name, read, source)
+        if source is None:
+            sentences = " ".join(segment.text for segment in document.segments)
+            options = with_detected_source(translator.task, options, sentences)
+            if "from" in options:  # sentences end with other marks
+                document = self.open(translator, name, read, str(options["from"]))
         with ProgressLine("translated sentences:") as progress:
             translations = translate_segments(translator, document.segments, progress, **options)
         write_output(document.render(translations), output, text is not None)
+
+    def open(self, translator: "Translator", name: str, content: bytes, language: str | None) -> "FileDocument":
+        """A document with the glossary, for a model."""
+        from regard.documents.files import open_file
+
+        glossary = read_glossary(self.glossary) if self.glossary else {}
+        return open_file(
+            name, content, language=language or "", glossary=glossary, placeholders=translator.task.placeholders
+        )
 
 
 def read_input(name: str) -> bytes:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.attention import draw_map, map_svg, map_values, select_head
-from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions, TargetLanguage
+from regard.cli.directions import with_detected_source
+from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions, SourceLanguage, TargetLanguage
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
 
@@ -29,6 +30,7 @@ def inspect(
     ] = None,
     layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [the mean of all].")] = None,
+    source: SourceLanguage = None,
     to: TargetLanguage = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", "--html", metavar="FILE", help="The HTML page [RUN/inspect.html].")
@@ -44,11 +46,10 @@ def inspect(
     those between the tokens of the text, or of attention pooling. A model without attention has nothing to show.
 
     The HTML page is one file without network: every layer and head, the arithmetic of each head step by step, and for
-    translation the alignment, the best outputs and the beam as a tree.
+    translation the alignment, the best outputs and the beam; of two steps (German to English to French) the second.
 
     \b
     Examples:
-      regard inspect runs/dates "Sunday, November 15, 2026"
       regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
       regard inspect translator "A dog runs." --to de --html dog.html
@@ -60,13 +61,13 @@ def inspect(
 
     if svg is not None:
         require_writable(svg)
-    loaded, options = model.load(run), search.changes() | ({} if to is None else {"to": to})
+    loaded = model.load(run)
+    options = search.changes() | direction_options(loaded, text, source, to)
     searched = with_nbest(loaded, options, target)
     inspection = explain(loaded, text, target, searched)
     shown, (example, prediction) = inspection.maps[-1], inspection.pair
     select_head(shown, layer, head)  # an unknown layer or head is an error before anything is written
-    if svg is not None:
-        write_picture(svg, loaded, inspection, layer, head)
+    write_picture(svg, loaded, inspection, layer, head)
     page = output or default_page(loaded.run.outputs)
     if page is not None:
         write_page(page, loaded, inspection, Place(layer, head), searched if target is None else None)
@@ -81,8 +82,22 @@ def inspect(
             print_result(f"{name}: {path}")
 
 
-def write_picture(path: Path, model: "Model", inspection: "Inspection", layer: int | None, head: int | None) -> None:
-    """Write the heat map of the last map, with the output as its title."""
+def direction_options(model: "Model", text: str, source: str | None, to: str | None) -> Options:
+    """The options of the direction of a translation; without --from the language of the text is detected."""
+    from regard.tasks.translation import Translation
+
+    options = {name: code for name, code in (("from", source), ("to", to)) if code is not None}
+    if isinstance(model.task, Translation) and source is None and to is not None:
+        return with_detected_source(model.task, options, text)
+    return options
+
+
+def write_picture(
+    path: Path | None, model: "Model", inspection: "Inspection", layer: int | None, head: int | None
+) -> None:
+    """Write the heat map of the last map, with the output as its title; nothing without a path."""
+    if path is None:
+        return
     from regard.files import write_text
     from regard.tasks.base import truncate
 
@@ -94,7 +109,7 @@ def with_nbest(model: "Model", options: Options, target: str | None) -> Options:
     """The options of a search, so that the page has the best outputs of the run's own search."""
     from regard.run.page_data import nbest_options
 
-    own = target is None and not options.keys() - {"to"}
+    own = target is None and not options.keys() - {"from", "to"}
     return nbest_options(model) | options if own else options
 
 

@@ -4,13 +4,14 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import repeat, takewhile
+from itertools import chain, repeat, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.bundled_files import RECIPE, TRANSLATOR, bundled_runs
+from regard.cli.directions import choose_direction, with_detected_source
 from regard.cli.documents import DocumentOptions
 from regard.cli.options import (
     AsJson,
@@ -60,6 +61,9 @@ Scores = Annotated[
     bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
 ]
 
+BEGINNING = 1000
+"""Characters of the input from which its language is detected."""
+
 
 def translate(
     arguments: RunsAndText = None,
@@ -80,7 +84,8 @@ def translate(
     """Translate text of any size, one line of output for each line of input.
 
     Without RUN, the translator that comes with regard is used: English to and from German, French, Spanish and Chinese.
-    A run of several languages needs --to. With --from de --to fr it translates from German to English to French.
+    A run of several languages needs --to. A direction that a run was not trained on goes through a third language:
+    --from de --to fr translates from German to English to French. Without --from, the language is detected.
 
     Lines keep their order, and blank lines stay blank. An .html, .srt, .po or .docx file is translated as a whole, and
     its markup is kept. --format text splits lines into sentences; so is TEXT, if the run names its languages. Of a
@@ -111,13 +116,14 @@ def translate(
     options |= choose_direction(translator.task, source, target)
     is_text = text is not None and documents.format is None and not any(lines_only.values())
     if is_document or (is_text and translator.task.directions):
-        return documents.translate(translator, options, (input_, text), output, source or "")
+        return documents.translate(translator, options, (input_, text), output, source)
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
     if is_interactive(input_ != STDIO, text is not None):
-        return answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form)
+        return answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form, source is None)
     lines = input_lines(task, input_, table) if text is None else iter(text.splitlines() or [""])
+    options, lines = detect_language(task, options, lines) if source is None else (options, lines)
     return translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
 
 
@@ -127,11 +133,27 @@ def input_lines(task: "TranslationTask[Any]", input_: str, table: TableOptions) 
     return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
 
 
-def answer_lines(translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form") -> None:
-    """Print the translation of each line that a person writes."""
+def detect_language(
+    task: "TranslationTask[Any]", options: Options, lines: Iterator[str]
+) -> tuple[Options, Iterator[str]]:
+    """The options with the language of the first lines, if the translation depends on it; and all lines."""
+    first: list[str] = []
+    for line in lines:
+        first.append(line)
+        if sum(map(len, first)) >= BEGINNING:
+            break
+    return with_detected_source(task, options, "\n".join(first)), chain(first, lines)
+
+
+def answer_lines(
+    translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form", detect: bool
+) -> None:
+    """Print the translation of each line that a person writes; `detect` detects its language."""
     task = translator.task.configure(**options)
     for number, example in enumerate(examples):
-        for pair in translator.stream_pairs([example], **options):
+        line = example if isinstance(example, str) else str(example["src"])
+        chosen = with_detected_source(task, options, line) if detect else options
+        for pair in translator.stream_pairs([example], **chosen):
             print(form(number, pair[0], task.output(pair[1])), flush=True)
 
 
@@ -159,13 +181,16 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
         return runs, None
     name = others[0]
     is_path = os.sep in name and "<" not in name and not any(map(str.isspace, name))
-    if is_path or Path(name).is_dir():
+    if is_path or (name and Path(name).is_dir()):
         from regard.run.facts import require_run
 
         require_run(Path(name))
-    if len(others) > 1 or not (runs or languages_given):
-        command = shlex.join(["regard", "translate", *(runs or ["--to", "de"])])
-        hint = f"if it is a text, write it in quotes as the last argument: {command} '...'"
+    if len(others) > 1:
+        hint = "write one text in quotation marks as the last argument; for several, a file with a text on each line"
+        raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
+    if not (runs or languages_given):
+        command = shlex.join(["regard", "translate", "--to", "CODE", name])
+        hint = f"if it is a text, name the language of its translation: {command}"
         raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
     return runs, name
 
@@ -173,36 +198,6 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
 def is_run(name: str) -> bool:
     """True if an argument is the folder of a run, or the name of one that comes with regard."""
     return (Path(name) / RECIPE).is_file() or name in bundled_runs()
-
-
-def choose_direction(task: "TranslationTask[Any]", source: str | None, target: str | None) -> Options:
-    """The options of the direction; a UserError if the run does not translate in it, not even through a third language.
-
-    The source language matters only for a direction through a third one.
-    """
-    from regard.tasks.pivoting import with_pivots
-
-    tags, directions = task.src_tokenizer.language_tags, task.directions
-    if target is None and tags:
-        targets = {pair[1] for pair in directions if source in (None, pair[0])}
-        if source is None or len(targets) != 1:
-            raise UserError(
-                "the target language is not given", f"write --to CODE, one of {', '.join(tags)}",
-                code="unknown-language", where="to",
-            )  # fmt: skip
-        target = targets.pop()
-    if (source or target) and directions:
-        possible = with_pivots(directions)
-        pairs = [pair for pair in possible if source in (None, pair[0]) and target in (None, pair[1])]
-        if not pairs:
-            raise UserError(
-                f"the run does not translate from {source or 'any language'} to {target or 'any language'}",
-                f"its directions: {', '.join(f'{a}-{b}' for a, b in directions)}",
-                code="unknown-language",
-                where="from" if source else "to",
-            )
-    named = {"from": source} if source and (source, target) not in directions else {}
-    return {"to": target, **named} if tags else {}
 
 
 def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "Iterator[str | Example]":
