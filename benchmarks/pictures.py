@@ -149,7 +149,7 @@ class Studio:
                 links[row, column] = weight
         panels = [Panel(links, rows, columns, "gold: sure, and possible (pale)")]
         for variant, title in (("bahdanau", "additive attention"), ("transformer", "Transformer, its best head")):
-            (_, _), cross = cross_attention(self.translator(variant), pair.src, pair.tgt)
+            (_, _), cross = cross_attention(self.translator(variant), pair)
             best = next(run["alignment"] for run in self.ladder["runs"] if run["variant"] == variant)
             head = AttentionHead(best["layer"], best["head"])
             matrix = attention_matrices(cross)[list_heads(cross).index(head)]

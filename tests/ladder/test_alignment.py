@@ -1,5 +1,6 @@
 """Attention as a word alignment: correct attention has no error, and every measure is a mean over sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from regard.data.sources import Source
 from regard.errors import UserError
 from regard.ladder.alignment import (
     AttentionHead,
+    TextPair,
     align,
     attention_matrices,
     evaluate_alignment,
@@ -51,11 +53,14 @@ class FakeTranslator:
             tgt_tokenizer=self.tokenizer,
             max_source=256,
             attention_weights=self.attention_weights,
+            tags=lambda example: [],
         )
         self.model = None
         self.run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(model=SimpleNamespace(summary="a model")))
 
-    def attention_weights(self, model: Any, source: str, target: list[int]) -> tuple[list[str], list[str], Attentions]:
+    def attention_weights(
+        self, model: Any, source: str, target: list[int], tags: Sequence[int] = ()
+    ) -> tuple[list[str], list[str], Attentions]:
         src, T = self.tokenizer.encode(source), len(target)
         random = np.random.default_rng(len(src) + 7 * T)
         weights = random.gamma(0.3, size=(LAYERS, HEADS, T + 1, len(src) + 1)) + 1e-9
@@ -90,9 +95,31 @@ def test_the_gold_head_has_no_error_and_is_the_best(translator: Any) -> None:
     assert len(others) == LAYERS * HEADS - 1 == report.head_count - 1 and min(others) > 0.3
 
 
+def test_the_tag_of_the_target_language_is_put_before_the_source(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Any, Sequence[int]]] = []
+
+    def tags(example: Any) -> list[int]:
+        return [7] if example.get("to") == "de" else []
+
+    def weights(model: Any, source: str, target: list[int], tags: Sequence[int]) -> Any:
+        seen.append((source, tags))
+        columns, rows, found = translator.attention_weights(model, source, target)
+        return columns, rows, Attentions(cross=torch.nn.functional.pad(found.cross, (len(tags), 0)))
+
+    source, target = next(builtin.pairs("numbers", "test"))
+    expected = next(align(translator, [TextPair(source, target)], GOLD_HEAD))
+    monkeypatch.setattr(translator.task, "tags", tags)
+    monkeypatch.setattr(translator.task, "attention_weights", weights)
+    assert next(align(translator, [TextPair(source, target, "de")], GOLD_HEAD)) == expected
+    evaluate_alignment(translator, [TextPair(source, target, "de")])
+    assert seen == [(source, [7])] * 2
+
+
 def test_a_token_before_the_source_is_ignored(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = evaluate_alignment(translator, gold("numbers", "test"), 5)
-    words = next(align(translator, [next(builtin.pairs("numbers", "test"))], GOLD_HEAD))
+    words = next(align(translator, [TextPair(*next(builtin.pairs("numbers", "test")))], GOLD_HEAD))
     original = translator.task.attention_weights
 
     def with_length_token(*arguments: Any) -> Any:
@@ -101,7 +128,7 @@ def test_a_token_before_the_source_is_ignored(translator: Any, monkeypatch: pyte
 
     monkeypatch.setattr(translator.task, "attention_weights", with_length_token)
     assert evaluate_alignment(translator, gold("numbers", "test"), 5) == expected
-    assert next(align(translator, [next(builtin.pairs("numbers", "test"))], GOLD_HEAD)) == words
+    assert next(align(translator, [TextPair(*next(builtin.pairs("numbers", "test")))], GOLD_HEAD)) == words
 
 
 def test_a_head_that_attends_to_the_end_symbol_has_no_links(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +143,11 @@ def test_a_head_that_attends_to_the_end_symbol_has_no_links(translator: Any, mon
 
 
 def test_measures_are_means_over_sentences_without_end_symbols(translator: Any) -> None:
-    pairs = list(islice(builtin.pairs("numbers", "test"), 3))
+    pairs = [TextPair(*pair) for pair in islice(builtin.pairs("numbers", "test"), 3)]
     report = evaluate_alignment(translator, pairs)
     assert report.lowest is None and all(item.links is None for item in report.heads)
     expected = []
-    for source, target in pairs:
+    for source, target, _ in pairs:
         ids = translator.tokenizer.encode(target)
         weights = translator.attention_weights(None, source, ids)[2].cross[0, 0, 2].numpy()[: len(ids)]
         expected.append([entropy(weights).mean(), coverage_error(weights[:, :-1])])
@@ -142,18 +169,21 @@ def test_matrices_of_every_head_and_every_mean() -> None:
 
 def test_links_of_words_and_of_tokens(translator: Any) -> None:
     pair = next(pair for pair in translator.pairs.values() if "thousand" in pair.src and "," not in pair.src)
-    words = next(align(translator, [(pair.src, pair.tgt)], GOLD_HEAD, by="words"))
+    words = next(align(translator, [TextPair(pair.src, pair.tgt)], GOLD_HEAD, by="words"))
     assert {t for _, t in words} <= {0} and max(s for s, _ in words) < len(pair.src.split())
-    tokens = next(align(translator, [(pair.src, pair.tgt)], GOLD_HEAD, by="tokens"))
+    tokens = next(align(translator, [TextPair(pair.src, pair.tgt)], GOLD_HEAD, by="tokens"))
     source_of = {t: s for s, t in tokens}
     thousand = pair.tgt.index("tausend")
     assert pair.src[: source_of[thousand] + 1].rpartition(" ")[2] in "thousand"
 
 
 def test_blank_lines_have_no_links_and_are_not_measured(translator: Any) -> None:
-    assert list(align(translator, [("", ""), ("  ", "x")], AttentionHead(1, 1))) == [frozenset(), frozenset()]
+    assert list(align(translator, [TextPair("", ""), TextPair("  ", "x")], AttentionHead(1, 1))) == [
+        frozenset(),
+        frozenset(),
+    ]
     with pytest.raises(UserError) as error:
-        evaluate_alignment(translator, [("", "")])
+        evaluate_alignment(translator, [TextPair("", "")])
     assert error.value.code == "no-data"
 
 
@@ -167,5 +197,5 @@ def test_only_builtin_corpora_have_gold_alignments() -> None:
 def test_a_model_without_cross_attention_is_an_error(tokenizer: Tokenizer) -> None:
     without: Any = FakeTranslator(tokenizer, has_cross=False)
     with pytest.raises(UserError) as error:
-        evaluate_alignment(without, [("one", "eins")])
+        evaluate_alignment(without, [TextPair("one", "eins")])
     assert (error.value.code, error.value.where) == ("no-attention", "runs/x")

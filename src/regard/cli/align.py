@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, DataOptions, ModelOptions, RunFolder, one_of
+from regard.cli.options import AsJson, DataOptions, ModelOptions, RunFolder, data_of_recipe, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regard.ladder.alignment import AlignmentReport, AttentionHead
+    from regard.ladder.alignment import AlignmentReport, AttentionHead, TextPair
     from regard.run.model import Translator
     from regard.tasks.base import Example
 
@@ -47,7 +47,7 @@ def align(
     builtin corpora have exact alignments; on them the alignment error rate (AER) is computed too. With --output the
     links of the best head (or of --layer and --head) are written in the Pharaoh format: source-target, from 0. --save
     needs no exact alignment: it selects the head that links most names, numbers and punctuation marks that a sentence
-    and its translation have in common to each other.
+    and its translation have in common to each other. Files for a run of several languages need --from and --to.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def align(
       regard align runs/de --save --sentences 1000
     """
     from regard.files import require_writable
-    from regard.ladder.alignment import evaluate_alignment, gold_alignments
+    from regard.ladder.alignment import TextPair, evaluate_alignment, gold_alignments
 
     one_of("--by", by, UNITS)
     if output is not None:
@@ -66,9 +66,11 @@ def align(
     task = translator.task
     name, sources = data.select(task)
     corpora = task.sources(name) if sources is None else sources
+    with data_of_recipe(sources):
+        examples = list(islice(task.examples(name, sources), sentences if save else None))
     if save:
-        return save_best_head(translator, list(islice(task.examples(name, sources), sentences)), as_json)
-    pairs = [(example["src"], example["tgt"]) for example in task.examples(name, sources)]
+        return save_best_head(translator, examples, as_json)
+    pairs = [TextPair(example["src"], example["tgt"], example.get("to")) for example in examples]
     report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")
     measured = evaluate_alignment(translator, gold_alignments(corpora) or pairs, sentences)
     selected = select_head(measured, layer, head)
@@ -127,7 +129,7 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
 
 
 def write_links(
-    translator: "Translator", pairs: "Iterable[tuple[str, str]]", head: "AttentionHead", by: str, path: Path
+    translator: "Translator", pairs: "Iterable[TextPair]", head: "AttentionHead", by: str, path: Path
 ) -> None:
     """Write one line of links for every pair; a blank line for a blank pair."""
     from regard.files import replacing

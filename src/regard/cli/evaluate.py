@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions
+from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
 from regard.cli.scores import print_comparison, print_scores
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 
@@ -47,16 +47,16 @@ def evaluate(
     per word, and bits per character. Parsing: labelled brackets as EVALB counts them. Labelled tasks: accuracy, F1,
     correlations, entity scores or the scores of SQuAD. Each score comes with the way it was computed. No example is
     left out. With --against, a paired bootstrap test compares two runs. Scores, examples and predictions are written
-    as JSON. --file is read as the recipe reads its own files of the same ending.
+    as JSON. --file is read as the recipe reads its own files of the same ending. Several languages: see --from.
 
     \b
     Examples:
       regard evaluate runs/de
       regard evaluate runs/de --on valid --checkpoint averaged --beam 8
       regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
+      regard evaluate translator --src news.en --tgt news.de --from en --to de
       regard evaluate runs/de --against runs/de-old --report de.html
       regard evaluate runs/wikitext-2-lstm --file other.txt
-      regard evaluate runs/sst-2 --against runs/sst-2-small
     """
     from regard.files import require_writable, write_json
 
@@ -109,7 +109,7 @@ def evaluate_with_progress(
     on = name if sources is None else ", ".join(map(str, sources))
     report(f"evaluating {model.run.folder} ({model.checkpoint}) on {on}")
     split = name if sources is None else "test"
-    with ProgressLine("predicted:") as progress:
+    with ProgressLine("predicted:") as progress, data_of_recipe(sources):
         return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
 
 

@@ -6,7 +6,8 @@ A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it 
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from inspect import Parameter
 from pathlib import Path
@@ -208,6 +209,17 @@ class DataOptions(OptionGroup):
             help="The columns of --file, by name or by number from 1: src=2,tgt=de [as in the recipe].",
         ),
     ] = None
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="CODE",
+            help="The source language of --src or --file, as en; with --to, for runs of several languages.",
+        ),
+    ] = None
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="CODE", help="The target language of --tgt or --file, as de.")
+    ] = None
 
     def select(self, task: "AnyTask") -> "tuple[str, list[Source] | None]":
         """A name for the data, and its sources; None for those of the recipe."""
@@ -218,12 +230,36 @@ class DataOptions(OptionGroup):
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if self.columns is not None and self.file is None:
             raise UserError("--columns needs --file", "give both", code="unsupported-option", where="columns")
+        files |= self.languages(bool(files))
         if not files:
             return one_of("--on", self.on, ("test", "valid")), None
         sources = task.file_sources(files | column_settings(self.columns or "", task.fields.columns))
         for line in describe_sources(sources, Path(), task.fields):
             report(line)
         return Path(self.file or self.src or self.tgt or "").name, sources
+
+    def languages(self, has_files: bool) -> dict[str, str]:
+        """The languages of other files; a UserError if one of them is missing, or if there are no other files."""
+        if self.source is None and self.target is None:
+            return {}
+        if self.source is None or self.target is None:
+            raise UserError("only one of --from and --to is given", "give both", code="missing-option", where="to")
+        if not has_files:
+            remedy = "give --src and --tgt, or --file; the data of the recipe has its own languages"
+            raise UserError("--from and --to are for other files", remedy, code="unsupported-option", where="to")
+        return {"src_lang": self.source, "tgt_lang": self.target}
+
+
+@contextmanager
+def data_of_recipe(sources: "list[Source] | None") -> Iterator[None]:
+    """If a file is missing while the data of a recipe is read (`sources` is None), the error names the options."""
+    try:
+        yield
+    except UserError as error:
+        if sources is not None or error.code != "missing-file":
+            raise
+        remedy = "the recipe of the run names this file; for other data, write --file FILE, or --src FILE --tgt FILE"
+        raise UserError(error.problem, remedy, code=error.code, where=error.where) from error
 
 
 def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:

@@ -11,6 +11,7 @@ L layers, H heads, T target tokens, S source tokens.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,8 +113,16 @@ def gold_alignments(sources: Sequence[Source]) -> Iterator[AlignedPair] | None:
     return (pair for item in sources if item.builtin and item.split for pair in gold(item.builtin, item.split))
 
 
+class TextPair(NamedTuple):
+    """A sentence, its translation, and the language of the translation if the run has several."""
+
+    src: str
+    tgt: str
+    to: str | None = None
+
+
 def evaluate_alignment(
-    translator: Translator, pairs: Iterable[AlignedPair | tuple[str, str]], sentences: int = 200
+    translator: Translator, pairs: Iterable[AlignedPair | TextPair], sentences: int = 200
 ) -> AlignmentReport:
     """Measure every head on the first `sentences` pairs; pairs with gold links are scored too."""
     measured = [one for pair in islice(pairs, sentences) if (one := measure_sentence(translator, pair)) is not None]
@@ -155,12 +164,11 @@ class SentenceReport:
     links: SentenceLinks | None
 
 
-def measure_sentence(translator: Translator, pair: AlignedPair | tuple[str, str]) -> SentenceReport | None:
+def measure_sentence(translator: Translator, pair: AlignedPair | TextPair) -> SentenceReport | None:
     """Measure every head on one sentence pair; None if a side is blank."""
-    source, target = (pair.src, pair.tgt) if isinstance(pair, AlignedPair) else pair
-    if not source.strip() or not target.strip():
+    if not pair.src.strip() or not pair.tgt.strip():
         return None
-    (src, tgt), weights = cross_attention(translator, source, target)
+    (src, tgt), weights = cross_attention(translator, pair)
     matrices, T = attention_matrices(weights), len(tgt)
     agreements = [agreement(heads[:, :T]) for heads in (*weights, weights.mean(axis=1))]
     return SentenceReport(
@@ -188,15 +196,17 @@ def predict_links(
     )
 
 
-def cross_attention(translator: Translator, source: str, target: str) -> tuple[tuple[list[int], list[int]], Array]:
+def cross_attention(translator: Translator, pair: AlignedPair | TextPair) -> tuple[tuple[list[int], list[int]], Array]:
     """The tokens of both sides, truncated as the model reads them, and (L, H, T or T + 1, S + 1) with end symbols last.
 
-    The LENGTH token that a masked model puts before the source is left out.
+    The tokens before the source are left out: the tag of the target language, and LENGTH of a masked model.
     """
     task = translator.task
+    tags = task.tags({"to": pair.to} if isinstance(pair, TextPair) and pair.to else {})
     max_tokens = task.max_source - 1
-    src, tgt = task.src_tokenizer.encode(source)[:max_tokens], task.tgt_tokenizer.encode(target)[:max_tokens]
-    weights = task.attention_weights(translator.model, source, tgt)[2].cross
+    src = task.src_tokenizer.encode(pair.src)[: max_tokens - len(tags)]
+    tgt = task.tgt_tokenizer.encode(pair.tgt)[:max_tokens]
+    weights = task.attention_weights(translator.model, pair.src, tgt, tags)[2].cross
     if weights is None:
         raise UserError(
             f"{translator.run.folder} has no cross-attention: {translator.run.recipe.model.summary}",
@@ -241,17 +251,15 @@ def one_link_per_word(sure: Links, possible: Links) -> Links:
     return frozenset(links.values())
 
 
-def align(
-    translator: Translator, pairs: Iterable[tuple[str, str]], head: AttentionHead, by: str = "words"
-) -> Iterator[Links]:
+def align(translator: Translator, pairs: Iterable[TextPair], head: AttentionHead, by: str = "words") -> Iterator[Links]:
     """The links of every pair between words (separated by blanks) or tokens; blank lines have none."""
     group: Callable[..., Groups] = word_tokens if by == "words" else _single_tokens
     task = translator.task
-    for source, target in pairs:
-        (src, tgt), weights = cross_attention(translator, source, target)
+    for pair in pairs:
+        (src, tgt), weights = cross_attention(translator, pair)
         # Words beyond the maximum length have no tokens; they are at the end.
-        src_groups = [tokens for tokens in group(source, src, task.src_tokenizer) if tokens]
-        tgt_groups = [tokens for tokens in group(target, tgt, task.tgt_tokenizer) if tokens]
+        src_groups = [tokens for tokens in group(pair.src, src, task.src_tokenizer) if tokens]
+        tgt_groups = [tokens for tokens in group(pair.tgt, tgt, task.tgt_tokenizer) if tokens]
         matrix = attention_matrices(weights)[list_heads(weights).index(head)]
         yield links_between(matrix, src_groups, tgt_groups) if src_groups and tgt_groups else frozenset()
 

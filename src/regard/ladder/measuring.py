@@ -15,7 +15,14 @@ from torch import nn
 
 from regard.data.examples import Example
 from regard.files import JsonObject
-from regard.ladder.alignment import AttentionHead, attention_matrices, evaluate_alignment, gold_alignments, list_heads
+from regard.ladder.alignment import (
+    AttentionHead,
+    TextPair,
+    attention_matrices,
+    evaluate_alignment,
+    gold_alignments,
+    list_heads,
+)
 from regard.ladder.cost import model_flops, parameters_without_embeddings
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
@@ -129,18 +136,21 @@ def measure_attention(
             "heads": report.head_count,
         }
     drawn = select_sentences(pairs(translator, test_split), measurement.pictures)
-    return {"alignment": alignment, "pictures": [picture(translator, *pair, best, search) for pair in drawn]}
+    return {
+        "alignment": alignment,
+        "pictures": [picture(translator, pair.src, pair.tgt, best, search) for pair in drawn],
+    }
 
 
-def pairs(translator: Translator, split: str) -> Iterator[tuple[str, str]]:
+def pairs(translator: Translator, split: str) -> Iterator[TextPair]:
     """The source and target sentences of a split."""
-    return ((example["src"], example["tgt"]) for example in translator.task.examples(split))
+    return (TextPair(example["src"], example["tgt"], example.get("to")) for example in translator.task.examples(split))
 
 
-def select_sentences(sentences: Iterable[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+def select_sentences(sentences: Iterable[TextPair], count: int) -> list[TextPair]:
     """A few sentences, from short to long, the same for every variant."""
-    short = [pair for pair in islice(sentences, 500) if 0 < len(pair[0].split()) <= MAX_DRAWN_WORDS]
-    short.sort(key=lambda pair: len(pair[0]))
+    short = [pair for pair in islice(sentences, 500) if 0 < len(pair.src.split()) <= MAX_DRAWN_WORDS]
+    short.sort(key=lambda pair: len(pair.src))
     return [short[int(share * (len(short) - 1))] for share in np.linspace(0.35, 0.95, count)] if short else []
 
 
