@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import AsJson, OptionGroup, one_of
-from regard.cli.screen import print_json, print_result, print_table
+from regard.cli.screen import print_json, print_result, print_table, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def export(
     target = folder or opened.outputs / EXPORTS / f"{to}-{checkpoint}"
     exported = export_run(
         opened, target, to, checkpoint, quantization,
-        bounds=comparison.change, sentences=comparison.sentences, limit=comparison.examples,
+        bounds=comparison.change, sentences=comparison.sentences, limit=comparison.examples, report=report,
     )  # fmt: skip
     if not as_json:
         print_result(f"{exported.weights:,} weights written to {shlex.quote(str(exported.folder))}")
@@ -107,8 +107,11 @@ def check_again(folder: Path, run: str, comparison: ComparisonOptions, as_json: 
     from regard.run.run import Run
 
     opened = Run.open(run) if run else None
-    sentences, limit = comparison.sentences, comparison.examples
-    show(check_export(folder, opened, bounds=comparison.change, sentences=sentences, limit=limit), folder, as_json)
+    certificate = check_export(
+        folder, opened,
+        bounds=comparison.change, sentences=comparison.sentences, limit=comparison.examples, report=report,
+    )  # fmt: skip
+    show(certificate, folder, as_json)
 
 
 def show(certificate: "Certificate", folder: Path, as_json: bool, **more: object) -> None:

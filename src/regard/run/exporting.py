@@ -42,6 +42,7 @@ from regard.run.export_readme import README, readme
 from regard.run.model import Model, random_weights
 from regard.run.opened_exports import OpenedExport, ReadBack, has_transformers, open_export
 from regard.run.run import Run
+from regard.tasks.base import Report
 from regard.tasks.exporting import ExportedModel, count
 from regard.tasks.seq2seq import SYMBOLS
 from regard.training.checkpoint import weights_sum
@@ -53,6 +54,7 @@ QUANTIZED = ("ctranslate2", "onnx")
 """The programs whose weights can have another type."""
 QUANTIZATION = "int8"
 EXPORTS, MANIFEST, FORMAT = "exports", "manifest.json", 2
+COMPARING = "comparing it with the run on {:,} examples"
 
 
 ChangeBounds = Callable[[Bounds], Bounds]
@@ -62,6 +64,10 @@ ChangeBounds = Callable[[Bounds], Bounds]
 def unchanged(bounds: Bounds) -> Bounds:
     """The same bounds."""
     return bounds
+
+
+def no_report(line: str = "") -> None:
+    """Print nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,7 @@ def export_run(
     bounds: ChangeBounds = unchanged,
     sentences: Path | None = None,
     limit: int = LIMIT,
+    report: Report = no_report,
 ) -> Exported:
     """Write the model of a checkpoint to the new `folder` and certify it; quantization is of ctranslate2 and onnx.
 
@@ -101,10 +108,12 @@ def export_run(
     require_finite_weights(run, ours.model)
     examples = comparison_examples(ours.task, sentences, limit)
     with replacing(folder, folder=True) as path:
+        report(f"writing the model for {to} ({quantization})")
         opened, weights = WRITERS[to](run, ours.model, path, checkpoint, quantization)
         (path / README).write_text(readme(ours.task, path, to, quantization, examples.examples[0]), encoding="utf-8")
         opened = opened or open_export(path, to, quantization, ours.task)
         values = default_bounds(to, quantization, len(examples.examples))
+        report(COMPARING.format(len(examples.examples)))
         certificate = certify(ours, opened, examples, path, to, quantization, bounds(values))
         certificate.require(folder)
         certificate.write(path, identity(run, checkpoint))
@@ -118,6 +127,7 @@ def check_export(
     bounds: ChangeBounds = unchanged,
     sentences: Path | None = None,
     limit: int = LIMIT,
+    report: Report = no_report,
 ) -> Certificate:
     """Compare an export with its run again; `bounds` changes those of its certificate."""
     written = read_certificate(folder)
@@ -133,6 +143,7 @@ def check_export(
     examples = comparison_examples(ours.task, sentences, limit)
     opened = open_export(folder, written.to, written.quantization, ours.task)
     values = bounds(written.bounds)
+    report(COMPARING.format(len(examples.examples)))
     certificate = certify(ours, opened, examples, folder, written.to, written.quantization, values)
     certificate.require(folder)
     return certificate
