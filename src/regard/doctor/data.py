@@ -56,7 +56,8 @@ def check_files(recipe: Recipe, surveyed: Survey) -> Check:
         part = "a sample of them" if surveyed.counted else "only the beginning of each file"
         return Check("files", "pass", f"{finding}; {part} was read (--quick)")
     if not read["test"].examples:
-        return Check("files", "warn", finding, "name data.test, with examples that no decision is based on")
+        remedy = "set data.test or data.hold_out_test: examples for the final score, which training does not use"
+        return Check("files", "warn", finding, remedy)
     return Check("files", "pass", finding)
 
 

@@ -257,9 +257,10 @@ class TranslationTask(Seq2SeqTask[R]):
     def next_commands(self, folder: str, example: str) -> list[str]:
         data = self.recipe.data
         chat = [f"regard chat {folder}"] if any(source.format == "dialogues" for source in data.train) else []
-        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
+        to = f" --to {next(iter(tags))}" if (tags := self.src_tokenizer.language_tags) else ""
+        inspect = [f"regard inspect {folder} {example}{to}"] if self.has_attention else []
         evaluate = f"regard evaluate {folder}{'' if data.test else ' --on valid'}"
-        return [*chat, f"echo {example} | regard translate {folder}", evaluate, *inspect]
+        return [*chat, f"echo {example} | regard translate {folder}{to}", evaluate, *inspect]
 
 
 class Translation(TranslationTask[TranslationRecipe]):
