@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from regard.errors import UserError
 from regard.run.model import Model
 from regard.serve.errors import ServiceError
+from regard.serve.languages import TRADITIONAL, chinese_code
 from regard.tasks.pivoting import with_pivots
 from regard.tasks.translation import TranslationTask
 
@@ -42,6 +43,27 @@ def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[
     return found
 
 
+def find_codes(
+    directions: Sequence[NamedDirection], source: str | None, target: str | None
+) -> tuple[str | None, str | None]:
+    """The codes of the runs for a source and a target language in any case; Chinese has several codes.
+
+    Traditional Chinese is read by a run that reads Chinese, and written only by one that says so.
+    """
+    known = {code for direction in directions for code in direction[:2]}
+    chinese = {chinese_code(code): code for code in sorted(known)}
+
+    def find(code: str) -> str:
+        return code.lower() if code.lower() in known else chinese.get(chinese_code(code), chinese_code(code))
+
+    found = find(source) if source else None, find(target) if target else None
+    if found[0] != TRADITIONAL or TRADITIONAL in known or "zh" not in chinese:
+        return found
+    if found[1] == chinese["zh"]:
+        raise unknown_pair(TRADITIONAL, found[1])
+    return chinese["zh"], found[1]
+
+
 def known_languages(codes: set[str]) -> str:
     """A remedy that lists the languages."""
     return f"known languages: {', '.join(sorted(codes)) or 'none'}"
@@ -65,6 +87,11 @@ def choose(directions: Sequence[NamedDirection], source: str, target: str | None
     if wanted is None and len({item[1] for item in found}) > 1:
         raise ServiceError("invalid-request", "the target language is missing", known_languages(codes))
     if not found:
-        problem = f"no run translates from {source} to {wanted}" if wanted else f"no run translates from {source}"
-        raise ServiceError("unknown-pair", problem, where=f"{source}:{wanted or ''}")
+        raise unknown_pair(source, wanted)
     return found[0]
+
+
+def unknown_pair(source: str, target: str | None) -> ServiceError:
+    """The error of a direction that no run has."""
+    problem = f"no run translates from {source} to {target}" if target else f"no run translates from {source}"
+    return ServiceError("unknown-pair", problem, where=f"{source}:{target or ''}")

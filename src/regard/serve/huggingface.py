@@ -33,6 +33,7 @@ from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.fields import invalid, json_object
 from regard.serve.huggingface_shapes import Json, mask_of, shaper_of
+from regard.serve.languages import TRADITIONAL, chinese_code
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
@@ -151,9 +152,16 @@ def as_inputs(value: object) -> tuple[list[Input], bool]:
 
 
 def language(value: object, name: str) -> str | None:
-    """A code of a language, or None: "en" of "en_XX" and "eng_Latn" too, as multilingual models write them."""
+    """A code of a language, or None: "en" of "en_XX" and "eng_Latn" too, as multilingual models write them.
+
+    The script of Chinese is kept: "zh-hant" of "zh_TW" and "zho_Hant".
+    """
     if value is None:
         return None
     if not isinstance(value, str):
         raise invalid(f"'{name}' is not a text", name)
-    return value.partition("_")[0].lower() or None
+    from babel.core import get_global
+
+    main, _, rest = value.lower().replace("_", "-").partition("-")
+    main = get_global("language_aliases").get(main, main)  # eng: en
+    return TRADITIONAL if chinese_code(f"{main}-{rest}") == TRADITIONAL else main or None

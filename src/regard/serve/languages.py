@@ -4,6 +4,9 @@ ours      LibreTranslate    DeepL
 de        de                DE
 zh        zh-Hans (or zh)   ZH (or ZH-HANS)
 en        en                EN; as a target EN-US and EN-GB too
+
+Our own API and that of Hugging Face accept all usual codes of Chinese, see `chinese_code`. A run that reads "zh" reads
+both scripts, as the language identification does; it writes simplified characters.
 """
 
 import html
@@ -14,6 +17,12 @@ from functools import cached_property
 
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}
 """Short codes of LibreTranslate and the codes that it writes for them."""
+TRADITIONAL = "zh-hant"
+CHINESE = {
+    "zh": ("zh-cn", "zh-sg", "zh-hans", "zh-hans-cn", "zh-hans-sg"),
+    TRADITIONAL: ("zt", "zh-tw", "zh-hk", "zh-mo", "zh-hant-tw", "zh-hant-hk", "zh-hant-mo"),
+}
+"""The codes of simplified and of traditional Chinese, and others of the same meaning."""
 TAG = re.compile(r"<[^<>]*>")
 WRITTEN = ALIASES | {long.lower(): long for long in ALIASES.values()}
 
@@ -47,6 +56,13 @@ class Languages:
         """Our code of a language, given in any case and as a short or a long code; None if it is not served."""
         return self._known.get(code.lower())
 
+    def find_source(self, code: str) -> str | None:
+        """As `find`, for a language to translate from: traditional Chinese too, if Chinese can be translated."""
+        found = self.find(code)
+        if found is None and WRITTEN.get(code.lower(), "").lower() == TRADITIONAL and self.find("zh"):
+            return TRADITIONAL
+        return found
+
     @cached_property
     def _known(self) -> dict[str, str]:
         known = {code.lower(): code for code in self.codes}
@@ -55,6 +71,12 @@ class Languages:
                 if one in known:
                     known.setdefault(other, known[one])
         return known
+
+
+def chinese_code(code: str) -> str:
+    """A code in lower case with "-"; all codes of simplified Chinese are "zh", of traditional Chinese "zh-hant"."""
+    code = code.lower().replace("_", "-")
+    return next((main for main, others in CHINESE.items() if code in others), code)
 
 
 def without_tags(text: str) -> str:

@@ -1,6 +1,6 @@
 """The answers of LibreTranslate's API, without HTTP: from the fields of a request to JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from starlette.requests import Request
@@ -102,8 +102,8 @@ class LibreTranslate:
     def find_pair(self, fields: Fields) -> tuple[str | None, str]:
         """Our codes of the source language, None for auto, and of the target language."""
         languages = self.languages
-        source = None if fields.text("source").lower() == AUTO else find(languages, fields["source"])
-        return source, find(languages, fields["target"])
+        source = None if fields.text("source").lower() == AUTO else find(languages.find_source, fields["source"])
+        return source, find(languages.find, fields["target"])
 
     # ---- other answers ----------------------------------------------------------------------------------------------
 
@@ -165,9 +165,9 @@ def require(fields: Fields, *names: str) -> None:
             raise invalid(f"Invalid request: missing {name} parameter", name)
 
 
-def find(languages: Languages, code: object) -> str:
+def find(search: Callable[[str], str | None], code: object) -> str:
     """Our code of a language; a ServiceError if no run knows it."""
-    found = languages.find(code) if isinstance(code, str) else None
+    found = search(code) if isinstance(code, str) else None
     if found is None:
         raise invalid(f"{shown(code).lower()} is not supported", "language")
     return found

@@ -16,7 +16,7 @@ from regard.documents.files import open_file
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
-from regard.serve.directions import Direction, NamedDirection, choose, directions_of, parse_languages
+from regard.serve.directions import Direction, NamedDirection, choose, directions_of, find_codes, parse_languages
 from regard.serve.errors import ServiceError
 from regard.serve.identifying import identify_batch, load_identifier
 from regard.serve.languages import without_tags
@@ -277,9 +277,9 @@ class Service:
             require_translation(run)
             return [Plan(run, (request.source or "", request.target or ""), None) for _ in request.texts]
         directions = [item for item in self.directions() if run is None or item[2] == run.name]
-        if request.source is not None:
-            return [self._plan_one(choose(directions, request.source, request.target), None)] * len(request.texts)
-        target = request.target.lower() if request.target else None
+        source, target = find_codes(directions, request.source, request.target)
+        if source is not None:
+            return [self._plan_one(choose(directions, source, target), None)] * len(request.texts)
         sources = [source for source, other, _ in directions if target in (None, other)]
         texts = request.texts if request.format == "text" else [without_tags(text) for text in request.texts]
         detected = await self._detect_among(texts, {code for item in directions for code in item[:2]}, set(sources))
