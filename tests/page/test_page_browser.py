@@ -154,6 +154,19 @@ def test_two_sentences(open_page: OpenPage) -> None:
     page.wait_for_selector(".matrix:has-text('five')")
 
 
+def test_the_second_step_of_a_translation_through_a_third_language_is_named(open_page: OpenPage) -> None:
+    page = open_page()
+    page.fill("#source", "seven")
+    page.wait_for_selector("#inside svg")
+    assert page.locator("#second-step").count() == 0
+    page.route("**/page/predict", lambda route: route.fulfill(json={**route.fetch().json(), "input": "sieben"}))
+    page.fill("#source", "eight")
+    assert "sieben" in (page.text_content("#second-step") or "")
+    page.keyboard.press("Escape")
+    page.keyboard.press("4")
+    page.wait_for_selector("#second-step", state="detached")
+
+
 def test_a_long_text_is_shown_as_it_becomes_known(open_page: OpenPage, served: Served) -> None:
     page, sentences = open_page(), [f"{first} two three!" for first in ("one", "four", "five", "six")] * 5
     streams: list[str] = []

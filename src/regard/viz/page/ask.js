@@ -86,7 +86,7 @@ async function inspect() {
   try {
     const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
     if (result === null && example !== null) return;
-    Object.assign(app, { result, tree: null, waiting: false, trouble: "" });
+    Object.assign(app, { result, asked: example?.src || example, tree: null, waiting: false, trouble: "" });
     DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
     explorer.example = 0;
     showAnswers();

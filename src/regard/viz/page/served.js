@@ -18,13 +18,21 @@ function drawInside(parent) {
   if (!tabs.includes(app.tab)) [app.tab] = tabs;
   const panel = tabPanel(app.tab);
   const focused = parent.contains(document.activeElement) && document.activeElement.id;
-  parent.replaceChildren(make("div", { class: "inside-bar" }, tabList(say("inside"), tabs.map((key) => [key, say(`tab_${key}`)]), app.tab,
+  const bar = make("div", { class: "inside-bar" }, tabList(say("inside"), tabs.map((key) => [key, say(`tab_${key}`)]), app.tab,
     (key) => {
       app.tab = key;
       drawInside(parent);
-    }), helpButton()), panel);
+    }), helpButton());
+  parent.replaceChildren(bar, ...secondStep(), panel);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   VIEWS_INSIDE[app.tab](panel);
+}
+
+// A note if the views show another text than the one that was typed: its translation into a third language.
+function secondStep() {
+  if (app.run.task !== "translation" || !app.result || app.tab === "training") return [];
+  const [asked, read] = [app.asked, app.result.input].map((text) => text.split(/\s+/).join(" ").trim());
+  return asked === read ? [] : [make("p", { class: "soft", id: "second-step" }, say("second_step", { text: read }))];
 }
 
 const VIEWS_INSIDE = {
