@@ -124,7 +124,7 @@ def text_encoder(model: "Model") -> Any:
     encoder = model.task.text_encoder(model.model)
     if encoder is None:
         raise UserError(
-            f"{model.run.folder} is a {model.run.recipe.task} run and has no text encoder",
+            f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}",
             "use a run of pretraining or of a labelled task",
             code="wrong-task",
             where=model.run.folder,
