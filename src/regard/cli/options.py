@@ -110,7 +110,7 @@ def option_type(annotation: Any, help_text: str) -> object:
     if get_origin(annotation) is Literal:
         return Annotated[str | None, typer.Option(metavar="|".join(get_args(annotation)), help=help_text)]
     plain = next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
-    metavar = {int: "N", float: "X"}.get(plain)
+    metavar = {int: "N", float: "X", str: "TEXT"}.get(plain)
     return Annotated[plain | None, typer.Option(metavar=metavar, help=help_text)]
 
 
@@ -148,7 +148,7 @@ class ModelOptions(WeightOptions):
             metavar="torch|readable|ctranslate2|onnx",
             help="torch: the fastest code in torch. readable: the model as it is written. ctranslate2: a library that "
             "is faster on a CPU, with 8-bit weights; its beam search stops earlier, and it has no loop guard. onnx: "
-            "the library onnxruntime on a CPU.",
+            "the library onnxruntime on a CPU. The last two write an export at first use, which takes up to a minute.",
         ),
     ] = "torch"
     quantization: Annotated[

@@ -32,7 +32,7 @@ class ServerOptions(OptionGroup):
         return [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation(field.annotation, help_))
             for name, field in ServeSettings.model_fields.items()
-            for help_ in [f"{help_of(field)}{'' if field.default in (None, ()) else f' [{field.default}]'}"]
+            for help_ in [f"{help_of(field)}{default_of(field.default)}"]
         ]
 
     def settings(self) -> "ServeSettings":
@@ -40,6 +40,13 @@ class ServerOptions(OptionGroup):
         from regard.serve.settings import read_settings
 
         return read_settings(self.values, warn=report)
+
+
+def default_of(value: object) -> str:
+    """The default of a setting for the help of its option; "" if it has none."""
+    if value in (None, (), ""):
+        return ""
+    return f" [{'on' if value is True else value}]"
 
 
 def annotation(kind: Any, help_text: str) -> object:
@@ -69,7 +76,7 @@ def serve(
     Examples:
       regard serve                                       the translator that comes with regard
       regard serve runs/de runs/sst-2 --port 8080
-      regard serve runs/de --languages de=en:de          languages, if the recipe does not say them
+      regard serve runs/de --languages de=en:de          languages, if the recipe does not name them
       regard serve runs/de --engine ctranslate2 --batch-delay 5
       regard serve --host 0.0.0.0 --api-keys keys.txt --requests-per-minute 60
     """

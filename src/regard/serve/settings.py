@@ -28,7 +28,7 @@ class ServeSettings(Settings):
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: int = Field(5000, ge=0, le=65535, description="port; 0 chooses a free one")
     languages: tuple[str, ...] = Field(
-        (), description="RUN=SOURCE:TARGET, the languages of a run whose recipe does not say them; several are allowed"
+        (), description="RUN=SOURCE:TARGET, languages of a run whose recipe does not name them; repeat it for more runs"
     )
     max_batch: int = Field(64, ge=1, description="sentences that a model computes together")
     batch_delay: float = Field(
@@ -47,10 +47,13 @@ class ServeSettings(Settings):
     stop_timeout: float = Field(60.0, gt=0, description="seconds to finish accepted requests after SIGTERM")
     requests_per_minute: int = Field(0, ge=0, description="requests of a key or an address in a minute; 0 is no limit")
     api_keys: Path | None = Field(
-        None, description=f"file of API keys, one a line or its sha256; also the variable {KEYS_VARIABLE}"
+        None,
+        description=f"file of API keys: on each line a key, or the sha256 of one; also the variable {KEYS_VARIABLE}",
     )
-    cors: tuple[str, ...] = Field((), description="origin whose pages may call the server; * for all; several allowed")
-    proxy: str = Field("", description="address of a reverse proxy whose X-Forwarded-For is believed")
+    cors: tuple[str, ...] = Field(
+        (), description="origin whose pages may call the server; * for all; repeat it for several"
+    )
+    proxy: str = Field("", description="reverse proxy: addresses of clients are in its header X-Forwarded-For")
     access_log: bool = Field(True, description="print a line for each request, without its text")
     cache: int = Field(4096, ge=0, description="translated sentences that are kept in memory; 0 is none")
 
