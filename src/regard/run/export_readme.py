@@ -217,9 +217,11 @@ def transformers_program(task: AnyTask, folder: Path, example: Example) -> str:
 
 
 def notes(task: AnyTask) -> str:
-    """How to give the target language to a model of several languages."""
+    """How to give the target language to a model of several languages, and which directions it was trained on."""
     tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
     if not tags:
         return ""
     listed = ", ".join(f"{language} {number}" for language, number in tags.items())
-    return f"\nThe first token of a source is the tag of the target language: {listed}.\n"
+    trained = ", ".join(f"{source} to {target}" for source, target in getattr(task, "directions", ()))
+    directions = f"The model was trained on {trained}. For another direction, translate twice.\n" if trained else ""
+    return f"\nThe first token of a source is the tag of the target language: {listed}.\n{directions}"
