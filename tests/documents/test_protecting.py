@@ -1,13 +1,16 @@
 """Protected parts: copied exactly, whatever the model makes of them; glossary terms become what is given."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.documents.translators import anything, backwards, html, text
 
 from regard.documents.document import SegmentTranslation, open_document
-from regard.documents.protecting import find_code
+from regard.documents.protecting import Glossary, Protected, capitalised, find_code, is_word_end
 from regard.documents.rewriting import Rewriting, remaining
+from regard.documents.words import WORD
 from regard.errors import UserError
 
 SYMBOLS = tuple(f"⦅{number}⦆" for number in range(3))
@@ -99,6 +102,54 @@ def test_terms_are_whole_words_and_the_longest_first() -> None:
     assert text(source, backwards, glossary=GLOSSARY).count("Taste") == 2
     assert html("<p>Press <b>button</b></p>", glossary=GLOSSARY) == "<p><b>Taste</b> PRESS</p>"
     assert text("button", glossary=GLOSSARY) == "Taste"
+
+
+def find_one_by_one(terms: dict[str, str], source: str) -> list[Protected]:
+    """The terms in a text, by comparing each word with each term that begins with it."""
+    by_word: dict[str, list[tuple[str, str]]] = {}
+    for name, target in sorted(terms.items(), key=lambda item: -len(item[0])):
+        for term, output in {capitalised(name): capitalised(target), name: target}.items():
+            if match := WORD.search(term):
+                by_word.setdefault(match[0], []).append((term, terms.get(term, output)))
+    found: list[Protected] = []
+    for word in WORD.finditer(source):
+        start = word.start()
+        if found and start < found[-1].end:
+            continue
+        for term, output in by_word.get(word[0], ()):
+            if source.startswith(term, start) and is_word_end(source, start + len(term)):
+                found.append(Protected(start, start + len(term), output, is_term=True))
+                break
+    return found
+
+
+PIECES = st.lists(st.sampled_from([*"abAB注意 .-'_ßıİ", "ab", "the ", "⦅0⦆", "a b", "注 "]), max_size=8).map("".join)
+
+
+@settings(max_examples=500)
+@given(st.dictionaries(PIECES, st.sampled_from(["x", "y", "éz"]), max_size=8), st.lists(PIECES, max_size=6))
+def test_a_glossary_finds_what_a_comparison_with_each_term_finds(terms: dict[str, str], parts: list[str]) -> None:
+    usable = {term.strip(): output for term, output in terms.items() if WORD.match(term.strip())}
+    for source in (" ".join([*parts, *usable]), "".join([*usable, *parts]), " ".join(parts)):
+        assert list(Glossary(usable).find(source)) == find_one_by_one(usable, source)
+
+
+def test_the_work_of_a_glossary_does_not_grow_with_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counting(dict[str, str]):
+        asked = 0
+
+        def get(self, key: str, default: Any = None) -> Any:
+            self.asked += 1
+            return super().get(key, default)
+
+    counts = []
+    for size in (10, 1000):
+        glossary = Glossary({f"one {number:04d}": "x" for number in range(size)})
+        outputs = Counting(glossary._outputs)
+        monkeypatch.setattr(glossary, "_outputs", outputs)
+        assert len(list(glossary.find("one two " * 50 + "one 0007"))) == 1
+        counts.append(outputs.asked)
+    assert counts == [51, 51]
 
 
 @pytest.mark.parametrize("glossary", [{"": "x"}, {"a": ""}, {" a": "b"}, {"a\nb": "c"}, {"a": "b" * 1000}])

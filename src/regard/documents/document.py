@@ -12,7 +12,7 @@ from typing import Protocol
 
 from regard.documents.html import HtmlReader
 from regard.documents.passage import Reading
-from regard.documents.protecting import Glossary
+from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.text import read_text
 from regard.errors import UserError
@@ -45,7 +45,7 @@ def open_document(
     format: str = "text",
     *,
     language: str = "",
-    glossary: Mapping[str, str] = {},
+    glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
 ) -> Document:
     """Open a text that is plain ("text") or HTML ("html").
@@ -65,5 +65,5 @@ def open_document(
             code="too-large",
             where="document",
         )
-    reading = Reading(language, Glossary(glossary), tuple(placeholders))
+    reading = Reading(language, Glossary.of(glossary), tuple(placeholders))
     return HtmlReader(reading).read(text) if format == "html" else read_text(text, reading)

@@ -19,7 +19,7 @@ from typing import Protocol
 from regard.documents.html import HtmlReader
 from regard.documents.messages import MessageDocument
 from regard.documents.passage import Limit, Reading
-from regard.documents.protecting import Glossary
+from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.subtitles import read_subtitles
 from regard.documents.text import read_text
@@ -81,7 +81,7 @@ def open_file(
     content: bytes,
     *,
     language: str = "",
-    glossary: Mapping[str, str] = {},
+    glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
     max_characters: int | None = None,
 ) -> FileDocument:
@@ -107,7 +107,7 @@ def open_file(
             where=PurePath(name).name,
         )
     limit = None if max_characters is None else Limit(max_characters)
-    reading = Reading(language, Glossary(glossary), tuple(placeholders), limit)
+    reading = Reading(language, Glossary.of(glossary), tuple(placeholders), limit)
     if ending == ".docx":
         from regard.documents.docx import DocxDocument
 

@@ -58,25 +58,37 @@ class Protected:
 
 
 class Glossary:
-    """Terms and their translations; a term is looked up by its first word."""
+    """Terms and their translations. The time of a search does not depend on the number of terms.
+
+    At each word of a text, one part of the text is looked up for each length of the terms that begin with this word.
+    """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         check_glossary(terms)
-        self._by_first_word: dict[str, list[tuple[str, str]]] = {}
+        self._outputs: dict[str, str] = {}
+        lengths: dict[str, set[int]] = {}
         for source, target in sorted(terms.items(), key=lambda item: -len(item[0])):
             for term, output in {capitalised(source): capitalised(target), source: target}.items():
                 if match := WORD.search(term):
-                    self._by_first_word.setdefault(match[0], []).append((term, terms.get(term, output)))
+                    self._outputs.setdefault(term, terms.get(term, output))
+                    lengths.setdefault(match[0], set()).add(len(term))
+        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+
+    @classmethod
+    def of(cls, terms: "Mapping[str, str] | Glossary") -> "Glossary":
+        """The glossary of some terms; a glossary as it is, so that it is made once for many texts."""
+        return terms if isinstance(terms, Glossary) else cls(terms)
 
     def find(self, text: str) -> Iterator[Protected]:
         """The terms in a text from left to right, the longest at each place."""
         end = 0
-        for word in WORD.finditer(text) if self._by_first_word else ():
+        for word in WORD.finditer(text) if self._lengths else ():
             if word.start() < end:
                 continue
-            for term, output in self._by_first_word.get(word[0], ()):
-                last = word.start() + len(term)
-                if text.startswith(term, word.start()) and is_word_end(text, last):
+            for length in self._lengths.get(word[0], ()):
+                last = word.start() + length
+                output = self._outputs.get(text[word.start() : last])
+                if output is not None and last <= len(text) and is_word_end(text, last):
                     yield Protected(word.start(), last, output, is_term=True)
                     end = last
                     break
@@ -109,6 +121,9 @@ def capitalised(text: str) -> str:
 def is_word_end(text: str, place: int) -> bool:
     """True if no word continues at a place; every character of Chinese is a word."""
     return not _INSIDE_WORD.match(text, place)
+
+
+NO_TERMS = Glossary({})
 
 
 def find_protected(text: str, glossary: Glossary, opaque: Iterable[Protected] = ()) -> list[Protected]:

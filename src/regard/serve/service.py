@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from regard.bundled.identification import Detected
 from regard.documents.document import Document, open_document
 from regard.documents.files import open_file
+from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
@@ -191,8 +192,11 @@ class Service:
         """Translate all texts; `on_segment` is called with each sentence as soon as it is known."""
         self.check_size(request)
         async with self._time_limit():
+            glossary = await self._glossary(request.glossary)
             plans = await self._plan(request)
-            texts = (self._translate_text(request, number, plan, on_segment) for number, plan in enumerate(plans))
+            texts = (
+                self._translate_text(request, number, plan, glossary, on_segment) for number, plan in enumerate(plans)
+            )
             return list(await asyncio.gather(*texts))
 
     async def _translate_text(
@@ -200,13 +204,14 @@ class Service:
         request: TranslateRequest,
         number: int,
         plan: Plan,
+        glossary: Glossary,
         on_segment: OnTextSegment | None,
     ) -> TranslatedText:
         text = request.texts[number]
         if plan.run is None or not any(map(str.isalpha, text)):
             links = [(0, len(text), 0, len(text))] if request.links and text else []
             return TranslatedText(text, [], plan.direction[0], plan.detected, links)
-        document = await self._open(text, request, plan)
+        document = await self._open(text, request, plan, glossary)
         tell: OnSegment | None = None if on_segment is None else partial(on_segment, number)
         links_too = request.links and request.format == "text"
         translations = await require_translation(plan.run).translate(
@@ -217,18 +222,22 @@ class Service:
         links = text_links(text, rendered, document.segments, translations) if links_too else []
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
 
-    async def _open(self, text: str, request: TranslateRequest, plan: Plan) -> Document:
+    async def _open(self, text: str, request: TranslateRequest, plan: Plan, glossary: Glossary) -> Document:
         assert plan.run is not None
         read = partial(
             open_document,
             text,
             request.format,
             language=plan.direction[0],
-            glossary=request.glossary,
+            glossary=glossary,
             placeholders=getattr(plan.run.task, "placeholders", ()),
         )
         with too_large_is_too_long():
-            return await self._in_thread_if_long(len(text) + glossary_size(request), read)
+            return await self._in_thread_if_long(len(text), read)
+
+    async def _glossary(self, terms: Mapping[str, str]) -> Glossary:
+        with too_large_is_too_long():
+            return await self._in_thread_if_long(glossary_size(terms), Glossary, terms)
 
     async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size < LONG_TEXT:
@@ -241,9 +250,10 @@ class Service:
         """Translate a file; the ending of its name says its format."""
         self.check_size(TranslateRequest([], source, target, glossary=glossary))
         limit = self.settings.max_file_characters
-        read = partial(open_file, name, content, glossary=glossary, max_characters=limit)
         with too_large_is_too_long():
             async with self._time_limit(self.settings.file_timeout):
+                terms = await self._glossary(glossary)
+                read = partial(open_file, name, content, glossary=terms, max_characters=limit)
                 sample = ""
                 if source is None:
                     document = await asyncio.to_thread(read)
@@ -262,7 +272,7 @@ class Service:
         settings = self.settings
         counts = {
             "characters": (sum(map(len, request.texts)), settings.max_characters),
-            "characters in the glossary": (glossary_size(request), settings.max_characters),
+            "characters in the glossary": (glossary_size(request.glossary), settings.max_characters),
             "texts": (len(request.texts), settings.max_batch_texts),
             "alternatives": (request.alternatives, settings.max_alternatives),
         }
@@ -371,9 +381,9 @@ def too_large_is_too_long() -> Iterator[None]:
         raise
 
 
-def glossary_size(request: TranslateRequest) -> int:
+def glossary_size(terms: Mapping[str, str]) -> int:
     """Characters of the terms and their translations."""
-    return sum(len(term) + len(translation) for term, translation in request.glossary.items())
+    return sum(len(term) + len(translation) for term, translation in terms.items())
 
 
 def load(model: Model) -> Model:
