@@ -81,11 +81,13 @@ LT_PATHS = (
     "/detect",
     "/languages",
     "/suggest",
+    "/translate_file",
     "/download_file",
     "/frontend/settings",
     "/health",
     "/spec",
 )
+OWN_ERROR: dict[str, type] = {"code": str, "message": str}
 STRANGE: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 10**30, -(10**400), float("nan"), float("inf"), "", " ", "\x00", "auto", "zz", "EN", "html",
     "x" * 300, "é" * 50, "\ud800", "\u202e\u0000\uffff", "<b><i>one</b></i>&#0;<", "<p>" * 200, "{name} %1$s ⦅0⦆ ⦅9⦆",
@@ -262,19 +264,23 @@ def check(request: Request, answer: Answer) -> str:
         return "a traceback or a path of a file"
     if answer.status < 400 or request.method == "HEAD":
         return ""
-    shape = "error"
-    if request.path.startswith("/v2/"):
-        shape = "message"
-    if request.path.startswith((*LT_PATHS, "/v2/", "/models/")):
-        if answer.status == 422:
-            return "status 422 of a compatible API"
-        try:
-            content = json.loads(answer.body)
-        except ValueError:
-            return "an error that is no JSON"
-        if list(content) != [shape] or not isinstance(content[shape], str):
-            return f"an error in a wrong shape: {text[:100]}"
+    path = f"{request.path}/"
+    compatible = any(path.startswith(f"{known}/") for known in (*LT_PATHS, "/v2", "/models"))
+    if compatible and answer.status == 422:
+        return "status 422 of a compatible API"
+    try:
+        content = json.loads(answer.body)
+    except ValueError:
+        return "an error that is no JSON"
+    shape: dict[str, type] = {"message": str} if path.startswith("/v2/") else {"error": str if compatible else dict}
+    if not has_shape(content, shape) or (not compatible and not has_shape(content["error"], OWN_ERROR)):
+        return f"an error in a wrong shape: {text[:100]}"
     return ""
+
+
+def has_shape(content: object, shape: dict[str, type]) -> bool:
+    """True for an object with these keys and types of values, and no others."""
+    return isinstance(content, dict) and {key: type(value) for key, value in content.items()} == shape
 
 
 def route_of(path: str) -> str:

@@ -100,6 +100,21 @@ def test_errors_have_a_status_and_a_code(
     assert str(tiny_folder) not in answer.text
 
 
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/api", "/v1/runs", "/page/runs", "/", "/healthz/x", "/translated"]
+)
+def test_our_own_routes_have_our_own_errors(client: Client, path: str) -> None:
+    answer = client.request("DELETE", path)
+    code = {404: "not-found", 405: "method-not-allowed"}[answer.status_code]
+    assert answer.json()["error"]["code"] == code and set(answer.json()["error"]) == {"code", "message"}
+
+
+@pytest.mark.parametrize("path", ["/health", "/translate", "/translate_file", "/download_file/a", "/models/none/x"])
+def test_routes_of_other_apis_have_theirs(client: Client, path: str) -> None:
+    answer = client.request("DELETE", path)
+    assert answer.status_code in (404, 405) and isinstance(answer.json()["error"], str)
+
+
 def test_the_schema_and_the_list_of_routes(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/v1/translate", "/v1/translate/stream", "/v1/detect", "/metrics"} <= set(paths)

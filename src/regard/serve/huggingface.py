@@ -40,7 +40,7 @@ from regard.serve.settings import ServeSettings
 from regard.tasks.classification import Regression
 from regard.tasks.pretraining import Pretraining
 
-PREFIX = "/models/"
+PREFIX = "/models"
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"
 BODY: Json = {
     "type": "object",

@@ -19,7 +19,8 @@ from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
 PATHS = (
-    "/translate", "/detect", "/languages", "/suggest", "/spec", "/frontend/settings", "/download_file", "/health",
+    "/translate", "/detect", "/languages", "/suggest", "/spec", "/frontend/settings", "/translate_file",
+    "/download_file", "/health",
 )  # fmt: skip
 
 

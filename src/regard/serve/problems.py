@@ -37,7 +37,7 @@ class Shape:
 
 OWN = Shape(lambda problem: {"error": {"code": problem.code, "message": problem.message}})
 SHAPES: dict[str, Shape] = {}
-"""The shapes of other APIs by the beginning of their paths; all other paths have our own."""
+"""The shapes of other APIs by the first parts of their paths (/v2 of /v2/usage); all other paths have our own."""
 
 
 def error_responses(schema: JsonObject) -> dict[int | str, dict[str, Any]]:
@@ -74,7 +74,6 @@ def without_paths(message: str) -> str:
 
 def answer(path: str, problem: Problem) -> JSONResponse:
     """The answer for a problem, in the shape of the API at this path."""
-    prefix = max((item for item in SHAPES if path.startswith(item)), key=len, default="")
-    shape = SHAPES.get(prefix, OWN)
+    shape = next((SHAPES[item] for item in SHAPES if path == item or path.startswith(f"{item}/")), OWN)
     headers = {"Retry-After": str(problem.retry_after)} if problem.retry_after else {}
     return JSONResponse(shape.body(problem), shape.status(problem), headers)
