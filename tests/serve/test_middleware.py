@@ -97,6 +97,21 @@ def test_slow_and_vanishing_clients_harm_no_other(tiny_run: TinyRun) -> None:
             assert translate_words(LINES[1]) in read_all(slow).decode()
 
 
+def test_wrong_paths_and_bodies_are_answered_with_a_remedy(tiny_run: TinyRun) -> None:
+    with app_of(tiny_run) as app:
+        client = Client(app)
+        for response, code, remedy in (
+            (client.get("/v1/nothing"), "not-found", "/api"),
+            (client.get("/v1/translate"), "method-not-allowed", "/api"),
+            (client.post("/v1/translate"), "invalid-request", "application/json"),
+            (client.post("/v1/translate", content=b"{}"), "invalid-request", "application/json"),
+            (client.post("/v1/translate", json=[]), "invalid-request", "application/json"),
+            (client.post("/v1/translate", json={}), "invalid-request", "text: "),
+        ):
+            error = response.json()["error"]
+            assert error["code"] == code and remedy in error["message"]
+
+
 def test_bodies_and_requests_have_limits(tiny_run: TinyRun) -> None:
     with app_of(tiny_run, max_body=1000, max_requests=1) as app:
         client = Client(app)

@@ -32,6 +32,13 @@ APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
 )
 """The routes of each API."""
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
+HTTP_MESSAGES = {
+    "Not Found": "there is no such path; /api lists the routes",
+    "Method Not Allowed": "this path does not accept this method; /api lists the routes",
+}
+NO_OBJECT = ("missing", "model_attributes_type")
+"""The types of pydantic's errors for a body that is missing, or is no JSON object."""
+NOT_JSON = "the body is not a JSON object; send one, with the header Content-Type: application/json"
 
 
 def create_app(service: Service, settings: ServeSettings) -> FastAPI:
@@ -76,12 +83,15 @@ def add_error_answers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         code = HTTP_CODES.get(error.status_code, "invalid-request")
-        response = answer(request.scope["path"], Problem(error.status_code, code, str(error.detail)))
+        message = HTTP_MESSAGES.get(str(error.detail), str(error.detail))
+        response = answer(request.scope["path"], Problem(error.status_code, code, message))
         response.headers.update(error.headers or {})
         return response
 
 
 def describe(error: RequestValidationError) -> str:
     """The places of a body that are wrong and why, without its content."""
+    if any(item["loc"] == ("body",) and item["type"] in NO_OBJECT for item in error.errors()):
+        return NOT_JSON
     problems = [(".".join(str(part) for part in item["loc"][1:]), item["msg"]) for item in error.errors()[:5]]
     return "; ".join(f"{place}: {message}" if place else message for place, message in problems)

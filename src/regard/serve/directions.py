@@ -33,8 +33,9 @@ def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[
         name, _, pair = value.rpartition("=")
         source, colon, target = pair.partition(":")
         if not colon or not source or not target or name not in models:
+            problem = "no such run" if name and source and target else "not of the form RUN=SOURCE:TARGET"
             raise UserError(
-                f"languages {value!r}",
+                f"--languages {value}: {problem}",
                 f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de",
                 code="invalid-option",
                 where="languages",
