@@ -1,5 +1,6 @@
 """Files through the server: translated, kept for a while, refused if they are hostile."""
 
+import asyncio
 import io
 import zipfile
 from collections.abc import AsyncIterator, Iterator
@@ -251,6 +252,29 @@ def test_files_are_removed_after_their_time() -> None:
     assert store.get(first) is None and store.get(second) is not None and store.size == 2
     now = 17.0
     assert store.get(second) is None and store.size == 0 and not store.files
+
+
+def test_one_timer_removes_all_files_that_are_too_old() -> None:
+    class Loop(asyncio.SelectorEventLoop):
+        def time(self) -> float:
+            return now
+
+    now, loop = 0.0, Loop()
+    store = FileStore(max_age=10, clock=lambda: now)
+    handles = set()
+    for second in (0.0, 1.0, 2.0, 9.0):
+        now = second
+        store.put("a.txt", b"1")
+        store.purge_later(loop)
+        handles.add(store.timer)
+    (timer,) = handles
+    assert timer is not None and timer.when() == 11
+    for now, left in ((11.0, 2), (13.0, 1), (20.0, 0)):
+        assert store.timer is not None and store.timer.when() == now
+        store.timer._run()
+        assert len(store.files) == left
+    assert store.timer is None
+    loop.close()
 
 
 def test_the_oldest_files_make_place_for_new_ones() -> None:

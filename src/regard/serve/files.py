@@ -1,5 +1,6 @@
 """Translated files for download: in memory, under random names, for a short time."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -33,6 +34,8 @@ class FileStore:
     clock: Callable[[], float] = time.monotonic
     files: dict[str, StoredFile] = field(default_factory=dict)
     size: int = 0
+    timer: asyncio.TimerHandle | None = None
+    """Removes the oldest file when it is too old. There is one timer for all files, not one for each."""
 
     def put(self, name: str, content: bytes) -> str:
         """Keep a file; return the name under which `get` finds it: 32 hexadecimal digits, a point and its own name."""
@@ -55,6 +58,17 @@ class FileStore:
                 break
             del self.files[key]
             self.size -= len(file.content)
+
+    def purge_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Remove files that are too old also if no further request comes."""
+        if self.files and (self.timer is None or self.timer.when() <= loop.time()):
+            oldest = next(iter(self.files.values()))
+            self.timer = loop.call_later(max(0.0, oldest.expires - self.clock()) + 1, self._purge_and_go_on, loop)
+
+    def _purge_and_go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.timer = None
+        self.purge()
+        self.purge_later(loop)
 
 
 def safe_name(name: str) -> str:

@@ -30,7 +30,7 @@ def add_file_routes(router: APIRouter, api: LibreTranslate) -> None:
         """Translate a file; the answer says where to download the result within half an hour."""
         fields = await api.read(request)
         key = store.put(*await translate_upload(api, fields))
-        asyncio.get_running_loop().call_later(store.max_age + 1, store.purge)  # also without further requests
+        store.purge_later(asyncio.get_running_loop())
         return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
 
     @router.get("/download_file/{name}")
