@@ -51,6 +51,8 @@ def test_the_best_head_is_saved_in_the_run(trained: Path, tmp_path: Path) -> Non
     saved = json.loads((run / "alignment.json").read_text())
     assert saved == {name: measured[0][name] for name in ("layer", "head", "shift")}
     assert fails("align", run, "--save").code == "no-data"
+    files = ("--src", tmp_path / "a.src", "--tgt", tmp_path / "a.tgt", "--from", "en", "--to", "de")
+    assert fails("align", "translator", "--save", *files).code == "unwritable"  # the run comes with regard
     assert regard("align", run, "--src", tmp_path / "a.src", "--tgt", tmp_path / "a.tgt", "--save").lines
 
 

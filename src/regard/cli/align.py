@@ -86,12 +86,19 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     """Measure every head on words that a sentence and its translation have in common, and save the best one."""
     from regard.run.aligning import measure_heads, save_head
 
+    if translator.run.outputs != translator.run.folder:
+        raise UserError(
+            "--save changes a run, and this one comes with regard",
+            "make a copy first: regard compress translator --folder FOLDER; then regard align FOLDER --save",
+            code="unwritable",
+            where=translator.run.folder,
+        )
     targets = [str(example["tgt"]) for example in examples]
     sources = [{key: value for key, value in example.items() if key != "tgt"} for example in examples]
     measured = measure_heads(translator, sources, targets)
     if not measured:
         raise UserError(
-            "no sentence has a name, number or punctuation mark in common with its translation",
+            "no sentence has a name, number or punctuation mark (but the last one) in common with its translation",
             "measure more sentences, or on other data: --sentences, --src and --tgt",
             code="no-data",
             where="sentences",

@@ -209,7 +209,8 @@ def write_for_huggingface(
     random = random_weights(run, checkpoint)
     exported = run.task.export_huggingface(model, folder, random)
     if exported is None:
-        remedy = 'export a run with model.kind = "bert", or a translation run with model.kind = "transformer"'
+        graphs = "" if graphs_of(model) is None else "write --to onnx or --to torch-export; for transformers, "
+        remedy = f'{graphs}export a run with model.kind = "bert", or a translation run with model.kind = "transformer"'
         raise unsupported(run, "transformers", remedy)
     if (difference := largest_difference(model, exported)) > 0:
         raise UserError(
