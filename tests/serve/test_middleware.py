@@ -22,6 +22,7 @@ from tests.tiny import number_sentences, translate_words
 from regard.errors import UserError
 from regard.serve.access import ApiKeys, RateLimit
 from regard.serve.errors import ServiceError
+from regard.serve.middleware import is_more
 
 LINES = number_sentences()
 BODY = {"text": LINES[0], "source": "en", "target": "de"}
@@ -129,6 +130,27 @@ def test_bodies_and_requests_have_limits(tiny_run: TinyRun) -> None:
         assert client.get("/healthz").status_code == 200
         app.state.metrics.in_progress = 0
         assert client.post("/v1/translate", json=BODY).status_code == 200
+
+
+def test_any_length_of_a_body_is_read_as_a_number() -> None:
+    lengths = (b"0", b"", b"-1", b"99", b"0099", b"100", b"101", b"00101", b"1" + b"0" * 5000, b"0" * 5000, b"\xb2")
+    assert [is_more(length, 100) for length in lengths] == [*[False] * 6, True, True, True, False, False]
+
+
+@pytest.mark.parametrize("depth", [99, 150, *range(955, 975), 5000])
+@pytest.mark.parametrize(
+    "path", ["/v1/predict/numbers", "/models/numbers", "/page/predict", "/v2/translate", "/detect"]
+)
+def test_deep_nesting_is_an_error_of_the_request(client: Client, path: str, depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    body = {"/v2/translate": '{"text": %s, "target_lang": "DE"}', "/detect": '{"q": %s}'}
+    body |= {
+        "/page/predict": '{"run": "numbers", "example": {"src": %s}}',
+        "/models/numbers": '{"inputs": {"src": %s}}',
+    }
+    content = body.get(path, '{"inputs": [{"src": %s}]}') % nested
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
 
 
 def test_a_request_that_takes_too_long_is_504_and_leaves_the_queue(tiny_run: TinyRun) -> None:

@@ -14,7 +14,7 @@ from regard.run.embedding import Features
 from regard.run.model import Input, Model
 from regard.serve.access import check_access
 from regard.serve.errors import ServiceError
-from regard.serve.fields import check_characters
+from regard.serve.fields import check_values
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.streaming import TranslationEvents
@@ -34,9 +34,9 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def check_unicode(cls, values: object) -> object:
-        """Refuse texts with half of a character."""
-        check_characters(values)
+    def check_all(cls, values: object) -> object:
+        """Refuse texts with half of a character, and deep nesting."""
+        check_values(values)
         return values
 
 

@@ -17,6 +17,8 @@ from regard.serve.errors import ServiceError
 
 MAX_FIELDS, MAX_FILES = 4096, 16
 """Fields and files of a form; a list is one field for each of its texts."""
+MAX_DEPTH = 100
+"""How many times lists and objects may be inside of each other."""
 JSON_TYPES = ("application/json", "text/json")
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -59,7 +61,7 @@ async def read_fields(request: Request, max_body: int) -> Fields:
     if kind in FORM_TYPES:
         values, files = await read_form(request, max_body)
     fields = Fields(values | collect(request.query_params.multi_items()), files)
-    check_characters([fields.values, [file.name for file in files.values()]])
+    check_values([fields.values, [file.name for file in files.values()]])
     return fields
 
 
@@ -97,24 +99,30 @@ def json_object(body: bytes) -> dict[str, object]:
         raise invalid("The body of the request is not valid JSON.") from error
     if not isinstance(value, dict):
         raise invalid("Invalid JSON format")
-    check_characters(value)
+    check_values(value)
     return value
 
 
-def check_characters(value: object) -> None:
-    """Raise ServiceError if a text holds half of a character (a lone surrogate), which cannot be written as UTF-8."""
-    todo = [value]
+def check_values(value: object) -> None:
+    """Raise ServiceError for values that later steps cannot use.
+
+    These are texts with half of a character (a lone surrogate), which cannot be written as UTF-8, and lists or objects
+    inside of each other more than MAX_DEPTH times, which would exceed the recursion limit of Python.
+    """
+    todo = [(value, 0)]
     while todo:
-        item = todo.pop()
+        item, depth = todo.pop()
+        if depth > MAX_DEPTH:
+            raise invalid(f"The values of the request are nested more than {MAX_DEPTH} times.")
         if isinstance(item, str):
             try:
                 item.encode()
             except UnicodeEncodeError as error:
                 raise invalid("A text of the request is not valid Unicode.") from error
         elif isinstance(item, Mapping):
-            todo += [*item.keys(), *item.values()]
+            todo += [(inner, depth + 1) for inner in (*item.keys(), *item.values())]
         elif isinstance(item, list):
-            todo += item
+            todo += [(inner, depth + 1) for inner in item]
 
 
 def invalid(problem: str, where: str = "") -> ServiceError:

@@ -124,7 +124,7 @@ class RequestMiddleware:
         """The whole body; a ServiceError if it is too large or comes too slowly."""
         limit, parts, size = self.settings.max_body, [], 0
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-        if any(value.isdigit() and int(value) > limit for value in lengths):
+        if any(is_more(value, limit) for value in lengths):
             raise too_large(limit)
         try:
             async with asyncio.timeout(self.settings.timeout):
@@ -183,6 +183,12 @@ class RequestMiddleware:
         status = result.status or 500
         self.metrics.count(method, route, status, seconds)
         LOG.info("%s %s %d %.1f ms %d bytes", method, route, status, 1000 * seconds, result.size)
+
+
+def is_more(length: bytes, limit: int) -> bool:
+    """True if the header Content-Length is a number above the limit; Python refuses to read numbers of 5,000 digits."""
+    digits = length.lstrip(b"0")
+    return digits.isdigit() and (len(digits) > len(str(limit)) or int(digits) > limit)
 
 
 def too_large(limit: int) -> ServiceError:
