@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.directions import target_option
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called
@@ -38,7 +39,6 @@ def average(
       regard translate runs/de --checkpoint averaged < input.txt
     """
     from regard.run.run import Run
-    from regard.tasks.registry import task_of
     from regard.training.averaging import average_checkpoints
 
     opened = Run.open(run)
@@ -54,8 +54,9 @@ def average(
     print_result(f"averaged {len(paths)} checkpoints ({', '.join(names)}) into {saved}")
     if comparison is not None:
         print_result(describe(comparison))
-    command = f"regard {task_of(opened.recipe).command} {shlex.quote(run)} --checkpoint {saved.name}"
-    print_result(as_called(f"use it: {command}"))
+    if comparison is None or comparison.better:
+        command = f"regard {opened.task.command} {shlex.quote(run)}{target_option(opened.task)}"
+        print_result(as_called(f"use it: {command} --checkpoint {saved.name}"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from regard.cli.screen import report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.tasks.base import AnyTask
     from regard.tasks.translation import TranslationTask
 
 CERTAIN = 0.9
@@ -41,6 +42,12 @@ def choose_direction(task: "TranslationTask[Any]", source: str | None, target: s
             )
     named = {"from": source} if source and (source, target) not in directions else {}
     return {"to": target, **named} if tags else {}
+
+
+def target_option(task: "AnyTask") -> str:
+    """The option --to in a command for a run of several languages, as an example; "" for other runs."""
+    tags = getattr(getattr(task, "src_tokenizer", None), "language_tags", {})
+    return f" --to {next(iter(tags))}" if tags else ""
 
 
 def with_detected_source(task: "TranslationTask[Any]", options: Options, text: str) -> Options:

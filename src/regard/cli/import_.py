@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.directions import target_option
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called
@@ -56,5 +57,6 @@ def import_(
         modules = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in random_weights))
         report(f"note: {model} has no {modules}; these weights are random")
     print_result(f"{recipe.model.summary}: {imported.weights:,} weights, task {recipe.task}, written to {folder}")
-    print_result(as_called(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}"))
+    to = target_option(imported.run.task)
+    print_result(as_called(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}{to}"))
     print_result(f'train it further: a recipe with start_from = "{folder}"')
