@@ -196,6 +196,22 @@ def test_keys_are_needed_where_they_are_set(
         assert "-key" not in shown.replace("missing-key", "") and LINES[0] not in shown and "127.0.0.1" not in shown
 
 
+def test_requests_of_all_apis_are_counted_in_the_thread_of_the_connections(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def check(self: RateLimit, client: bytes) -> None:
+        threads.append(threading.current_thread())
+
+    monkeypatch.setattr(RateLimit, "check", check)
+    with app_of(tiny_run) as app:
+        client = Client(app)
+        for path in ("/v1/translate", "/translate", "/v2/translate", "/models/numbers", "/page/translate"):
+            assert client.post(path, json={}).status_code in (400, 422)
+    assert threads == [threading.main_thread()] * 5
+
+
 def test_a_file_without_keys_does_not_open_the_server(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text("# no key yet\n\n")

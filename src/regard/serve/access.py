@@ -120,8 +120,11 @@ def access_of(request: HTTPConnection) -> Access:
     return access
 
 
-def check_access(request: HTTPConnection) -> None:
-    """A dependency of routes: the key of the header and the limit of requests."""
+async def check_access(request: HTTPConnection) -> None:
+    """A dependency of routes: the key of the header and the limit of requests.
+
+    It is a coroutine, so that requests are counted in one thread: FastAPI calls other functions in several threads.
+    """
     access_of(request).check(request)
 
 

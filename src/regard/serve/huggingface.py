@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -58,19 +58,18 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         lambda problem: {"error": problem.message}, lambda problem: 400 if problem.status == 422 else problem.status
     )
     api = HuggingFace(service, settings)
-    router = APIRouter(tags=["Hugging Face"], responses=error_responses(object_schema(error=TEXT)))
+    errors = error_responses(object_schema(error=TEXT))
+    router = APIRouter(tags=["Hugging Face"], responses=errors, dependencies=[Depends(check_access)])
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}}}
 
     @router.post("/models/{run}", openapi_extra=body)
     async def predict(request: Request, run: str) -> Response:
         """Predict with a run of any task."""
-        check_access(request)
         return JSONResponse(finite(await api.answer(run, "", json_object(await request.body()))))
 
     @router.post("/models/{run}/pipeline/{pipeline}", openapi_extra=body)
     async def pipeline(request: Request, run: str, pipeline: str) -> Response:
         """Predict, or compute vectors of texts (feature-extraction), or compare sentences (sentence-similarity)."""
-        check_access(request)
         return JSONResponse(finite(await api.answer(run, pipeline, json_object(await request.body()))))
 
     return router
