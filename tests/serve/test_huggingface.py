@@ -120,6 +120,22 @@ def test_several_inputs_give_a_list_and_blank_ones_an_answer(run: str, address: 
 @pytest.mark.parametrize(
     ("run", "body"),
     [
+        ("choice", {"inputs": "a", "parameters": {"candidate_labels": ["b"] * 129}}),
+        ("choice", {"inputs": "a", "parameters": {"candidate_labels": ["b" * 20_000]}}),
+        ("choice", {"inputs": [{"text": "a", "choices": ["b"] * 65}] * 2}),
+        ("regression", {"inputs": {"source_sentence": "a", "sentences": ["b"] * 128}}),
+        ("classification", {"inputs": {"source_sentence": "a", "sentences": ["b"] * 128}}),
+        ("classification", {"inputs": ["a"] * 129}),
+    ],
+)
+def test_too_much_is_413(address: str, run: str, body: Any) -> None:
+    answer = requests.post(f"{address}/models/{run}", json=body, timeout=60)
+    assert answer.status_code == 413 and isinstance(answer.json()["error"], str)
+
+
+@pytest.mark.parametrize(
+    ("run", "body"),
+    [
         ("translation", {"inputs": [{"src": 3}]}),
         ("translation", {"inputs": "one", "parameters": {"tgt_lang": 3}}),
         ("translation", {"inputs": "one", "parameters": {"src_lang": "de", "tgt_lang": "en"}}),

@@ -1,7 +1,7 @@
 """regard's own API: /v1/translate, /v1/detect, /v1/predict, /v1/embed, /v1/runs. Errors: {"error": {code, message}}."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -144,9 +144,11 @@ def as_list(text: str | list[str]) -> list[str]:
 
 
 def check_inputs(inputs: Sequence[Input], settings: ServeSettings) -> None:
-    """Raise a ServiceError if there are too many inputs, or too long ones."""
+    """Raise a ServiceError if there are too many inputs, or too long ones; a choice counts as an input."""
     size = sum(len(value) if isinstance(value, str) else len(str(value)) for value in inputs)
-    if len(inputs) > settings.max_batch_texts or size > settings.max_characters:
+    choices = [value.get("choices") for value in inputs if isinstance(value, Mapping)]
+    count = len(inputs) + sum(len(found) - 1 for found in choices if isinstance(found, list) and found)
+    if count > settings.max_batch_texts or size > settings.max_characters:
         limits = f"at most {settings.max_batch_texts} inputs and {settings.max_characters} characters are allowed"
         raise ServiceError("too-long", limits)
 

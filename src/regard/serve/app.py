@@ -18,7 +18,7 @@ from regard.serve import api, deepl, health, huggingface, libretranslate, page
 from regard.serve.access import Access
 from regard.serve.metrics import Metrics
 from regard.serve.middleware import RequestMiddleware
-from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_of
+from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_of, without_paths
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
@@ -78,7 +78,7 @@ def add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return answer(request.scope["path"], Problem(INVALID, "invalid-request", describe(error)))
+        return answer(request.scope["path"], Problem(INVALID, "invalid-request", without_paths(describe(error))))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:

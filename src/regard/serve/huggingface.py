@@ -102,6 +102,7 @@ class HuggingFace:
             return await self.translate(run, inputs, parameters)
         shaper = shaper_of(run.task)
         examples = [shaper.example(value, parameters) for value in inputs]
+        check_inputs(examples, self.settings)  # parameters may add to the inputs
         predictions = await self.service.predict(name, examples, **shaper.options(run.task, parameters))
         answers = [shaper.shape(run.task, *pair, parameters) for pair in zip(examples, predictions, strict=True)]
         return shaper.join(answers, single)
@@ -133,6 +134,7 @@ class HuggingFace:
         one, others = (value.get("source_sentence"), value.get("sentences")) if isinstance(value, dict) else ("", None)
         if not isinstance(one, str) or not isinstance(others, list) or not all(isinstance(x, str) for x in others):
             raise invalid("'inputs' needs the text 'source_sentence' and the list of texts 'sentences'", "inputs")
+        check_inputs([one, *others], self.settings)
         if isinstance(run.task, Regression):
             pairs: list[Input] = [{"text": one, "pair": other} for other in others]
             return [float(item["score"]) for item in await self.service.predict(run.name, pairs)]
