@@ -3,8 +3,9 @@
     python -m benchmarks.language_data --data DATA --output data/languages
 
 DATA holds the folders tatoeba, tatoeba-zh, msdocs, pydocs and mlqe-pe-en-de, each with the files that FILES names. The
-output is train.tsv, valid.tsv and test.tsv with the columns text, label, domain, form and variation. A sentence is in
-one split only, by a hash of its text; words and parts of sentences are cut afterwards. Languages have equal shares.
+output is train.tsv, valid.tsv and test.tsv with the columns text, label, domain, form and variation, and two more files
+of the same kind, valid-short.tsv and test-short.tsv. A sentence is in one split only, by a hash of its text; words and
+parts of sentences are cut afterwards. Languages have equal shares.
 
     form        word, few (2 or 3 words), part (4 to 8 words), sentence
     variation   none, lower, upper, title, ascii (without accents), bare (without punctuation), markup (with
@@ -12,11 +13,13 @@ one split only, by a hash of its text; words and parts of sentences are cut afte
     label       de, en, es, fr, zh, other
 
 A quarter of the single words are drawn from sentences; the others (domain words) from the list of all words, each with
-the square root of its frequency, or from the COMMON_WORDS most frequent ones, all alike. So words that people type
-alone, such as greetings, are seen often enough.
+the square root of its frequency, or from the COMMON_WORDS most frequent ones, all alike.
 
-The texts of `other` are made at random, from letters of other scripts, or without words. Text in other languages with
-Latin letters is not among them: the data sets have none.
+Train has more texts that people type alone (domain alone), from Tatoeba: sentences of one to three words, beginnings of
+sentences before a comma ("Hello, Tom"), and the EVERYDAY_WORDS most frequent words, with and without punctuation and in
+small letters. The files -short have whole sentences of one or two words, as they are and bare in small letters.
+
+The texts of `other` are made by language_others.py.
 """
 
 import argparse
@@ -31,6 +34,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+
+from benchmarks.language_others import Source, is_chinese, make_others
 
 from regard.data.split import hash_sentence, split_of
 
@@ -59,7 +64,15 @@ COUNTED_SENTENCES = 30_000
 WORD = re.compile(r"(?<![^\s(«“„\"'¿¡])[^\W\d_]+(?=[\s.,;:!?…)»”\"']|$)")
 """Letters between blanks or punctuation: no parts of identifiers."""
 SIZES = {"train": 110_000, "valid": 1_500, "test": 4_000}
-"""Texts of each language in a split; `other` has half as many."""
+"""Texts of each language in a split."""
+OTHER_SIZES = {"train": 100_000, "valid": 750, "test": 2_000}
+ALONE_SIZE = 50_000
+"""More texts of each language in train, which people type alone."""
+ALONE = {"single": 0.15, "several": 0.15, "openings": 0.2, "words": 0.5}
+"""Shares of sentences of one word, of two or three, of beginnings before a comma, and of frequent words."""
+EVERYDAY_WORDS = 6000
+OPENING = re.compile(r"[¿¡]?([^\W\d_][^,.!?，。！？¿¡\"]{0,24})[,!，！]")
+"""The beginning of a sentence before a comma: Hello, Tom."""
 FORMS = {"word": 0.42, "few": 0.23, "part": 0.13, "sentence": 0.22}
 WORDS = {"word": (1, 1), "few": (2, 3), "part": (4, 8)}
 VARIATIONS = {
@@ -68,18 +81,6 @@ VARIATIONS = {
 VALID_SHARE, TEST_SHARE = 0.02, 0.04
 MAX_CHARACTERS = 220
 SEED = 7
-
-SCRIPTS = {
-    "Arabic": "0627-063A 0641-064A", "Armenian": "0561-0586", "Bengali": "0985-09B9 09BE-09CD",
-    "Cyrillic": "0430-044F 0451-045F 0490-0491", "Devanagari": "0905-0939 093E-094D", "Ethiopic": "1200-1240",
-    "Georgian": "10D0-10F0", "Greek": "03B1-03C9 03AC-03AF 03CC-03CE", "Hangul": "AC00-D7A3", "Hebrew": "05D0-05EA",
-    "Hiragana": "3042-3093", "Katakana": "30A2-30F3", "Khmer": "1780-17B3",
-    "Persian": "0627-063A 0641-064A 067E 0686 0698 06AF", "Tamil": "0B85-0BB9 0BBE-0BCD", "Telugu": "0C05-0C39",
-    "Thai": "0E01-0E2E 0E30-0E39 0E40-0E49",
-}  # fmt: skip
-"""Letters of other scripts, as ranges of code points."""
-FOREIGN_LATIN = "ăąåãāćčďđěęėğģıīķļłňńőõřśšșşťțţůűūźżžøþðŵŷ"
-"""Letters of Latin alphabets that the five languages do not use."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,6 @@ def fits(text: str, language: str) -> bool:
     letters = [letter for letter in text if letter.isalpha()]
     chinese = sum(is_chinese(letter) for letter in letters)
     return bool(letters) and (chinese >= 0.4 * len(letters) if language == "zh" else chinese == 0)
-
-
-def is_chinese(letter: str) -> bool:
-    return "\u3400" <= letter <= "\u9fff"
 
 
 # ---- parts of sentences ----------------------------------------------------------------------------------------------
@@ -224,95 +221,82 @@ def sample_language(rng: random.Random, pools: Pools, split: str, language: str,
             yield Text(text, language, domain, form, variation)
 
 
-def list_words(pools: Pools, split: str, language: str, domains: Sequence[str]) -> tuple[list[str], list[float]]:
+def list_words(
+    pools: Pools, split: str, language: str, domains: Sequence[str], counted: int | None = COUNTED_SENTENCES
+) -> tuple[list[str], list[float]]:
     """All words of a language, the most frequent first, and the sums of the square roots of their frequencies.
 
     A word is written as it is in most sentences, and in small letters if it often is: "the", not "The", but "Haus".
     """
-    texts = (text for domain in domains for text in pools[split, language, domain][:COUNTED_SENTENCES])
+    texts = (text for domain in domains for text in pools[split, language, domain][:counted])
     counts = Counter(word for text in texts for word in WORD.findall(text))
     small = {word: count for word, count in counts.items() if word.islower() or count > 2 * counts[word.lower()]}
     ordered = sorted(small, key=lambda word: (-small[word], word))
     return ordered, list(accumulate(math.sqrt(small[word]) for word in ordered))
 
 
-# ---- text in none of the languages -----------------------------------------------------------------------------------
+# ---- texts that people type alone ------------------------------------------------------------------------------------
 
 
-def letters_of(script: str) -> str:
-    ranges = [part.split("-") for part in SCRIPTS[script].split()]
-    codes = [code for ends in ranges for code in range(int(ends[0], 16), int(ends[-1], 16) + 1)]
-    return "".join(letter for letter in map(chr, codes) if unicodedata.category(letter)[0] in "LM")
-
-
-LETTERS = {script: letters_of(script) for script in SCRIPTS}
-
-
-def random_word(rng: random.Random, letters: str, longest: int = 9) -> str:
-    return "".join(rng.choices(letters, k=rng.randint(1, longest)))
-
-
-def script_text(rng: random.Random, pools: Pools, split: str) -> str:
-    """Random letters of another script, sometimes with a Latin word or in capitals."""
-    script = rng.choice(list(LETTERS))
-    words = [random_word(rng, LETTERS[script]) for _ in range(rng.choice([1, 1, 2, 3, rng.randint(4, 8)]))]
-    if len(words) > 3 and rng.random() < 0.25:
-        words[rng.randrange(len(words))] = rng.choice(["Tom", "SQL", "Windows", "Python", "COVID-19", "OK", "API"])
-    text = "".join(words) if script in ("Thai", "Khmer") else " ".join(words)
-    return text.upper() if rng.random() < 0.1 else text.capitalize() if rng.random() < 0.3 else text
-
-
-def japanese_text(rng: random.Random, pools: Pools, split: str) -> str:
-    """Kana with Chinese characters between them."""
-    chinese = [letter for letter in rng.choice(pools[split, "zh", "tatoeba"]) if is_chinese(letter)] or ["日"]
-    kana = LETTERS["Hiragana"] if rng.random() < 0.8 else LETTERS["Katakana"]
-    parts = [
-        "".join(rng.choices(chinese, k=rng.randint(0, 2))) + "".join(rng.choices(kana, k=rng.randint(1, 4)))
-        for _ in range(rng.randint(1, 10))
-    ]
-    return "".join(parts) + rng.choice(["", "。", "！"])
-
-
-def foreign_latin_text(rng: random.Random, pools: Pools, split: str) -> str:
-    """Words of the five languages with letters exchanged, some of them for letters that none of the languages has."""
-    language = rng.choice([name for name in LANGUAGES if name != "zh"])
-    part = cut(rng, rng.choice(pools[split, language, "tatoeba"]), language, rng.choice(list(WORDS)))
-    changed = []
-    for word in part.split():
-        letters = list(word)
-        rng.shuffle(letters)
+def sample_alone(rng: random.Random, pools: Pools, split: str, language: str, count: int) -> Iterator[Text]:
+    """Words and short sentences that people type alone: greetings, answers, exclamations, everyday words."""
+    sentences = pools[split, language, "tatoeba"]
+    single = [text for text in sentences if number_of_words(text, language) == 1]
+    several = [text for text in sentences if number_of_words(text, language) in (2, 3)]
+    openings = Counter(found[1] for text in sentences if (found := OPENING.match(text)))
+    words, _ = list_words(pools, split, language, ["tatoeba"], None)
+    sources: dict[str, tuple[Sequence[str], Sequence[float] | None]] = {
+        "single": (single, None),
+        "several": (several, None),
+        "openings": (list(openings), [math.sqrt(number) for number in openings.values()]),
+        "words": (words[:EVERYDAY_WORDS] if language != "zh" else several, None),
+    }
+    for name in rng.choices(list(ALONE), list(ALONE.values()), k=count):
+        texts, weights = sources[name]
+        text = rng.choices(texts, weights)[0]
         if rng.random() < 0.6:
-            letters[rng.randrange(len(letters))] = rng.choice(FOREIGN_LATIN)
-        changed.append("".join(letters))
-    return " ".join(changed)
+            text = without_punctuation(text) + rng.choice(["", "", "", ".", "!", "?"])
+        text = text.lower() if rng.random() < 0.4 else text
+        yield Text(text, language, "alone", "word" if number_of_words(text, language) == 1 else "few", "none")
 
 
-def symbol_text(rng: random.Random, pools: Pools, split: str) -> str:
-    """Numbers, dates, punctuation, emoji and hexadecimal numbers."""
-    number = str(rng.randint(0, 10 ** rng.randint(1, 9)))
-    emoji = "".join(rng.choices("😀🎉👍❤🚀🙂", k=rng.randint(1, 4)))
-    choices = [
-        number, f"{number[:2]}.{number[-2:]}.{rng.randint(1990, 2030)}", "".join(rng.choices("!?.,;:-…()/*#=+", k=5)),
-        emoji, f"{number} {emoji}", hashlib.md5(number.encode()).hexdigest()[: rng.randint(6, 32)],
-    ]  # fmt: skip
-    return rng.choice(choices)
+def make_short(pools: Pools, split: str) -> list[Text]:
+    """All sentences of one or two words with Latin letters, as they are and bare in small letters."""
+    texts = []
+    for language in LANGUAGES[:-1]:
+        for text in pools[split, language, "tatoeba"]:
+            if (number := number_of_words(text, language)) < 3:
+                form, bare = "word" if number == 1 else "few", without_punctuation(text).lower()
+                texts.append(Text(text, language, "short", form, "none"))
+                texts.append(Text(bare, language, "short", form, "bare"))
+    return texts
 
 
-OTHERS = {script_text: 0.6, japanese_text: 0.15, foreign_latin_text: 0.17, symbol_text: 0.08}
+def number_of_words(text: str, language: str) -> int:
+    """Words of a text; two Chinese characters count as one."""
+    return (sum(map(is_chinese, text)) + 1) // 2 if language == "zh" else len(text.split())
+
+
+# ---- all texts -------------------------------------------------------------------------------------------------------
 
 
 def sample_other(rng: random.Random, pools: Pools, split: str, count: int) -> Iterator[Text]:
     """Texts in none of the languages."""
-    for _ in range(count):
-        make = rng.choices(list(OTHERS), list(OTHERS.values()))[0]
-        yield Text(make(rng, pools, split), "other", make.__name__.removesuffix("_text"), "other", "none")
+    known: set[str] = set()
+    for language in LANGUAGES[:-1]:
+        known.update(word.lower() for word in list_words(pools, split, language, ["tatoeba"], None)[0])
+    source = Source(lambda language: rng.choice(pools[split, language, "tatoeba"]), known)
+    for text, made in make_others(rng, source, count):
+        yield Text(text, "other", made, "other", "none")
 
 
 def make_split(pools: Pools, split: str) -> list[Text]:
     """All texts of a split, in random order."""
     rng = random.Random(f"{SEED} {split}")
     texts = [text for name in LANGUAGES for text in sample_language(rng, pools, split, name, SIZES[split])]
-    texts += sample_other(rng, pools, split, SIZES[split] // 2)
+    texts += sample_other(rng, pools, split, OTHER_SIZES[split])
+    for name in LANGUAGES if split == "train" else ():
+        texts += sample_alone(rng, pools, split, name, ALONE_SIZE)
     rng.shuffle(texts)
     return texts
 
@@ -325,10 +309,16 @@ def main() -> None:
     pools = read_pools(arguments.data)
     arguments.output.mkdir(parents=True, exist_ok=True)
     for split in SIZES:
-        lines = ["text\tlabel\tdomain\tform\tvariation", *(text.line() for text in make_split(pools, split))]
-        content = "\n".join(lines).encode() + b"\n"
-        (arguments.output / f"{split}.tsv").write_bytes(content)
-        print(f"{split}: {len(lines) - 1:,} texts, sha256 {hashlib.sha256(content).hexdigest()}")
+        write_texts(arguments.output / f"{split}.tsv", make_split(pools, split))
+    for split in ("valid", "test"):
+        write_texts(arguments.output / f"{split}-short.tsv", make_short(pools, split))
+
+
+def write_texts(path: Path, texts: Sequence[Text]) -> None:
+    lines = ["text\tlabel\tdomain\tform\tvariation", *(text.line() for text in texts)]
+    content = "\n".join(lines).encode() + b"\n"
+    path.write_bytes(content)
+    print(f"{path.name}: {len(texts):,} texts, sha256 {hashlib.sha256(content).hexdigest()}")
 
 
 if __name__ == "__main__":

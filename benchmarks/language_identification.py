@@ -2,6 +2,7 @@
 
     python -m benchmarks.language_data --data DATA --output data/languages
     python -m benchmarks.language_identification data/languages/test.tsv
+    python -m benchmarks.language_identification data/languages/test-short.tsv
     python -m benchmarks.language_identification data/languages/test.tsv --others czech.txt --run runs/another
 
 Every identifier classifies the same texts. py3langid (0.4.0, pip install py3langid) is used twice: restricted to the
@@ -33,6 +34,14 @@ SHORT_SENTENCE = 60
 """Characters of a short sentence at most."""
 ALL = 97
 """Languages of py3langid."""
+OTHERS = {
+    "script": "random letters of 17 other scripts",
+    "japanese": "kana with Chinese characters, made by rules",
+    "latin": "words with letters exchanged",
+    "neighbour": "spellings and frequent words of other languages",
+    "symbol": "numbers, emoji, punctuation",
+}
+"""How the texts in none of the languages were made (language_others.py)."""
 RANGES = 10
 CONFIDENT = 0.8
 
@@ -153,10 +162,8 @@ def main() -> None:
     print_accuracies("variation", rows, answers, lambda row: row.variation)
     print_accuracies("language", rows, answers, lambda row: row.label)
     print_calibration(rows, answers)
-    groups: dict[str, list[str]] = {}
-    for row in everything:
-        if row.label not in LANGUAGES:
-            groups.setdefault(row.domain, []).append(row.text)
+    unknown = [row for row in everything if row.label not in LANGUAGES]
+    groups = {title: [row.text for row in unknown if row.domain == name] for name, title in OTHERS.items() if unknown}
     for path in arguments.others:
         with open_binary(path) as stream:
             groups[path.name] = [line.decode().strip() for line in stream if line.strip()]
