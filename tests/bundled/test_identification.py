@@ -20,10 +20,50 @@ TEXTS = {
     "es": ["Hoy hace buen tiempo.", "muchas gracias", "BUENOS DÍAS", "¿Dónde está la estación?", "mañana"],
     "zh": ["今天天气很好。", "谢谢", "早上好", "車站在哪裡？"],
 }
+GREETINGS = {
+    "en": ["Hello", "hello", "Hello!", "hi", "yes", "Thanks.", "thank you", "good morning", "Goodbye!"],
+    "de": ["Hallo", "hallo", "Hallo!", "ja", "Ja.", "danke", "Bitte!", "guten morgen", "Tschüss"],
+    "fr": ["Bonjour", "bonjour", "Bonjour !", "oui", "Oui.", "merci", "bonsoir", "Au revoir !"],
+    "es": ["Hola", "hola", "¡Hola!", "sí", "gracias", "adiós", "por favor", "Buenas noches"],
+    "zh": ["你好", "你好！", "是的", "再见"],
+}
 UNKNOWN = [
     "Сегодня хорошая погода.", "오늘은 날씨가 좋습니다.", "今日はとてもいい天気です。", "الطقس جميل اليوم",
-    "ο καιρός είναι καλός",
+    "ο καιρός είναι καλός", "東京に行きました。", "会議室の予約を確認した。", "カメラ",
 ]  # fmt: skip
+NEIGHBOURS = """
+O menino está lendo um livro na biblioteca.
+Preciso comprar pão e leite antes que a loja feche.
+A minha irmã mora numa cidade pequena perto do mar.
+Onde fica a estação de trem mais próxima?
+Vamos jantar juntos na sexta-feira?
+O filme de ontem foi melhor do que eu esperava.
+Il treno per Milano parte alle sette e mezza.
+Mia sorella abita in una piccola città vicino al mare.
+Dove posso comprare un biglietto per lo spettacolo?
+Questa sera ceniamo insieme al ristorante.
+Il libro che ho letto era davvero interessante.
+Mi piacerebbe vivere in campagna con i miei cani.
+De trein naar Amsterdam vertrekt om half acht.
+Mijn zus woont in een kleine stad dicht bij de zee.
+Waar kan ik een kaartje kopen voor de voorstelling?
+Zullen we vrijdag samen eten?
+Het boek dat ik las was echt interessant.
+Ik wil graag een kopje koffie zonder suiker.
+Tåget till Stockholm går klockan halv åtta.
+Min syster bor i en liten stad nära havet.
+Var kan jag köpa en biljett till föreställningen?
+Boken som jag läste var riktigt intressant.
+Pociąg do Warszawy odjeżdża o wpół do ósmej.
+Moja siostra mieszka w małym mieście nad morzem.
+Gdzie mogę kupić bilet na przedstawienie?
+Książka, którą czytałem, była naprawdę ciekawa.
+Trenul spre București pleacă la șapte și jumătate.
+Sora mea locuiește într-un oraș mic lângă mare.
+Tren saat yedi buçukta kalkıyor.
+Kız kardeşim deniz kenarında küçük bir şehirde yaşıyor.
+""".strip().splitlines()
+"""Sentences in Portuguese, Italian, Dutch, Swedish, Polish, Romanian and Turkish."""
 
 
 def languages(texts: list[str]) -> list[str]:
@@ -33,6 +73,11 @@ def languages(texts: list[str]) -> list[str]:
 @pytest.mark.parametrize("language", TEXTS)
 def test_easy_texts(language: str) -> None:
     assert languages(TEXTS[language]) == [language] * len(TEXTS[language])
+
+
+@pytest.mark.parametrize("language", GREETINGS)
+def test_words_that_people_type_alone(language: str) -> None:
+    assert languages(GREETINGS[language]) == [language] * len(GREETINGS[language])
 
 
 def test_a_mixed_batch_gives_what_each_text_gives_alone() -> None:
@@ -53,6 +98,12 @@ def test_confidences_are_probabilities_in_falling_order() -> None:
 
 def test_text_in_other_scripts_has_a_low_confidence() -> None:
     assert all(found[0].confidence < 0.5 for found in identify(UNKNOWN))
+
+
+def test_most_sentences_in_other_languages_with_latin_letters_have_a_low_confidence() -> None:
+    """The classifier has seen rules of spelling and frequent words of them, but no sentence."""
+    confident = [found[0].confidence >= 0.8 for found in identify(NEIGHBOURS)]
+    assert sum(confident) <= len(NEIGHBOURS) // 5
 
 
 def test_a_word_of_several_languages_is_uncertain() -> None:
