@@ -1,5 +1,6 @@
 """Limits, keys, headers and clients that behave badly, over real sockets where it matters."""
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -9,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -16,13 +18,16 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from tests.conftest import TinyRun
+from tests.serve.fuzz import Request, send
 from tests.serve.make import Client, make_app, running, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.errors import UserError
 from regard.serve.access import ApiKeys, RateLimit
 from regard.serve.errors import ServiceError
-from regard.serve.middleware import is_more
+from regard.serve.metrics import Metrics
+from regard.serve.middleware import RequestMiddleware, is_more
+from regard.serve.settings import ServeSettings
 
 LINES = number_sentences()
 BODY = {"text": LINES[0], "source": "en", "target": "de"}
@@ -130,6 +135,37 @@ def test_bodies_and_requests_have_limits(tiny_run: TinyRun) -> None:
         assert client.get("/healthz").status_code == 200
         app.state.metrics.in_progress = 0
         assert client.post("/v1/translate", json=BODY).status_code == 200
+
+
+def test_large_bodies_in_progress_are_counted_until_they_are_answered() -> None:
+    settings, body = ServeSettings(max_body=1_000_000), b"x" * 1_000_000
+    service: Any = SimpleNamespace(settings=settings, stopping=False)
+
+    async def send_seventeen() -> tuple[list[int], int, int]:
+        release, statuses = asyncio.Event(), []
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            assert len((await receive())["body"]) == len(body)
+            await release.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        middleware = RequestMiddleware(application, service, Metrics())
+        app: Any = middleware
+
+        async def post() -> None:
+            statuses.append((await send(app, Request("POST", "/translate", body=body))).status)
+
+        waiting = [asyncio.ensure_future(post()) for _ in range(16)]
+        while middleware.metrics.in_progress < 16:
+            await asyncio.sleep(0)
+        await post()
+        counted = middleware.buffered
+        release.set()
+        await asyncio.gather(*waiting)
+        return statuses, counted, middleware.buffered
+
+    assert asyncio.run(send_seventeen()) == ([503] + [200] * 16, 16_000_000, 0)
 
 
 def test_any_length_of_a_body_is_read_as_a_number() -> None:

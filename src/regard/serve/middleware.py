@@ -25,8 +25,9 @@ ALWAYS_ANSWERED = ("/healthz", "/readyz", "/metrics")
 """Paths that a server with too many requests still answers."""
 CLIENT_DISCONNECTED = 499
 """The status in log and metrics of a request whose client closed the connection, as nginx writes it."""
-BUFFERED_BODIES = 16
-"""All bodies that are being received may have this many times the size of the largest one allowed."""
+BUFFERED_BODIES, BUFFERED_BYTES = 16, 16_000_000
+"""The bodies of all requests that are received or in progress may have this many times the size of the largest body
+that is allowed, or this many bytes if that is more."""
 CONTENT_SECURITY = "; ".join(
     (
         "default-src 'none'",
@@ -111,6 +112,12 @@ class RequestMiddleware:
 
     async def _answer(self, scope: Scope, receive: Receive, result: Answer) -> None:
         body = await self._read_body(scope, receive)
+        try:
+            await self._answer_body(scope, receive, result, body)
+        finally:
+            self.buffered -= len(body)
+
+    async def _answer_body(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
         full = self.metrics.in_progress >= self.settings.max_requests
         if full and scope["path"] not in ALWAYS_ANSWERED:
             raise ServiceError("queue-full", "too many requests are in progress", "try again later", retry_after=1)
@@ -121,7 +128,7 @@ class RequestMiddleware:
             self.metrics.in_progress -= 1
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body; a ServiceError if it is too large or comes too slowly."""
+        """The whole body; a ServiceError if it is too large or comes too slowly. Its size is added to `buffered`."""
         limit, parts, size = self.settings.max_body, [], 0
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(is_more(value, limit) for value in lengths):
@@ -137,14 +144,15 @@ class RequestMiddleware:
                     size, self.buffered = size + len(part), self.buffered + len(part)
                     if size > limit:
                         raise too_large(limit)
-                    if self.buffered > BUFFERED_BODIES * limit:
-                        raise ServiceError("queue-full", "too many requests are being received", retry_after=2)
+                    if self.buffered > max(BUFFERED_BODIES * limit, BUFFERED_BYTES):
+                        raise ServiceError("queue-full", "too many large requests are in progress", retry_after=2)
                     if not message.get("more_body", False):
                         return b"".join(parts)
-        except TimeoutError as error:
-            raise ServiceError("slow-request", "the request came too slowly") from error
-        finally:
+        except BaseException as error:
             self.buffered -= size
+            if isinstance(error, TimeoutError):
+                raise ServiceError("slow-request", "the request came too slowly") from error
+            raise
 
     async def _run(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
         """Call the application; cancel it if the client closes the connection."""
