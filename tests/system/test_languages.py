@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -258,10 +259,14 @@ def test_a_student_learns_from_every_direction_with_the_tokenizer_of_its_teacher
     assert student.status == 1, "the validation data has no languages"
     student = regard(
         "train", run.parent / "recipe.toml", values["setting"], "data.hold_out=0", "data.hold_out_test=0",
-        values["setting"].replace("data.train", "data.valid"), f"text.tokenizer_from={run}",
-        "training.max_steps=2", "--folder", tmp_path / "student",
+        values["setting"].replace("data.train", "data.valid"),
+        f"text.tokenizer_from={shutil.copytree(run, tmp_path / 'teacher')}", "training.max_steps=2",
+        "--folder", tmp_path / "student",
     )  # fmt: skip
     assert student.status == 0, student.err
+    shutil.rmtree(tmp_path / "teacher")
+    resumed = regard("train", tmp_path / "student", "training.max_steps=4")
+    assert resumed.status == 0, "a student is resumed without its teacher"
     copied, own = (folder / "tokenizer.json" for folder in (tmp_path / "student", run))
     assert copied.read_text(encoding="utf-8") == own.read_text(encoding="utf-8")
     again = regard("distill", tmp_path / "student", "--folder", tmp_path / "again", "--from", "de")

@@ -79,9 +79,11 @@ class TranslationTask(Seq2SeqTask[R]):
         other = start or (Path(recipe.text.tokenizer_from) if recipe.text.tokenizer_from else None)
         for name in cls.artifacts(recipe):
             text = cls.text_settings(recipe, name)
+            if start is None and (folder / name).exists():
+                continue  # a run that is resumed keeps its tokenizers, and the run that they came from is not needed
             if other is not None:
                 copy_tokenizer(other, folder, name)
-            elif not (folder / name).exists():
+            else:
                 report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
                 train_tokenizer(lines(name), text, cls.symbols(recipe, name)).save(folder / name)
         return cls.load(recipe, folder)
