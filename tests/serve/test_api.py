@@ -112,6 +112,12 @@ def test_our_own_routes_have_our_own_errors(client: Client, path: str) -> None:
     assert answer.json()["error"]["code"] == code and set(answer.json()["error"]) == {"code", "message"}
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\xe9{}", b"{", b"", b"null", b"[" * 3000])
+def test_a_body_that_cannot_be_read_is_422(client: Client, content: bytes) -> None:
+    answer = client.post("/v1/translate", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid-request")
+
+
 @pytest.mark.parametrize("path", ["/health", "/translate", "/translate_file", "/download_file/a", "/models/none/x"])
 def test_routes_of_other_apis_have_theirs(client: Client, path: str) -> None:
     answer = client.request("DELETE", path)

@@ -84,7 +84,8 @@ def add_error_answers(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         code = HTTP_CODES.get(error.status_code, "invalid-request")
         message = HTTP_MESSAGES.get(str(error.detail), str(error.detail))
-        response = answer(request.scope["path"], Problem(error.status_code, code, message))
+        status = INVALID if error.status_code == 400 else error.status_code  # FastAPI: a body that is no text
+        response = answer(request.scope["path"], Problem(status, code, message))
         response.headers.update(error.headers or {})
         return response
 
