@@ -1,8 +1,7 @@
 """Who may send how many requests: API keys, and a limit for each key or address.
 
 Each line of a file of keys is a key or its sha256 (64 hexadecimal digits). `#` at the beginning of a line or after a
-blank starts a comment. The server keeps only
-sha256 sums, compares them in constant time, and never logs a key.
+blank starts a comment. The server keeps only sha256 sums, compares them in constant time, and never logs a key.
 """
 
 import hashlib
