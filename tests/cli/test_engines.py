@@ -33,6 +33,12 @@ def test_every_engine_gives_the_same_translations(copied: Path) -> None:
             assert regard("translate", copied, "--engine", *engine, *search, stdin=TEXT).out == readable.out, engine
 
 
+def test_the_first_use_of_an_engine_reports_its_export(copied: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    first, second = (regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).err for _ in range(2))
+    assert "ctranslate2" in first and "ctranslate2" not in second
+
+
 def test_every_engine_gives_the_same_scores(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
     options = ("--beam", 4, "--nbest", 2, "--prefix", "eins")

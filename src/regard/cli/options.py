@@ -6,6 +6,7 @@ A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it 
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -158,9 +159,15 @@ class ModelOptions(WeightOptions):
 
     def load_translator(self, *runs: str) -> "Translator":
         """Open a translation run, or several as an ensemble."""
-        from regard.run.model import Translator
+        from regard.run.model import EXPORTED_ENGINES, Translator
 
-        return Translator.load(*runs, **asdict(self))
+        translator = Translator.load(*runs, **asdict(self))
+        if self.engine in EXPORTED_ENGINES:
+            from regard.run.exporting import is_exported
+
+            if not is_exported(self.engine, translator.run, self.checkpoint, self.quantization):
+                print(f"exporting the model for {self.engine}; this is done once", file=sys.stderr)
+        return translator
 
 
 @dataclass(frozen=True)

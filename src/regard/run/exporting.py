@@ -286,10 +286,8 @@ def exported_engine(name: str, run: Run, checkpoint: str, quantization: str | No
             return onnx_engine(folder, SYMBOLS)
         return CTranslate2Engine(folder, SYMBOLS, quantization, device)
 
-    folder = run.outputs / EXPORTS / f"{name}-{quantization}-{checkpoint}"
-    manifest = Manifest.read_or_none(folder / MANIFEST)
-    inputs = manifest_inputs(run, checkpoint, name)
-    if manifest is not None and manifest.is_current(inputs, FORMAT) and not manifest.damaged(folder):
+    folder = engine_folder(name, run, checkpoint, quantization)
+    if is_exported(name, run, checkpoint, quantization):
         return cast(Engine, opened(folder))
     temporary = None
     try:
@@ -302,6 +300,19 @@ def exported_engine(name: str, run: Run, checkpoint: str, quantization: str | No
     if temporary is not None:
         weakref.finalize(engine, temporary.cleanup)
     return cast(Engine, engine)
+
+
+def engine_folder(name: str, run: Run, checkpoint: str, quantization: str | None) -> Path:
+    """The folder of the export that an engine reads."""
+    return run.outputs / EXPORTS / f"{name}-{quantization or PROGRAMS[name]}-{checkpoint}"
+
+
+def is_exported(name: str, run: Run, checkpoint: str, quantization: str | None) -> bool:
+    """True if the export of an engine is there, complete and of these weights."""
+    folder = engine_folder(name, run, checkpoint, quantization)
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    inputs = manifest_inputs(run, checkpoint, name)
+    return manifest is not None and manifest.is_current(inputs, FORMAT) and not manifest.damaged(folder)
 
 
 def write_sealed(
