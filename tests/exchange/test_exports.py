@@ -202,7 +202,9 @@ def test_outside_of_its_bounds_nothing_is_written(run: Path, tmp_path: Path) -> 
         export_run(Run.open(run), tmp_path / "out", "ctranslate2", bounds=lambda _: Bounds(0.0, 0.0, 0.0, 100.0))
     assert (error.value.code, error.value.where) == ("export-differs", str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
-    assert fails("export", run, "--to", "ctranslate2", "--folder", tmp_path / "out", "--min-identical", 1.1).code
+    options = ("export", run, "--to", "ctranslate2", "--folder", tmp_path / "out")
+    assert fails(*options, "--max-difference", 0).code == "export-differs"
+    assert regard(*options, "--min-identical", 90).status == 2, "a share, not percent"
     assert list(tmp_path.iterdir()) == []
     assert fails("export").code == "missing-option"
 

@@ -27,13 +27,14 @@ class ComparisonOptions(OptionGroup):
     ] = None
     examples: Annotated[int, typer.Option(metavar="N", min=1, help="Number of examples to compare.")] = 100
     max_difference: Annotated[
-        float | None, typer.Option(metavar="X", help="The largest difference of a logit that is allowed.")
+        float | None, typer.Option(metavar="X", min=0, help="The largest difference of a logit that is allowed.")
     ] = None
     min_identical: Annotated[
-        float | None, typer.Option(metavar="X", help="The smallest share of identical outputs, from 0 to 1.")
+        float | None,
+        typer.Option(metavar="X", min=0, max=1, help="The smallest share of identical outputs, from 0 to 1."),
     ] = None
     max_score_change: Annotated[
-        float | None, typer.Option(metavar="X", help="The largest change of a score, in points.")
+        float | None, typer.Option(metavar="X", min=0, help="The largest change of a score, in points.")
     ] = None
 
     def change(self, bounds: "Bounds") -> "Bounds":
