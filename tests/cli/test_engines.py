@@ -37,6 +37,8 @@ def test_the_first_use_of_an_engine_reports_its_export(copied: Path) -> None:
     pytest.importorskip("ctranslate2")
     first, second = (regard("translate", copied, "--engine", "ctranslate2", stdin=TEXT).err for _ in range(2))
     assert "ctranslate2" in first and "ctranslate2" not in second
+    shutil.rmtree(copied / EXPORT)
+    assert "ctranslate2" in regard("inspect", copied, "one two", "--engine", "ctranslate2").err
 
 
 def test_every_engine_gives_the_same_scores(copied: Path) -> None:

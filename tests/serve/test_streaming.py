@@ -18,7 +18,7 @@ LINES = number_sentences()
 
 
 class Connection:
-    """A client without a network. It closes its connection when it is told to, and does not read before."""
+    """A client without a network. The test closes its connection; it does not read before that."""
 
     def __init__(self, app: FastAPI, path: str, text: str) -> None:
         self.app, self.path = app, path

@@ -6,7 +6,6 @@ A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it 
 import copy
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -157,17 +156,30 @@ class ModelOptions(WeightOptions):
         typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8] or onnx [float32]."),
     ] = None
 
+    def load(self, *runs: str, task: str = "") -> "Model":
+        """Open a run, or several as an ensemble; a UserError if they are not of `task`."""
+        model = super().load(*runs, task=task)
+        self.report_export(model)
+        return model
+
     def load_translator(self, *runs: str) -> "Translator":
         """Open a translation run, or several as an ensemble."""
-        from regard.run.model import EXPORTED_ENGINES, Translator
+        from regard.run.model import Translator
 
         translator = Translator.load(*runs, **asdict(self))
+        self.report_export(translator)
+        return translator
+
+    def report_export(self, model: "Model") -> None:
+        """Report that the engine writes an export first, if it is not there."""
+        from regard.run.model import EXPORTED_ENGINES
+
         if self.engine in EXPORTED_ENGINES:
+            from regard.cli.screen import report
             from regard.run.exporting import is_exported
 
-            if not is_exported(self.engine, translator.run, self.checkpoint, self.quantization):
-                print(f"exporting the model for {self.engine}; this is done once", file=sys.stderr)
-        return translator
+            if not is_exported(self.engine, model.run, self.checkpoint, self.quantization):
+                report(f"exporting the model for {self.engine}; this is done once")
 
 
 @dataclass(frozen=True)

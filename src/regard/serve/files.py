@@ -63,9 +63,9 @@ class FileStore:
         """Remove files that are too old also if no further request comes."""
         if self.files and (self.timer is None or self.timer.when() <= loop.time()):
             oldest = next(iter(self.files.values()))
-            self.timer = loop.call_later(max(0.0, oldest.expires - self.clock()) + 1, self._purge_and_go_on, loop)
+            self.timer = loop.call_later(max(0.0, oldest.expires - self.clock()) + 1, self._purge_and_reschedule, loop)
 
-    def _purge_and_go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _purge_and_reschedule(self, loop: asyncio.AbstractEventLoop) -> None:
         self.timer = None
         self.purge()
         self.purge_later(loop)
