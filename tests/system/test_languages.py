@@ -4,16 +4,19 @@ import asyncio
 import json
 import random
 import shutil
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cli.command import regard
 
 from regard.data.encoders import PairEncoder
+from regard.data.examples import Example
 from regard.data.fields import PAIRS
-from regard.data.filters import KEEP_ALL
+from regard.data.filters import KEEP_ALL, Filters
 from regard.data.hold_out import read_split
 from regard.data.placeholders import insert_placeholders
 from regard.data.variations import vary_pair
@@ -87,8 +90,6 @@ def translator(run: Path) -> Translator:
 
 
 def recipe_of(folder: Path) -> Recipe:
-    import tomllib
-
     return build_recipe(tomllib.loads(write_recipe(folder).read_text(encoding="utf-8")), "recipe")
 
 
@@ -164,6 +165,40 @@ def test_variations_change_letters_and_final_punctuation() -> None:
             assert new_src[-1] not in ".?" and new_tgt[-1] not in "?。" and not new_tgt.startswith("¿")
             assert new_tgt in tgt  # the target keeps its letters
     assert seen["lower"] > seen["bare"] > 50 and seen["upper"] > 50
+
+
+def test_repeated_pairs_are_copies_that_vary_on_their_own(tmp_path: Path) -> None:
+    data = recipe_of(tmp_path).data
+    german, french = data.train
+    changed = data.model_copy(update={"train": [german.model_copy(update={"repeat": 3}), french]})
+    for split in ("valid", "test"):  # the held-out pairs stay the same, without copies
+        assert list(read_split(changed, PAIRS, split)) == list(read_split(data, PAIRS, split))
+    once, repeated = (Counter(map(pair_of, read_split(part, PAIRS, "train"))) for part in (data, changed))
+    assert repeated == {pair: count * (1 if pair[2] == "fr" else 3) for pair, count in once.items()}
+
+    pairs = [{"src": f"House {n} is Red.", "tgt": f"Haus {n} ist rot."} for n in range(100)]
+    tokenizer = train_tokenizer([pair["src"] for pair in pairs], TextSettings(kind="char"))
+    encoder = PairEncoder(tokenizer, tokenizer, Filters(drop_duplicates=True), variations=0.3)
+    encoded = [encoder([{**pair, "copy": copy} for pair in pairs]) for copy in range(3)]
+    keys = {int(key) for part in encoded if part.keys is not None for key in part.keys}
+    assert len(keys) == 300  # copies are not duplicates
+    sources = [part.columns["src"] for part in encoded]
+    rows = [{tuple(row) for row in np.split(tokens, np.cumsum(lengths)[:-1])} for tokens, lengths in sources]
+    assert 20 < len(rows[0] & rows[1]) < 90 and 20 < len(rows[1] & rows[2]) < 90
+
+
+def pair_of(example: Example) -> tuple[str, str, str]:
+    return example["src"], example["tgt"], example["to"]
+
+
+def test_only_training_pairs_are_repeated(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    test = {"file": "de.tsv", "src_lang": "en", "tgt_lang": "de", "repeat": 2}
+    values = tomllib.loads(recipe.read_text(encoding="utf-8"))
+    values["data"] |= {"hold_out_test": 0.0, "test": [test]}
+    with pytest.raises(UserError) as error:
+        build_recipe(values, "recipe")
+    assert error.value.where == "data.test.0.repeat"
 
 
 # ---- use -------------------------------------------------------------------------------------------------------------

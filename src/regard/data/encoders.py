@@ -59,11 +59,12 @@ class PairEncoder:
                 src, tgt, self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes
             )
             if reason is None:
-                src, tgt = insert_placeholders(src, tgt, self.placeholders)
-                texts.append((*vary_pair(src, tgt, self.variations), example.get("to")))
+                copy = example.get("copy", 0)
+                src, tgt = insert_placeholders(src, tgt, self.placeholders, copy)
+                texts.append((*vary_pair(src, tgt, self.variations, copy), example.get("to"), copy))
             else:
                 dropped[reason] += 1
-        tags = [self.tags(language) for _, _, language in texts]
+        tags = [self.tags(language) for _, _, language, _ in texts]
         src_rows = [
             tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
         ]
@@ -105,9 +106,9 @@ def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
     return [tags[language]]
 
 
-def _pair_key(src: str, tgt: str, language: str | None = None) -> int:
+def _pair_key(src: str, tgt: str, language: str | None = None, copy: int = 0) -> int:
     """64-bit hash of a pair. Among a hundred million pairs the odds of one wrong match are one in four thousand."""
-    content = f"{len(src)} {src}{tgt}{language or ''}".encode()
+    content = f"{len(src)} {src}{tgt}{language or ''}{copy or ''}".encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
 
 

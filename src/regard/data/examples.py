@@ -1,6 +1,7 @@
 """Examples: plain dictionaries, with the same keys in files, on the command line and in Python.
 
-    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True}     languages; reversed: read backward
+    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True, "copy"?: int}
+                    languages; reversed: read backward; copy: 1, 2 ... if a source repeats its pairs
     tree            {"src", "tgt", "tree"}                 sentence, linearised tree, tree in brackets
     line            {"text"}
     sentence        {"text", "first": bool}                first: True if a document begins with it
@@ -69,6 +70,13 @@ def orient_pair(pair: Example, source: Source) -> Iterator[Example]:
             yield {**pair, **named}
         elif "tgt" in pair:
             yield {"src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True}
+
+
+def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
+    """A pair in each direction of its source, as often as the source repeats it."""
+    for copy in range(source.repeat or 1):
+        for oriented in orient_pair(pair, source):
+            yield {**oriented, "copy": copy} if copy else oriented
 
 
 def _side_column(record: Record, source: Source, side: str) -> Column:

@@ -129,7 +129,7 @@ PAIRS = Fields(
     formats=("json", "dialogues", "aligned"),
     builtins=("dates", "numbers", "trees"),
     columns=("src_column", "tgt_column"),
-    options=("src_lang", "tgt_lang", "directions"),
+    options=("src_lang", "tgt_lang", "directions", "repeat"),
     headed_tables=False,
 )
 TREES = replace(

@@ -18,7 +18,7 @@ from regard.config import SettingError
 from regard.data import builtin, dialogues, questions, texts
 from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
-from regard.data.examples import Example, missing_field, orient_pair, read_example
+from regard.data.examples import Example, missing_field, read_example, repeat_pair
 from regard.data.fields import Fields
 from regard.data.lines import Opener
 from regard.data.records import Location, Record, SourceFiles, follow
@@ -50,7 +50,7 @@ def read_examples(
                 raise missing_field(
                     record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
                 )
-            yield from orient_pair(example, source) if source.tgt_lang else (example,)
+            yield from repeat_pair(example, source) if source.tgt_lang or source.repeat else (example,)
         if example is None:
             condition = f" where {source.where}" if source.where else ""
             path = next(iter(source.files(root)), source)

@@ -5,7 +5,7 @@
 
 Later a placeholder stands for anything that must not change: a variable of a message (%s, {name}), code, or the term of
 a glossary. Only words that occur once on each side are replaced. Which pairs and words are replaced is a function of
-their text.
+their text, and of the number of the copy if a source repeats its pairs.
 """
 
 import hashlib
@@ -18,9 +18,10 @@ WORD = re.compile(r"[A-Za-z0-9_]+(?:[.:/@-][A-Za-z0-9_]+)*")
 MAX_REPLACED = 3
 
 
-def insert_placeholders(src: str, tgt: str, share: float) -> tuple[str, str]:
-    """The pair, with some of its common words replaced in a `share` of all pairs."""
-    number = int.from_bytes(hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=8).digest())
+def insert_placeholders(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
+    """The pair, with some of its common words replaced in a `share` of all pairs: other ones in every `copy`."""
+    content = f"{src}\n{tgt}" + (f"\n{copy}" if copy else "")
+    number = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest())
     if number / 2**64 >= share:
         return src, tgt
     src_spans, tgt_spans = unique_words(src), unique_words(tgt)

@@ -78,6 +78,8 @@ def check_sources(data: DataSettings, fields: Fields) -> None:
         for number, source in enumerate(getattr(data, split)):
             try:
                 check_source(source, fields)
+                if source.repeat and split != "train":
+                    raise SettingError("repeat", f"is for training data; {split} counts every pair once")
             except SettingError as error:
                 raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
 
@@ -97,7 +99,7 @@ def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> dict
 
     If there is none, a table or JSON file has the columns of the first that gives some; numbers fit tables only.
     """
-    excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file"}
+    excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file", "repeat"}
     for source in sources:
         if source.file is not None and file_ending(source.file) == file_ending(file):
             return source.model_dump(exclude=excluded, exclude_unset=True)

@@ -38,6 +38,7 @@ COLUMNS = (
 """Settings that name the column of a field."""
 DEFAULTS: dict[str, object] = {
     "directions": "forward",
+    "repeat": 1,
     "turns": 1,
     "leaves": "XX",
     "boundary": "blank",
@@ -131,6 +132,13 @@ class Source(Settings):
         default=None,
         description="translation: how pairs are read: from source to target, from target to source, or both; default: "
         "forward",
+    )
+    repeat: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="translation: read each training pair this many times in an epoch, so that a small source counts "
+        "more; default: 1",
     )
     turns: int | None = Field(
         default=None, ge=1, description="dialogues: number of turns that a model reads before each reply; default: 1"

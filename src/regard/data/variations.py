@@ -6,7 +6,8 @@
     WHERE IS THE STATION?     WO IST DER BAHNHOF?       upper: both sides in capitals
 
 A model that has seen edited sentences only does not know the words of the second and the fourth line: their subwords
-are different. Which pairs change, and how, is a function of their text.
+are different. Which pairs change, and how, is a function of their text, and of the number of the copy if a source
+repeats its pairs.
 """
 
 import hashlib
@@ -17,9 +18,10 @@ KINDS = ("lower", "lower", "bare", "upper")
 FINAL = re.compile(r"(?<=[^\s.!?…。！？])\s*[.!?…。！？]+$")
 
 
-def vary_pair(src: str, tgt: str, share: float) -> tuple[str, str]:
-    """The pair; of all pairs, a `share` is varied."""
-    number = int.from_bytes(hashlib.blake2b(f"{src}\n{tgt}\nvariation".encode(), digest_size=8).digest())
+def vary_pair(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
+    """The pair; of all pairs, a `share` is varied, and other ones in every `copy` of the data."""
+    name = f"variation {copy}" if copy else "variation"
+    number = int.from_bytes(hashlib.blake2b(f"{src}\n{tgt}\n{name}".encode(), digest_size=8).digest())
     if number / 2**64 >= share:
         return src, tgt
     kind = KINDS[number % len(KINDS)]

@@ -118,7 +118,7 @@ def distill(
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
     """The source sentences of a split, one per line; of one direction, each sentence once."""
     if direction is None:
-        return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split))
+        return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split) if not pair.get("copy"))
     pairs = read_direction(translator.task, split, direction)
     return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in pairs))
 
