@@ -271,6 +271,18 @@ def test_curves_grow_while_a_run_trains(open_page: OpenPage, served: Served) -> 
     assert page.locator(".curve").first.get_attribute("d") != before
 
 
+def test_curves_are_shown_if_the_page_is_drawn_again_before_they_arrive(open_page: OpenPage) -> None:
+    page, held = open_page(), list["Route"]()
+    type_text(page)
+    page.route("**/page/curves*", lambda route: held.append(route))
+    with page.expect_request("**/page/curves*"):
+        page.click("#tab-training")
+    page.click("#languages [data-lang=zh]")
+    page.wait_for_selector("html[lang=zh-Hans]")
+    held[0].continue_()
+    page.wait_for_selector(".plot")
+
+
 def test_additive_attention(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     page.select_option("#run", "recurrent")

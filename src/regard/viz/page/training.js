@@ -1,7 +1,7 @@
 // Curves of the chosen run, also while it trains: the page asks again and again for what is new.
 
 const EVERY = 2000; // milliseconds between two questions
-const training = { seen: "", timer: null, started: false, answered: false };
+const training = { panel: null, seen: "", timer: null, started: false, answered: false };
 
 function forgetCurves() {
   window.clearTimeout(training.timer);
@@ -9,16 +9,18 @@ function forgetCurves() {
   Object.assign(DATA, { curves: [], monitor: null, rate: [] });
 }
 
-function drawTraining(parent) {
+// The page may draw itself again, with another panel, before the server answers.
+function drawTraining(panel) {
+  training.panel = panel;
   const known = DATA.curves.length || DATA.rate.length;
-  refill(parent, make("p", { class: "about" }, say("training_about")), known ? make("div", { class: "curves" })
-    : make("p", { class: "soft" }, training.started ? say("no_curves") : say("loading")));
+  refill(panel, make("p", { class: "about" }, say("training_about")), known ? make("div", { class: "curves" })
+    : make("p", { class: "soft" }, training.answered ? say("no_curves") : say("loading")));
   if (known) drawCurves();
-  if (!training.started) poll(parent);
+  if (!training.started) poll();
 }
 
 // Ask for new points as long as the curves are on the screen.
-async function poll(parent) {
+async function poll() {
   training.started = true;
   const { name } = app.run;
   try {
@@ -27,12 +29,12 @@ async function poll(parent) {
     if (name !== app.run.name) return;
     const changed = answer && (addCurves(answer) || !training.answered);
     training.answered ||= Boolean(answer);
-    if (changed && app.tab === "training") drawTraining(parent);
+    if (changed && app.tab === "training") drawTraining(training.panel);
   } catch (error) {
-    refill(parent, make("p", { class: "problem" }, error.message));
+    refill(training.panel, make("p", { class: "problem" }, error.message));
     return;
   }
-  training.timer = window.setTimeout(() => app.tab === "training" ? poll(parent) : forgetCurves(), EVERY);
+  training.timer = window.setTimeout(() => app.tab === "training" ? poll() : forgetCurves(), EVERY);
 }
 
 // Add the new points to the curves; true if there were any.
