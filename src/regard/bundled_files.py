@@ -36,6 +36,11 @@ def output_folder(folder: Path) -> Path:
     return Path("runs") / folder.name if folder.parent == FOLDER else folder
 
 
+def shown_name(folder: Path) -> str:
+    """A run on a page: the path of its folder, or the name of a run that comes with regard."""
+    return folder.name if folder.parent == FOLDER else str(folder.absolute())
+
+
 def find_run(folder: str | Path) -> Path:
     """The folder that a command or a call names: the folder itself, or a run that comes with regard of this name."""
     path = Path(folder)

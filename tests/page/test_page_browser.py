@@ -54,6 +54,23 @@ def test_typing_gives_a_translation_and_attention(open_page: OpenPage, served: S
     assert page.locator(".thumb").count() == layers * (heads + 1) + 1
 
 
+def test_hypotheses_with_the_same_text_are_listed_once(open_page: OpenPage) -> None:
+    page = open_page()
+
+    def answer(route: "Route") -> None:
+        result = route.fetch().json()
+        first, second, *others = result["hypotheses"]
+        route.fulfill(json={**result, "hypotheses": [first, {**second, "text": first["text"]}, *others]})
+
+    page.route("**/page/predict", answer)
+    type_text(page)
+    texts = page.locator(".alternative .text-of").all_inner_texts()
+    assert len(texts) == len(set(texts)) == 3
+    with page.expect_response("**/page/predict") as chosen:
+        page.locator(".alternative").nth(1).click()
+    assert chosen.value.request.post_data_json["chosen"] == 2
+
+
 def test_a_head_large_and_by_keys(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     type_text(page)

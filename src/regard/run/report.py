@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard import __version__
+from regard.bundled_files import shown_name
 from regard.errors import UserError
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
@@ -116,7 +117,7 @@ def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
     trained = [item for item in records if item["kind"] == "train"]
     step = step_of(path) if path.name.startswith("step-") else 0
     facts = {
-        "run": str(model.run.folder.absolute()),
+        "run": shown_name(model.run.folder),
         "checkpoint": model.checkpoint,
         "step": f"{step:,}" if step else "",
         "task": recipe.about or recipe.task,

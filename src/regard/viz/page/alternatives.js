@@ -1,10 +1,12 @@
 // The best outputs of a search with their scores; one of them is chosen, and its attention is shown. Without `choose` it
-// is a list.
+// is a list. Hypotheses of other subwords may have the same text, which is listed once.
 
 function alternatives(hypotheses, chosen = 0, choose = null) {
-  if (hypotheses.length < 2) return null;
+  const texts = hypotheses.map((item) => item.text);
+  if (new Set(texts).size < 2) return null;
   const best = hypotheses[0];
   const rows = hypotheses.map((item, n) => {
+    if (texts.indexOf(item.text) < n) return null;
     const attributes = choose ? { type: "button", "aria-pressed": String(n === chosen), onclick: () => choose(n) } : {};
     const row = make(choose ? "button" : "div", { class: "alternative", dir: "auto", ...attributes },
       make("span", { class: "text-of" }, n ? compared(best.text, item.text) : item.text),
@@ -12,5 +14,5 @@ function alternatives(hypotheses, chosen = 0, choose = null) {
     row.style.setProperty("--share", `${100 * Math.exp(item.score - best.score)}%`);
     return make("li", {}, row);
   });
-  return make("div", { class: "alternatives" }, make("h3", {}, say("alternatives")), make("ol", {}, rows));
+  return make("div", { class: "alternatives" }, make("h3", {}, say("alternatives")), make("ol", {}, rows.filter(Boolean)));
 }
