@@ -31,6 +31,16 @@ def test_every_direction(translator: Translator) -> None:
         assert translator.translate(source, to=target) == expected
 
 
+def test_technical_text_and_words_as_people_type_them(translator: Translator) -> None:
+    german = {
+        "The server stores the settings in a file.": "Der Server speichert die Einstellungen in einer Datei.",
+        "where is the station": "Wo ist der Bahnhof",
+        "house": "Haus",
+        "THIS IS A DOG": "DAS IST EIN HUND",
+    }
+    assert translator.translate(list(german), to="de") == list(german.values())
+
+
 def test_placeholders_are_copied(translator: Translator) -> None:
     assert translator.task.placeholders
     first, second = translator.task.placeholders[:2]
