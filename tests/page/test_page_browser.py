@@ -135,7 +135,7 @@ def test_the_beam_as_a_tree(open_page: OpenPage, served: Served) -> None:
     assert page.get_attribute(".beam g.pointed", "data-node") == str(path[1])
     page.uncheck(".tick-box input")
     assert page.locator(".beam g[data-node]").count() == len(outcomes) - outcomes.count("pruned")
-    widths = page.get_by_role("group", name="Width of the beam")
+    widths = page.get_by_role("group", name="Beam size")
     widths.get_by_role("button", name="2", exact=True).click()
     widths.get_by_role("button", name="2", exact=True, pressed=True).wait_for()
     assert page.locator(".beam .rank").count() == 2
