@@ -2,7 +2,10 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.cli.command import fails, regard, translated
@@ -11,7 +14,7 @@ from tests.tiny import train_sentences
 from regard.errors import UserError
 from regard.files import Manifest, digest
 from regard.run import distill as module
-from regard.run.distill import distill
+from regard.run.distill import distill, source_lines
 from regard.run.model import Translator
 
 
@@ -54,6 +57,16 @@ def test_one_line_per_source_and_the_setting_to_train_on_them(trained: Path, tmp
         "train", trained / "recipe.toml", setting, "training.max_steps=2", "--folder", tmp_path / "student"
     )
     assert student.status == 0, student.err
+
+
+def test_copies_of_a_repeated_source_are_translated_once(teacher: Translator) -> None:
+    task: Any = teacher.task
+    once, recipe = list(source_lines(teacher, "train")), task.recipe
+    repeated = [source.model_copy(update={"repeat": 3}) for source in recipe.data.train]
+    data = recipe.data.model_copy(update={"train": repeated})
+    other: Any = SimpleNamespace(task=replace(task, recipe=recipe.model_copy(update={"data": data})))
+    assert len(list(other.task.read("train"))) == 3 * len(once)
+    assert list(source_lines(other, "train")) == once
 
 
 @pytest.mark.parametrize("damage", [b"", b"half a line", b"a whole line\nhalf", b"a\nb\nc\n"])
