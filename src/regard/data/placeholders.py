@@ -19,7 +19,7 @@ MAX_REPLACED = 3
 
 
 def insert_placeholders(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
-    """The pair, with some of its common words replaced in a `share` of all pairs: other ones in every `copy`."""
+    """The pair; in a `share` of all pairs, chosen again for each `copy`, some common words are replaced."""
     content = f"{src}\n{tgt}" + (f"\n{copy}" if copy else "")
     number = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest())
     if number / 2**64 >= share:

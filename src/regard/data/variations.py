@@ -19,7 +19,7 @@ FINAL = re.compile(r"(?<=[^\s.!?…。！？])\s*[.!?…。！？]+$")
 
 
 def vary_pair(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
-    """The pair; of all pairs, a `share` is varied, and other ones in every `copy` of the data."""
+    """The pair; a `share` of all pairs, chosen again for each `copy`, is varied."""
     name = f"variation {copy}" if copy else "variation"
     number = int.from_bytes(hashlib.blake2b(f"{src}\n{tgt}\n{name}".encode(), digest_size=8).digest())
     if number / 2**64 >= share:

@@ -1,5 +1,5 @@
 // The best outputs of a search with their scores; one of them is chosen, and its attention is shown. Without `choose` it
-// is a list. Hypotheses of other subwords may have the same text, which is listed once.
+// is a list. Hypotheses with different subwords may have the same text; it is listed once.
 
 function alternatives(hypotheses, chosen = 0, choose = null) {
   const texts = hypotheses.map((item) => item.text);

@@ -1,6 +1,6 @@
-// Curves of the chosen run, also while it trains: the page asks again and again for what is new.
+// Curves of the chosen run, also while it trains: the page polls the server for new points.
 
-const EVERY = 2000; // milliseconds between two questions
+const EVERY = 2000; // milliseconds between two requests
 const training = { panel: null, seen: "", timer: null, started: false, answered: false };
 
 function forgetCurves() {
