@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard import processes
 from regard.data import dropout as dropout_module
-from regard.data import parallel as parallel_module
 from regard.data.dropout import BPEDropout, open_or_build_dropout
 from regard.data.encoders import PairEncoder
 from regard.data.filters import KEEP_ALL
@@ -94,7 +94,7 @@ def test_no_pair_gets_longer_than_max_length(store: Pairs, tmp_path: Path) -> No
 def test_any_number_of_processes_writes_the_same(store: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dropout_module, "CHUNK_PAIRS", 1)
     monkeypatch.setattr(dropout_module, "CHUNK_WORDS", 2)
-    monkeypatch.setattr(parallel_module, "SINGLE_PROCESS_CHUNKS", 2)
+    monkeypatch.setattr(processes, "SINGLE_PROCESS_CHUNKS", 2)
     make(tmp_path, store)
     make(tmp_path / "again", store, workers=2)
     one, two = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import parallel
+from regard import processes
 from regard.data.bptt import TokenizedText
 from regard.data.encoders import LineEncoder, SentenceEncoder
 from regard.data.examples import Example
@@ -57,7 +57,7 @@ def sentence_examples(documents: list[list[str]]) -> list[Example]:
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])
 def test_empty_sentences_and_documents_disappear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     """Control characters have no tokens."""
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", chunk)
+    monkeypatch.setattr(processes, "CHUNK_ITEMS", chunk)
     documents = [["one two", "\x01", "three"], ["\x01"], ["\x01", "four"], ["five one"], ["\x01"], ["\x01", "\x01"]]
     examples = sentence_examples(documents)
     store = open_or_build(tmp_path / "store", "documents", lambda: examples, SentenceEncoder(bert_tokenizer()))
@@ -89,7 +89,7 @@ def windows(example: Example) -> list[Input]:
 def test_inputs_of_an_example_are_one_group_or_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool, chunk: int
 ) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", chunk)
+    monkeypatch.setattr(processes, "CHUNK_ITEMS", chunk)
     examples = [{"words": ["a", "bb", "ccc"], "label": 1.5}, {"words": ["dd"], "label": 2.5}]
     encoder = InputEncoder(windows, grouped, "windows")
     store = open_or_build(tmp_path / "store", "examples", lambda: examples, encoder)
@@ -104,8 +104,8 @@ def test_inputs_of_an_example_are_one_group_or_several(
 
 
 def test_labelled_examples_are_encoded_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 2)
-    monkeypatch.setattr(parallel, "SINGLE_PROCESS_CHUNKS", 2)
+    monkeypatch.setattr(processes, "CHUNK_ITEMS", 2)
+    monkeypatch.setattr(processes, "SINGLE_PROCESS_CHUNKS", 2)
     examples = [{"words": ["x" * (n % 7 + 1)] * (n % 3 + 1), "label": n / 2} for n in range(30)]
     stores = [
         open_or_build(tmp_path / str(workers), "a", lambda: examples, InputEncoder(windows, True, "w"), workers)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard import processes
 from regard.data import digests as digests_module
-from regard.data import parallel
 from regard.data.encoders import PairEncoder
 from regard.data.examples import Example
 from regard.data.filters import KEEP_ALL, FilterReport, Filters
@@ -127,8 +127,8 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_processes_writes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 7)
-    monkeypatch.setattr(parallel, "SINGLE_PROCESS_CHUNKS", 2)
+    monkeypatch.setattr(processes, "CHUNK_ITEMS", 7)
+    monkeypatch.setattr(processes, "SINGLE_PROCESS_CHUNKS", 2)
     pairs = sentences(300) + sentences(40)
     single = open_pairs(tmp_path, pairs, ALL_FILTERS)
     expected = content(tmp_path / "store")
@@ -141,8 +141,8 @@ def test_any_number_of_processes_writes_the_same(tmp_path: Path, monkeypatch: py
 
 
 def test_an_error_in_the_examples_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "CHUNK_ITEMS", 7)
-    monkeypatch.setattr(parallel, "SINGLE_PROCESS_CHUNKS", 2)
+    monkeypatch.setattr(processes, "CHUNK_ITEMS", 7)
+    monkeypatch.setattr(processes, "SINGLE_PROCESS_CHUNKS", 2)
 
     def examples() -> Any:
         yield from examples_of(sentences(100))

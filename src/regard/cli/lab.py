@@ -120,12 +120,12 @@ def run(
     chosen: "Sequence[Experiment]", effort: "Effort", folder: Path, jobs: int | None, again: bool
 ) -> "list[Outcome]":
     """Run experiments with progress on stderr; write the pictures of each, and the gallery at the end."""
-    from regard.data.parallel import count_workers
     from regard.lab.gallery import write_gallery
     from regard.lab.presenting import write_pictures
     from regard.lab.records import Finished
     from regard.lab.registry import all_experiments
     from regard.lab.running import left_to_run, run_all
+    from regard.processes import count_workers
 
     left = left_to_run(chosen, effort, folder, again)
     jobs = min(jobs or count_workers(0), max(1, len(left)))

@@ -19,9 +19,9 @@ import numpy as np
 
 from regard.data.arrays import Array, Rows, flatten, positions, smallest_unsigned
 from regard.data.pairs import PairExamples, Pairs
-from regard.data.parallel import count_workers, map_in_order
 from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
 from regard.errors import UserError
+from regard.processes import count_workers, map_in_order
 from regard.random import random_key
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import EOS

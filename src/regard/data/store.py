@@ -28,9 +28,9 @@ from numpy.typing import DTypeLike
 from regard.data.arrays import Array, ArrayWriter, Ragged, RaggedWriter, Rows, map_array, row_offsets
 from regard.data.digests import Digests
 from regard.data.examples import Example
-from regard.data.parallel import count_workers, in_chunks, map_in_order
 from regard.errors import UserError
 from regard.files import Manifest, replacing
+from regard.processes import count_workers, in_chunks, map_in_order
 from regard.reading import check_type
 
 MANIFEST, DIGESTS = "manifest.json", "digests.json"

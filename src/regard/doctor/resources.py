@@ -14,12 +14,12 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from regard.data.arrays import Array
 from regard.data.batch import Batch
-from regard.data.parallel import count_workers
 from regard.data.steps import Step
 from regard.doctor.check import Check, Progress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
+from regard.processes import count_workers
 from regard.runtime import World, seed_everything
 from regard.tasks.base import STORES
 from regard.training.advice import advise, peak_rate

@@ -4,22 +4,15 @@ A finished experiment is not repeated while its code is the same; one that was s
 Experiments that measure time run after the others, one by one.
 """
 
-import os
-import signal
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from functools import partial
 from pathlib import Path
-from threading import Thread
-from traceback import extract_tb
 
 import torch
 
-from regard.errors import UserError
 from regard.files import locked
 from regard.lab.experiment import Effort, Experiment, Results
 from regard.lab.records import (
@@ -32,6 +25,7 @@ from regard.lab.records import (
     update_verdict,
     write_results,
 )
+from regard.processes import explain, run_each
 
 Report = Callable[[str], None]
 
@@ -125,79 +119,15 @@ def _run_in_processes(
     experiments: Sequence[Experiment], effort: Effort, folder: Path, jobs: int, report: Report
 ) -> Iterator[Outcome]:
     """One process for each experiment, `jobs` at a time: one that is killed ends no other."""
-    waiting, running = deque(experiments), dict[Connection, _Work]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                work = _Work(waiting.popleft(), effort, folder)
-                running[work.connection] = work
-            for connection in wait(list(running)):
-                assert isinstance(connection, Connection)
-                message = running[connection].receive()
-                if isinstance(message, str):
-                    report(message)
-                else:
-                    del running[connection]
-                    yield message
-    finally:
-        for work in running.values():
-            work.stop()
+    with closing(run_each(partial(_work, effort, folder), experiments, jobs)) as messages:
+        for experiment, message in messages:
+            if isinstance(message, str):
+                report(message)
+            else:
+                finished = None if message.failure else read_finished(folder, experiment)
+                yield finished or Failure(experiment, message.failure)
 
 
-class _Work:
-    """An experiment in its process, and the connection that its messages come from."""
-
-    def __init__(self, experiment: Experiment, effort: Effort, folder: Path) -> None:
-        self.experiment, self.folder = experiment, folder
-        context = get_context("spawn")
-        self.connection, end = context.Pipe(duplex=False)
-        self.process: SpawnProcess = context.Process(target=_work, args=(experiment, effort, folder, end), daemon=True)
-        self.process.start()
-        end.close()
-
-    def receive(self) -> str | Outcome:
-        """The next line of progress, or the outcome once the process has ended."""
-        try:
-            kind, text = self.connection.recv()
-            if kind == "progress":
-                return str(text)
-            self.process.join()
-        except (EOFError, ConnectionError):  # it was killed
-            self.process.join()
-            kind, text = "failed", f"its process ended with exit status {self.process.exitcode}"
-        self.connection.close()
-        finished = None if kind == "failed" else read_finished(self.folder, self.experiment)
-        return finished or Failure(self.experiment, str(text))
-
-    def stop(self) -> None:
-        """End the process; the seeds that are done stay in the file."""
-        self.process.terminate()
-        self.process.join()
-        self.connection.close()
-
-
-def _work(experiment: Experiment, effort: Effort, folder: Path, connection: Connection) -> None:
-    """What the process of an experiment does; Ctrl-C is for its parent, and it ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        run_experiment(experiment, effort, folder, lambda line: connection.send(("progress", line)))
-        connection.send(("finished", ""))
-    except Exception as error:
-        connection.send(("failed", explain(error)))
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def explain(error: Exception) -> str:
-    """An error in one line: its kind, its text and where it was raised."""
-    if isinstance(error, UserError):
-        return error.problem
-    frames = extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+def _work(effort: Effort, folder: Path, experiment: Experiment, report: Report) -> None:
+    """What the process of an experiment does."""
+    run_experiment(experiment, effort, folder, report)
