@@ -6,13 +6,14 @@ from pathlib import Path
 
 import regard
 
-GROUND = {"errors", "files", "kernels", "processes", "random", "reading"}  # any room may import these
+GROUND = {"errors", "files", "kernels", "messages", "processes", "random", "reading"}  # any room may import these
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
     "files": {"errors"},
     "reading": {"errors"},
     "kernels": set(),
+    "messages": {"errors", "reading"},
     "processes": {"errors"},
     "random": set(),
     "config": set(),

@@ -10,17 +10,16 @@ import typer
 from regard.cli.attention import draw_map, map_values
 from regard.cli.options import AsJson, ChatOptions, ModelOptions, RunFolder
 from regard.cli.screen import print_error, report, to_json
-from regard.cli.shell import in_language
 from regard.cli.streams import STDIO, prompt_lines, read_lines
 from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
+from regard.messages import Message, localize
 
 if TYPE_CHECKING:
     from regard.run.chat import Conversation, Reply
 
-INVITATION = (
-    "Type a line, then Enter. /why draws the attention of the last reply, /reset starts again, /quit or Ctrl-D ends.",
-    "输入一句话，按回车。/why 画出上一句回复的注意力，/reset 重新开始，/quit 或 Ctrl-D 结束。",
+INVITATION = Message(
+    "Type a line, then Enter. /why draws the attention of the last reply, /reset starts again, /quit or Ctrl-D ends."
 )
 RESET, WHY, QUIT = "/reset", "/why", "/quit"
 
@@ -46,7 +45,7 @@ def chat(run: RunFolder, search: ChatOptions, model: ModelOptions, as_json: AsJs
     from regard.run.chat import Conversation
 
     conversation = Conversation(model.load_translator(run), **search.changes())
-    lines = prompt_lines(in_language(*INVITATION)) if sys.stdin.isatty() else read_lines(STDIO)
+    lines = prompt_lines(localize(INVITATION)) if sys.stdin.isatty() else read_lines(STDIO)
     try:
         converse(conversation, lines, as_json)
     except KeyboardInterrupt:

@@ -11,9 +11,10 @@ from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
 from regard.cli.scores import print_scores
 from regard.cli.screen import ProgressLine, print_drawing, print_json, print_result, print_table, report
-from regard.cli.shell import as_called, in_language
+from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError
+from regard.messages import Message, localize
 
 if TYPE_CHECKING:
     from regard.run.model import Evaluation, Model
@@ -26,11 +27,8 @@ QUICK_SETTINGS = (
 SHOWN_EXAMPLES = 10
 SHOWN_SCORES = ("exact match", "chrF", "perplexity")
 
-ON_INPUTS = ("on {:,} inputs that are not in the training data:", "在 {:,} 个训练数据以外的输入上：")
-ON_ONE_PAGE = ("everything on one page, with every layer and head:", "全部结果和每一层、每个头的注意力都在这一页：")
-OWN_FILES = (
-    "train on your own files, one sentence per line; line n of one file is the translation of line n of the other:",
-    "用您自己的文件训练：每行一个句子，一个文件的第 n 行是另一个文件第 n 行的译文：",
+OWN_FILES = Message(
+    "train on your own files, one sentence per line; line n of one file is the translation of line n of the other:"
 )
 OWN_RECIPE = """\
   cat > my.toml <<'END'
@@ -93,7 +91,7 @@ def demo(
         print_json({**values, "report": str(page)})
         return
     print_demo(translator, evaluation)
-    print_result(f"{in_language(*ON_ONE_PAGE)} {page}\n")
+    print_result(f"{localize(Message('everything on one page, with every layer and head:'))} {page}\n")
     print_result(next_steps(folder, evaluation.examples[0]["src"]))
 
 
@@ -124,7 +122,9 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
 
     losses = loss_curves(read_metrics(model.run.folder))
     print_result("\n" + curve([loss for _, loss in losses["train loss"]], title="training loss") + "\n")
-    print_result(in_language(*ON_INPUTS).format(len(evaluation.examples)))
+    print_result(
+        localize(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
+    )
     print_scores([score for score in evaluation.scores if score.name in SHOWN_SCORES])
     pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))[:SHOWN_EXAMPLES]
     rows = []
@@ -149,12 +149,12 @@ def next_steps(folder: Path, source: str) -> str:
     run, example = shlex.quote(str(folder)), shlex.quote(source)
     commands = "\n".join(
         [
-            in_language("next:", "接下来可以试试："),
+            localize(Message("next:")),
             f"  echo {example} | regard translate {run}",
             f"  regard inspect {run} {example}",
             f"  regard evaluate {run} --report {run}/report.html",
             "",
-            in_language(*OWN_FILES),
+            localize(OWN_FILES),
             OWN_RECIPE,
         ]
     )

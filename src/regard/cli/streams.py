@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TextIO
 
 from regard.cli.screen import report
-from regard.cli.shell import in_language
 from regard.errors import UserError
+from regard.messages import Message, localize
 
-INVITATION = ("Type a line, then Enter; Ctrl-D ends.", "输入一行，按回车；Ctrl-D 结束。")
+INVITATION = Message("Type a line, then Enter; Ctrl-D ends.")
 STDIO = "-"
 """The file name that means stdin or stdout."""
 
@@ -133,7 +133,7 @@ def _make_editor(stdin: io.TextIOWrapper) -> Ask:
 
 def prompt_lines(invitation: str = "") -> Iterator[str]:
     """The lines that a person types."""
-    report(invitation or in_language(*INVITATION))
+    report(invitation or localize(INVITATION))
     ask = make_prompt()
     while (line := ask("")) is not None:
         yield line

@@ -9,8 +9,9 @@ import typer
 
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result
-from regard.cli.shell import as_called, in_language
+from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
+from regard.messages import Message, localize
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -91,7 +92,7 @@ def next_steps(trained: "Trained") -> str:
     lines = chain(whole, (task.to_line(shortened(example)) for example in examples), [SOME_TEXT])
     line = next(line for line in lines if line.strip() and line.isprintable())
     commands = task.next_commands(shlex.quote(str(trained.run.folder)), shlex.quote(line))
-    return as_called("\n".join([in_language("next:", "接下来可以试试："), *(f"  {command}" for command in commands)]))
+    return as_called("\n".join([localize(Message("next:")), *(f"  {command}" for command in commands)]))
 
 
 def shortened(value: Any) -> Any:
