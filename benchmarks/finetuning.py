@@ -50,9 +50,9 @@ class Theirs(nn.Module):
         import transformers
 
         self.task = task
-        head = TASKS[task].bert_head
-        assert head is not None
-        kind = getattr(transformers, head.architecture)
+        exchange = TASKS[task].exchange
+        assert exchange is not None and exchange.head is not None
+        kind = getattr(transformers, exchange.head.architecture)
         labels = {} if task in ("answering", "choice") else {"num_labels": outputs}
         self.model = kind.from_pretrained(folder, dtype=torch.float32, **labels)
 

@@ -31,7 +31,7 @@ from regard.training.weights import load_weights, weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own deprecations are not ours to mend
 V, T = 40, 9
-HEADS = {name: task.bert_head for name, task in TASKS.items() if task.bert_head is not None}
+HEADS = {name: task.exchange.head for name, task in TASKS.items() if task.exchange and task.exchange.head}
 LENGTHS = torch.tensor([9, 4, 7])
 LABELS = ("good", "bad", "ugly")
 NAMED = {"classification": 3, "regression": 1, "tagging": 3, "answering": 2, "choice": 1}

@@ -130,7 +130,7 @@ MULTIPLE_CHOICE = BertHead("BertForMultipleChoice")
 HEADS = (
     SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, MULTIPLE_CHOICE,
 )  # fmt: skip
-"""The heads that can be read and written; a task names its own (`Task.bert_head`)."""
+"""The heads that can be read and written; a task names its own (`Exchange.head`)."""
 
 ANSWER_LABELS = ("answerable", "unanswerable")
 """Labels of question answering, the second one if the model may predict "no answer". transformers does not use them."""

@@ -144,7 +144,8 @@ def read_bert_run(files: ModelFiles) -> RunContent:
             "next_sentence": settings.segments > 1,
         }
     else:
-        task = next(name for name, task in all_tasks().items() if task.bert_head == head)
+        exchanges = {name: task.exchange for name, task in all_tasks().items()}
+        task = next(name for name, exchange in exchanges.items() if exchange is not None and exchange.head == head)
         model = read_finetuned(files)
         settings, weights, labels = model.settings, model.weights, model.labels
         embeddings = weights["encoder.words.weight"]

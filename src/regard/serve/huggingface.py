@@ -32,13 +32,11 @@ from regard.run.model import Input
 from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.fields import invalid, json_object
-from regard.serve.huggingface_shapes import Json, mask_of, shaper_of
+from regard.serve.huggingface_responses import ADAPTERS, PLAIN, Json, masked_tokenizer, pipeline_of
 from regard.serve.languages import TRADITIONAL, chinese_code
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
-from regard.tasks.classification import Regression
-from regard.tasks.pretraining import Pretraining
 
 PREFIX = "/models"
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"
@@ -100,12 +98,12 @@ class HuggingFace:
             return await self.vectors(run, inputs, {**body, **parameters})
         if run.segments is not None:
             return await self.translate(run, inputs, parameters)
-        shaper = shaper_of(run.task)
-        examples = [shaper.example(value, parameters) for value in inputs]
+        adapter = ADAPTERS.get(pipeline_of(run.task), PLAIN)
+        examples = [adapter.example(value, parameters) for value in inputs]
         check_inputs(examples, self.settings)  # parameters may add to the inputs
-        predictions = await self.service.predict(name, examples, **shaper.options(run.task, parameters))
-        answers = [shaper.shape(run.task, *pair, parameters) for pair in zip(examples, predictions, strict=True)]
-        return shaper.join(answers, single)
+        predictions = await self.service.predict(name, examples, **adapter.options(run.task, parameters))
+        pairs = zip(examples, predictions, strict=True)
+        return adapter.join([adapter.response(run.task, *pair, parameters) for pair in pairs], single)
 
     async def translate(self, run: ServedRun, inputs: list[Input], parameters: Json) -> list[Json]:
         """The translation of each text."""
@@ -118,10 +116,10 @@ class HuggingFace:
 
     def wants_vectors(self, run: ServedRun, pipeline: str, inputs: list[Input]) -> bool:
         """True for a pretraining run and texts without a mask: the client's two calls look the same."""
-        if not isinstance(run.task, Pretraining) or pipeline:
+        if pipeline_of(run.task) != "fill-mask" or pipeline:
             return False
-        texts = (value if isinstance(value, str) else json.dumps(value) for value in inputs)
-        return not any(mask_of(run.task) in text for text in texts)
+        mask = masked_tokenizer(run.task).mask_text
+        return not any(mask in (value if isinstance(value, str) else json.dumps(value)) for value in inputs)
 
     async def vectors(self, run: ServedRun, inputs: list[Input], options: Json) -> list[Any]:
         """A vector of each text."""
@@ -135,7 +133,7 @@ class HuggingFace:
         if not isinstance(one, str) or not isinstance(others, list) or not all(isinstance(x, str) for x in others):
             raise invalid("'inputs' needs the text 'source_sentence' and the list of texts 'sentences'", "inputs")
         check_inputs([one, *others], self.settings)
-        if isinstance(run.task, Regression):
+        if pipeline_of(run.task) == SIMILARITY:
             pairs: list[Input] = [{"text": one, "pair": other} for other in others]
             return [float(item["score"]) for item in await self.service.predict(run.name, pairs)]
         first, *rest = await self.vectors(run, [one, *others], {"normalize": True})

@@ -37,6 +37,7 @@ from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
+from regard.tasks.exchange import Exchange
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
 from regard.tasks.labelled import LabelledTask
@@ -87,7 +88,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
     """True if `regard predict` prints all of them."""
 
     name = "answering"
-    bert_head = QUESTION_ANSWERING
+    exchange = Exchange("logits", "question-answering", QUESTION_ANSWERING)
     title = "the words of a text that answer a question"
     recipe_type = AnsweringRecipe
     comparable = True

@@ -26,11 +26,11 @@ from regard.data.settings import SPLITS as SPLITS
 from regard.data.store import Progress as Progress
 from regard.decoding.engine import Engine
 from regard.errors import UserError
-from regard.exchange.bert import BertHead
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.recipe import Recipe
 from regard.tasks.examination import D, R
+from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns
 from regard.tasks.learning import STORES as STORES
@@ -78,8 +78,8 @@ class Task(LearningTask[R, D]):
     """The ending of files in the format of `to_text`; empty if predictions have no format but JSON and tables."""
     has_picture: ClassVar[bool] = False
     """True if a prediction can be drawn (`svg`)."""
-    bert_head: ClassVar[BertHead | None] = None
-    """The class of Hugging Face transformers for a BERT with the output layer of this task."""
+    exchange: ClassVar[Exchange | None] = None
+    """The task's counterparts in other libraries; None if it has none and its models cannot be exported."""
 
     @classmethod
     def resolve(cls, recipe: Recipe) -> "type[AnyTask]":

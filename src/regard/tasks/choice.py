@@ -26,6 +26,7 @@ from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
 from regard.tasks.base import Ask, Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
+from regard.tasks.exchange import Exchange
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.tables import confident_errors, confusion_matrix
@@ -52,7 +53,7 @@ class Choice(LabelledTask[ChoiceRecipe]):
     """{"text", "choices"} -> {"label", "choice", "probabilities"}; labels count from 0."""
 
     name = "choice"
-    bert_head = MULTIPLE_CHOICE
+    exchange = Exchange("logits", "zero-shot-classification", MULTIPLE_CHOICE)
     title = "the right one of several texts"
     recipe_type = ChoiceRecipe
     comparable = True

@@ -37,6 +37,7 @@ from regard.recipe import Rules
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.examination import ExpectedLoss
+from regard.tasks.exchange import Exchange
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import check_count
 from regard.tasks.labelled import L, LabelledTask
@@ -104,7 +105,7 @@ class Classification(LabelledTexts[ClassificationRecipe]):
     """Number of classes in `probabilities`; None for all."""
 
     name = "classification"
-    bert_head = SEQUENCE_CLASSIFICATION
+    exchange = Exchange("logits", "text-classification", SEQUENCE_CLASSIFICATION)
     title = "the class of a text, or of a pair of texts"
     recipe_type = ClassificationRecipe
     comparable = True
@@ -222,7 +223,7 @@ class Regression(LabelledTexts[RegressionRecipe]):
     """{"text", "pair"} -> {"score"}."""
 
     name = "regression"
-    bert_head = SEQUENCE_REGRESSION
+    exchange = Exchange("logits", "sentence-similarity", SEQUENCE_REGRESSION)
     title = "a number for a text, or for a pair of texts"
     recipe_type = RegressionRecipe
     empty: ClassVar[Mapping[str, object]] = {"score": None}

@@ -46,6 +46,7 @@ from regard.runtime import World
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.encoder_outputs import Outputs
 from regard.tasks.examination import ExpectedLoss
+from regard.tasks.exchange import Exchange
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.spanning_tree import best_tree, greedy_heads
@@ -106,6 +107,7 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
     """True if each word gets its best head; None: as the recipe says."""
 
     name = "dependencies"
+    exchange = Exchange("parse")
     title = "the head of each word and its relation to it"
     recipe_type = DependenciesRecipe
     pooled = False

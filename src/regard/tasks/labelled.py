@@ -127,7 +127,7 @@ class LabelledTask(Task[L, Inputs]):
     def prepare(cls, recipe: L, folder: Path, start: Path | None, report: Report) -> Self:
         splits = open_splits(folder / STORES / EXAMPLES, recipe.data, recipe.fields)
         report(str(splits.report))
-        if cls.bert_head is not None and not isinstance(recipe.model, BertSettings):
+        if cls.exchange is not None and cls.exchange.head is not None and not isinstance(recipe.model, BertSettings):
             report('note: the model cannot be exported to Hugging Face; one with model.kind = "bert" can')
         path, text = folder / TOKENIZER, recipe.text
         if start is not None:
@@ -388,7 +388,8 @@ class LabelledTask(Task[L, Inputs]):
         self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
     ) -> ExportedModel | None:
         """A BERT with the output layer of the task."""
-        settings, head, tokenizer = self.recipe.model, self.bert_head, self.tokenizer
+        settings, tokenizer = self.recipe.model, self.tokenizer
+        head = self.exchange.head if self.exchange is not None else None
         if not isinstance(settings, BertSettings) or not isinstance(tokenizer, BertTokenizer) or head is None:
             return None
         return export_bert_head(folder, model, head, settings, self.labels, tokenizer) if settings.is_standard else None

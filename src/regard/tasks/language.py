@@ -49,6 +49,7 @@ from regard.runtime import World
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import entropy
+from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
 from regard.tasks.language_display import line_attention, sample_continuations, sampled_lines, shaded_line
 from regard.tasks.likelihood import segment_loss, text_likelihood
@@ -130,6 +131,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     """The recurrent state after the last training segment, by `shard.name`."""
 
     name = "language"
+    exchange = Exchange("generate", "text-generation")
     title = "the continuation of a text"
     command = "generate"
     variants = LANGUAGE_VARIANTS

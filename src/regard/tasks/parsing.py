@@ -26,6 +26,7 @@ from regard.metrics.brackets import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.tasks.base import Example, Prediction
+from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_text
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
@@ -87,6 +88,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     """{"words"} -> {"tree", "repaired", "score", "tokens", "parts"}; a tree is written with brackets on one line."""
 
     name = "parsing"
+    exchange = Exchange("translate")
     command = "parse"
     title = "the syntax tree of a sentence"
     recipe_type = ParsingRecipe

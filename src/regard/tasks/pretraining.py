@@ -45,6 +45,7 @@ from regard.random import rng
 from regard.runtime import World
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.examination import ExpectedLoss, entropy
+from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import TOKENIZER
@@ -82,6 +83,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     """Names of weights that an import filled with random values."""
 
     name = "pretraining"
+    exchange = Exchange("logits", "fill-mask")
     title = "masked words (BERT pretraining)"
     recipe_type = PretrainingRecipe
     scored_by_examples = False

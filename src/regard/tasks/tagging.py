@@ -33,6 +33,7 @@ from regard.metrics.entities import OUTSIDE, Entity, entities, entity_counts, en
 from regard.metrics.score import Score
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.exchange import Exchange
 from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
@@ -70,7 +71,7 @@ class Tagging(LabelledTask[TaggingRecipe]):
     """True if only legal BIO sequences are predicted."""
 
     name = "tagging"
-    bert_head = TOKEN_CLASSIFICATION
+    exchange = Exchange("logits", "token-classification", TOKEN_CLASSIFICATION)
     title = "a tag for each word"
     recipe_type = TaggingRecipe
     pooled = False

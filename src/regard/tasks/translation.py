@@ -28,6 +28,7 @@ from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
+from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.pivoting import pivot_language, through_pivots
@@ -269,6 +270,7 @@ class Translation(TranslationTask[TranslationRecipe]):
     """{"src", "prefix"?} -> {"translation", "score", "finished", "looped", "parts", "hypotheses"}."""
 
     name = "translation"
+    exchange = Exchange("translate", "translation")
     comparable = True
     title = "a text in another language"
     recipe_type = TranslationRecipe

@@ -1,4 +1,4 @@
-"""Examples and predictions of each task in the shapes of Hugging Face's inference API."""
+"""Inputs and responses of Hugging Face's inference API for each of its pipelines (`Exchange.pipeline` of a task)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,39 +7,34 @@ from typing import Any
 
 from regard.run.model import Input
 from regard.serve.fields import invalid
-from regard.tasks.answering import Answering
 from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.choice import Choice
-from regard.tasks.classification import Classification, Regression
-from regard.tasks.language import Language
-from regard.tasks.pretraining import Pretraining
-from regard.tasks.tagging import Tagging
+from regard.text.inputs import MaskedTokenizer
 from regard.text.roberta import RobertaTokenizer
 
 Json = dict[str, Any]
 MAX_COUNT = 1000
 """The largest top_k."""
 MAX_NEW_TOKENS = 1024
-BLANK = "␣"
-"""A blank before a token, as tokenizers over bytes write it."""
+SPACE = "␣"
+"""The space before a token, as byte-level tokenizers write it."""
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True)
-class Shaper:
-    """How one task reads an input and writes a prediction."""
+class ResponseAdapter:
+    """How one pipeline reads an input and writes a prediction."""
 
-    shape: Callable[[AnyTask, Input, Prediction, Json], Any]
-    """The answer for one example: task, example, prediction, parameters."""
+    response: Callable[[AnyTask, Input, Prediction, Json], Any]
+    """The response for one example: task, example, prediction, parameters."""
     example: Callable[[Input, Json], Input] = lambda value, parameters: value
     options: Callable[[AnyTask, Json], Json] = lambda task, parameters: {}
-    """The options of a prediction that parameters mean; parameters of other programs are left out."""
+    """The prediction options that parameters mean; parameters of other libraries are left out."""
     wrap: bool = False
-    """True if the answer for one input is a list with one element, and not the element."""
+    """True if the response for one input is a list with one element, and not the element."""
 
-    def join(self, answers: list[Any], single: bool) -> Any:
-        """The answer to the whole request."""
-        return answers[0] if single and not self.wrap else answers
+    def join(self, responses: list[Any], single: bool) -> Any:
+        """The response to the whole request."""
+        return responses[0] if single and not self.wrap else responses
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -92,7 +87,7 @@ def generation_options(task: AnyTask, parameters: Json) -> Json:
 
 
 def whole(parameters: Json, name: str, least: int, most: int) -> int | None:
-    """A parameter that is a whole number; None if it is absent."""
+    """A parameter that is an integer; None if it is absent."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -110,7 +105,7 @@ def classes(task: AnyTask, example: Input, prediction: Prediction, parameters: J
     return sorted(found, key=lambda item: -item["score"])[: whole(parameters, "top_k", 1, MAX_COUNT)]
 
 
-def regression(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> list[Json]:
+def similarity(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> list[Json]:
     """The score as the only label."""
     return [{"label": "score", "score": prediction["score"]}]
 
@@ -157,40 +152,42 @@ def answers(task: AnyTask, example: Input, prediction: Prediction, parameters: J
     return found[0] if parameters.get("top_k") in (None, 1) else found
 
 
-def mask_of(task: Pretraining) -> str:
-    """The name of a masked word in a text: [MASK], or <mask>."""
-    return task.tokenizer.tokens([task.tokenizer.mask])[0]
+def masked_tokenizer(task: AnyTask) -> MaskedTokenizer:
+    """The tokenizer of a task that fills in masks."""
+    tokenizer = next(iter(task.tokenizers.values()))
+    assert isinstance(tokenizer, MaskedTokenizer)
+    return tokenizer
 
 
 def masks(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> Any:
-    """The most probable tokens of a mask; of several masks, a list of them."""
-    assert isinstance(task, Pretraining)
-    text, mask = example if isinstance(example, str) else str(example["text"]), mask_of(task)
+    """The most probable tokens of a mask; if there are several masks, a list for each."""
+    tokenizer, text = masked_tokenizer(task), example if isinstance(example, str) else str(example["text"])
+    mask = tokenizer.mask_text
     if not prediction.get("masks"):
         raise invalid(f"no {mask} in the text", "inputs")
-    ids = {token: number for number, token in enumerate(task.tokenizer.tokens(range(len(task.tokenizer))))}
+    ids = {token: number for number, token in enumerate(tokenizer.tokens(range(len(tokenizer))))}
     targets, parts = parameters.get("targets"), text.split(mask)
     chosen = [targets] if isinstance(targets, str) else targets
-    found = []
+    results = []
     for number, candidates in enumerate(prediction["masks"], 1):
         before, after = mask.join(parts[:number]), mask.join(parts[number:])
         tokens = [
             {
                 "score": item["probability"],
                 "token": ids.get(item["token"], -1),
-                "token_str": item["token"].replace(BLANK, " "),
-                "sequence": filled(task, before, item["token"]) + after,
+                "token_str": item["token"].replace(SPACE, " "),
+                "sequence": fill_mask(tokenizer, before, item["token"]) + after,
             }
             for item in candidates
         ]
-        found.append([item for item in tokens if not isinstance(chosen, list) or item["token_str"].strip() in chosen])
-    return found[0] if len(found) == 1 else found
+        results.append([item for item in tokens if not isinstance(chosen, list) or item["token_str"].strip() in chosen])
+    return results[0] if len(results) == 1 else results
 
 
-def filled(task: Pretraining, before: str, token: str) -> str:
-    """A text and the token after it; the mask of RoBERTa includes the blank before it."""
-    if isinstance(task.tokenizer, RobertaTokenizer):
-        return before.rstrip(" ") + token.replace(BLANK, " ")
+def fill_mask(tokenizer: MaskedTokenizer, before: str, token: str) -> str:
+    """A text and the token after it; the mask of RoBERTa includes the space before it."""
+    if isinstance(tokenizer, RobertaTokenizer):
+        return before.rstrip(" ") + token.replace(SPACE, " ")
     return before + token.removeprefix("##")
 
 
@@ -233,18 +230,18 @@ def plain(task: AnyTask, example: Input, prediction: Prediction, parameters: Jso
     return task.output(prediction)
 
 
-SHAPERS: tuple[tuple[type[AnyTask], Shaper], ...] = (
-    (Classification, Shaper(classes, pair_example, wrap=True)),
-    (Regression, Shaper(regression, pair_example, wrap=True)),
-    (Tagging, Shaper(entities)),
-    (Answering, Shaper(answers, options=count_option)),
-    (Pretraining, Shaper(masks, options=mask_options)),
-    (Language, Shaper(generated, options=generation_options)),
-    (Choice, Shaper(choices, choice_example)),
-)
-PLAIN = Shaper(plain, wrap=True)
+ADAPTERS = {
+    "text-classification": ResponseAdapter(classes, pair_example, wrap=True),
+    "sentence-similarity": ResponseAdapter(similarity, pair_example, wrap=True),
+    "token-classification": ResponseAdapter(entities),
+    "question-answering": ResponseAdapter(answers, options=count_option),
+    "fill-mask": ResponseAdapter(masks, options=mask_options),
+    "text-generation": ResponseAdapter(generated, options=generation_options),
+    "zero-shot-classification": ResponseAdapter(choices, choice_example),
+}
+PLAIN = ResponseAdapter(plain, wrap=True)
 
 
-def shaper_of(task: AnyTask) -> Shaper:
-    """The shaper of a task; a task without one gives its predictions as they are."""
-    return next((shaper for kind, shaper in SHAPERS if isinstance(task, kind)), PLAIN)
+def pipeline_of(task: AnyTask) -> str:
+    """The Hugging Face pipeline of a task; "" if it has none."""
+    return task.exchange.pipeline if task.exchange is not None else ""
