@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 import regard
-from regard.messages import Message, chinese_templates, localize
+from regard.messages import Message, chinese_templates, join_messages, localize
 
 SOURCE = Path(regard.__file__).parent
 
@@ -21,9 +21,9 @@ def english_templates() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message"
     ]
-    literals = [ast.literal_eval(call.args[0]) for call in calls]
-    assert all(isinstance(text, str) for text in literals)
-    return set(literals)
+    literals = [call.args[0] for call in calls if isinstance(call.args[0], ast.Constant)]
+    assert len(calls) - len(literals) == 1  # join_messages
+    return {str(literal.value) for literal in literals}
 
 
 def fields(template: str) -> set[str]:
@@ -54,3 +54,10 @@ def test_values_of_a_message_are_translated_too(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("LC_ALL", "zh_TW.UTF-8")
     unknown = Message("{what} {{}}", what=Message("next:"))
     assert localize(unknown) == f"{localize(Message('next:'))} {{}}" != unknown
+
+
+def test_joined_messages_are_translated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = join_messages("; ", [Message("next:"), "a {b}", Message("next:")])
+    assert joined == "next:; a {b}; next:" and join_messages(", ", []) == ""
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert localize(joined) == f"{localize(Message('next:'))}; a {{b}}; {localize(Message('next:'))}"

@@ -8,6 +8,7 @@ code that prints for a person calls `localize`. Help texts and errors are Englis
 """
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,12 @@ class Message(str):
         message = super().__new__(cls, template.format(**values))
         message.template, message.values = template, values
         return message
+
+
+def join_messages(separator: str, parts: Iterable[str]) -> Message:
+    """Join texts, some of which may be messages, so that each is translated by itself."""
+    values = {f"part{number}": part for number, part in enumerate(parts)}
+    return Message(separator.join(f"{{{name}}}" for name in values), **values)
 
 
 def localize(text: str) -> str:
