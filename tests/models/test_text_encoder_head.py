@@ -18,7 +18,7 @@ from regard.models.text_encoder import (
     TransformerEncoderSettings,
     build_encoder,
 )
-from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledRecipe
 
 V, T = 20, 6
 LENGTHS = torch.tensor([6, 2, 4])

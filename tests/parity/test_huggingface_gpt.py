@@ -10,7 +10,7 @@ from regard.attention.layouts import Packed, Padded, Tokens
 from regard.layers.embeddings import TokenEmbedding
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings, unpadded
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
-from regard.tasks.language_encoders import LANGUAGE, encoder_settings, start_weights
+from regard.tasks.encoders import LANGUAGE, encoder_settings, start_weights
 from regard.training.weights import load_weights, weights_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # deprecations inside transformers

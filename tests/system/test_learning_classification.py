@@ -14,7 +14,7 @@ from tests.training.toy import written_metrics
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.run.run import Run
-from regard.tasks.finetuning import LabelledRecipe
+from regard.tasks.labelled import LabelledRecipe
 from regard.tasks.registry import build_recipe
 
 WORDS = ["river", "stone", "cloud", "window", "paper", "garden", "music", "winter", "table", "silver"]

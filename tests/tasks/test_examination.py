@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.tasks.examination import entropy
+from regard.tasks.checks import entropy
 from regard.tasks.language import Language
 from regard.tasks.translation import Translation
 

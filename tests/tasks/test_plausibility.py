@@ -6,13 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from regard.data.builtin import pairs as builtin_pairs
-from regard.tasks.plausibility import (
-    copy_warning,
-    label_warnings,
-    pair_warnings,
-    relation_warning,
-    side_warning,
-)
+from regard.tasks.checks import copy_warning, label_warnings, pair_warnings, relation_warning, side_warning
 
 Pair = tuple[str, str]
 ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

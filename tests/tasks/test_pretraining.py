@@ -22,8 +22,7 @@ from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
 from regard.random import rng
-from regard.tasks.pretraining import BATCH_TOKENS, Pretraining
-from regard.tasks.pretraining_scores import Answers, scores_of
+from regard.tasks.pretraining import BATCH_TOKENS, Answers, Pretraining, scores_of
 from regard.text.bert import SPECIALS, BertTokenizer
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "far", "away", "##s", "."]

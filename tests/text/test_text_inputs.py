@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.tasks.text_inputs import words_of
+from regard.tasks.encoders import words_of
 from regard.text.factory import load_input_tokenizer, train_tokenizer
 from regard.text.inputs import SubwordInputTokenizer
 from regard.text.settings import TextSettings

@@ -27,7 +27,7 @@ from regard.recipe import Recipe
 from regard.run.run import Run, absolutize
 from regard.runtime import World, seed_everything
 from regard.tasks.base import AnyTask
-from regard.tasks.examination import SplitExamples
+from regard.tasks.checks import SplitExamples
 from regard.tasks.registry import build_recipe, task_of
 
 SAMPLE, QUICK_SAMPLE = 50_000, 10_000

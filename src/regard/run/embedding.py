@@ -29,9 +29,9 @@ from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
 from regard.tasks.base import Example
-from regard.tasks.encoder_outputs import BATCH_TOKENS
+from regard.tasks.encoders import TextTask
 from regard.tasks.inputs import chunk_examples, require_finite
-from regard.tasks.text_inputs import TextTask
+from regard.tasks.pretraining import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from regard.run.model import Model

@@ -36,11 +36,10 @@ from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
-from regard.tasks.examination import ExpectedLoss
+from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
-from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import LabelledRecipe, LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding

@@ -29,7 +29,7 @@ from regard.errors import UserError
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.recipe import Recipe
-from regard.tasks.examination import D, R
+from regard.tasks.checks import D, R
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns

@@ -25,10 +25,9 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
 from regard.tasks.base import Ask, Example, Prediction, truncate
-from regard.tasks.examination import ExpectedLoss
+from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
-from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import LabelledRecipe, LabelledTask
 from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.training.task import Sample
 from regard.viz.content import Matrix, Shares, Table, Text

@@ -36,12 +36,11 @@ from regard.metrics.score import Score
 from regard.recipe import Rules
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, truncate
-from regard.tasks.examination import ExpectedLoss
+from regard.tasks.checks import ExpectedLoss, label_warnings
+from regard.tasks.encoders import text_input
 from regard.tasks.exchange import Exchange
-from regard.tasks.finetuning import LabelledRecipe
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import L, LabelledTask
-from regard.tasks.plausibility import label_warnings
+from regard.tasks.labelled import L, LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.tables import (
     ERROR_CHARACTERS,
     MAX_ERRORS,
@@ -50,7 +49,6 @@ from regard.tasks.tables import (
     counts_table,
     frequent_pairs,
 )
-from regard.tasks.text_inputs import classification_loss, label_ids, text_input
 from regard.training.advice import Advice
 from regard.training.task import Sample
 from regard.viz.content import Matrix, Shares, Table, Text

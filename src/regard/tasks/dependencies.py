@@ -44,15 +44,13 @@ from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder
 from regard.runtime import World
 from regard.tasks.base import Example, Prediction, truncate
-from regard.tasks.encoder_outputs import Outputs
-from regard.tasks.examination import ExpectedLoss
+from regard.tasks.checks import ExpectedLoss
+from regard.tasks.encoders import Outputs, words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.spanning_tree import best_tree, greedy_heads
 from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs
 from regard.tasks.tagging import TagWindow, tag_window
-from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.training.task import Sample
 from regard.viz.arcs import arcs_svg, arcs_text
 from regard.viz.content import Matrix, Picture, Preformatted, Table, Text

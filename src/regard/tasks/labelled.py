@@ -9,65 +9,133 @@ only if it has the same labels.
 B inputs, T tokens, E examples, O outputs of the head; `*` is (B, T) padded or (N,) packed.
 """
 
+import hashlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
+import torch.nn.functional as F
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.config import Table
+from regard.config import SettingError, Table, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
-from regard.data.fields import texts_of
+from regard.data.fields import Fields, texts_of
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.labelled import LabelledSplits, load_splits, open_splits
 from regard.data.planning import Batches, Budget
 from regard.data.records import Location
+from regard.data.settings import LabelledDataSettings
 from regard.data.sources import Source
 from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
+from regard.files import write_json
 from regard.losses.crossentropy import Loss
 from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
-from regard.models.text_encoder import EncoderModel, EncoderWithHead, build_encoder
-from regard.recipe import Recipe
-from regard.runtime import World
-from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
-from regard.tasks.encoder_outputs import Outputs, run_inputs
-from regard.tasks.examination import ExpectedLoss, SplitExamples, entropy
-from regard.tasks.exporting import ExportedModel, export_bert_head
-from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
-from regard.tasks.language_encoders import LANGUAGE, STARTS, check_language_start, encoder_settings, start_weights
-from regard.tasks.text_inputs import (
-    digest_of,
-    encoder_attention,
-    has_pairs,
-    head_weights,
-    parse_text,
-    read_names,
-    some_of_each,
-    split_pair,
-    text_input,
-    write_inputs,
-    write_labels,
+from regard.models.text_encoder import (
+    EncoderModel,
+    EncoderSettings,
+    EncoderWithHead,
+    TransformerEncoderSettings,
+    build_encoder,
 )
+from regard.reading import read_json
+from regard.recipe import Recipe, Rules
+from regard.runtime import World
+from regard.tasks import sizing
+from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.checks import ExpectedLoss, SplitExamples, entropy
+from regard.tasks.encoders import (
+    LANGUAGE,
+    STARTS,
+    Outputs,
+    check_language_start,
+    encoder_attention,
+    encoder_settings,
+    parse_text,
+    run_inputs,
+    split_pair,
+    start_weights,
+    text_input,
+)
+from regard.tasks.exporting import ExportedModel, export_bert_head
+from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
 from regard.text.bert import BertTokenizer
 from regard.text.factory import load_input_tokenizer, train_tokenizer
 from regard.text.inputs import InputTokenizer
+from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import load_weights
 from regard.viz.report import AttentionMap
 
+# The common defaults of Devlin et al. 2018, sections A.2 and A.3, and of their program.
+BERT_TRAINING: dict[str, object] = {
+    "training.schedule": "linear",
+    "training.adam_beta2": 0.999,
+    "training.weight_decay": 0.01,
+    "training.clip": 1.0,
+    "training.label_smoothing": 0.0,
+}
+MAX_SHOWN_LABELS = 8
+HEAD = "head."
+"""Prefix of the weights of the head."""
 TOKENIZER, LABELS, INPUTS, EXAMPLES = "tokenizer.json", "labels.json", "inputs.json", "examples"
+
+
+class LabelledRecipe(Recipe):
+    """Base of the recipes of labelled tasks; the training defaults are those of fine-tuning."""
+
+    defaults: ClassVar[Mapping[str, object]] = BERT_TRAINING | {
+        "training.max_epochs": 3.0,
+        "training.batch_examples": 32,
+        "training.batch_tokens": 16_384,
+        "training.learning_rate": 5e-5,
+        "training.warmup": 0,
+        "training.warmup_share": 0.1,
+        "training.adam_epsilon": 1e-8,
+        "training.validate_every": 0,
+        "training.keep": 1,
+    }
+    rules: ClassVar[Rules] = sizing.labelled
+
+    data: LabelledDataSettings
+    text: EncoderTextSettings = BertTextSettings()
+    model: EncoderSettings = TransformerEncoderSettings()
+
+    @model_validator(mode="after")
+    def check_lengths(self) -> Self:
+        """Check settings of different groups against each other."""
+        if self.model.kind == "bert" and self.text.kind not in ("bert", "imported"):
+            raise SettingError("text.kind", f'a BERT reads text of kind "bert", not "{self.text.kind}"; write "bert"')
+        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
+            raise SettingError(
+                "data.max_length",
+                f"{self.data.max_length} is more than model.max_positions = {self.model.length_limit}; write less",
+            )
+        if self.training.batch_tokens < self.data.max_length:
+            raise SettingError(
+                "training.batch_tokens",
+                f"{self.training.batch_tokens} is less than one text of data.max_length = {self.data.max_length} "
+                "tokens; write a larger one",
+            )
+        return self
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield "training.r_drop", "translation"
+        if isinstance(self.text, TextSettings):
+            yield from ((key, "translation") for key in ("text.joint", "text.dropout"))
+
 
 L = TypeVar("L", bound=LabelledRecipe)
 
@@ -398,3 +466,93 @@ class LabelledTask(Task[L, Inputs]):
         evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"
         inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
         return [f"regard predict {folder} {example}", evaluate, *inspect]
+
+
+def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields: Fields) -> bool | None:
+    """True if training examples have a second text, False if not; None if it is not known.
+
+    A run of an earlier version did not record it: then the first training example tells, or a `pair` in the recipe.
+    """
+    if "pair" not in fields.inputs or trained_inputs:
+        return "pair" in trained_inputs
+    try:
+        return "pair" in next(read_examples(data.train, data.folder, fields)) if data.train else None
+    except UserError:
+        return True if any(source.pair is not None for source in data.train) else None
+
+
+def write_inputs(path: Path, fields: Fields, examples: Iterable[Example]) -> None:
+    """Write which inputs occur in the training examples, once."""
+    if not path.exists():
+        used = {key for example in examples for key in fields.inputs if key in example}
+        write_json(path, [key for key in fields.inputs if key in used])
+
+
+def head_weights(head: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the head among those of a run, by their names in `head`; none if their shapes are others."""
+    found = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    return found if {name: tensor.shape for name, tensor in found.items()} == shapes else {}
+
+
+def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """Cross-entropy of (M, O) against classes (M,), summed; a class IGNORE does not count."""
+    classes = labels.long()
+    labelled = classes != IGNORE
+    objective = F.cross_entropy(
+        logits.float(), classes, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
+    )
+    nll = F.cross_entropy(logits.float(), classes, ignore_index=IGNORE, reduction="sum") if smoothing else objective
+    return Loss(objective, labelled.sum(), nll.detach())
+
+
+@lru_cache
+def label_ids(labels: tuple[str, ...]) -> dict[str | None, int]:
+    """The output number of every label."""
+    return {label: number for number, label in enumerate(labels)}
+
+
+def read_names(path: Path) -> list[str]:
+    """The names in a file of a run, for example its labels; none if there is no such file."""
+    names = read_json(path, list[str]) if path.exists() else []
+    if len(set(names)) < len(names):
+        raise UserError(f"{path} is damaged: a name is there twice", code="damaged-file", where=path)
+    return names
+
+
+def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str], report: Callable[[str], None]) -> None:
+    """Write the labels of the training examples once; later they may not change."""
+    if labels and not path.exists():
+        write_json(path, list(labels))
+    saved = read_names(path)
+    if saved:
+        more = ", …" if len(saved) > MAX_SHOWN_LABELS else ""
+        report(f"labels: {len(saved)} ({', '.join(saved[:MAX_SHOWN_LABELS])}{more})")
+    if unknown := sorted(set(labels) - set(saved)):
+        raise UserError(
+            f"the training data has labels that this run does not know: {', '.join(unknown[:MAX_SHOWN_LABELS])}",
+            "start another run with --folder FOLDER",
+            code="changed-labels",
+            where=path,
+        )
+    if labels and (unseen := sorted(set(valid_labels) - set(labels))):
+        names = ", ".join(unseen[:MAX_SHOWN_LABELS])
+        report(f"note: valid has labels that train does not have; they count as wrong: {names}")
+
+
+def some_of_each(kinds: Sequence[str], count: int) -> list[int]:
+    """Numbers of `count` examples: one of each kind first, then a second of each; those of kind "" last."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for number, kind in enumerate(kinds):
+        ranks.append((not kind, seen[kind], number))
+        seen[kind] += 1
+    return sorted(number for _, _, number in sorted(ranks)[:count])
+
+
+def digest_of(examples: Sequence[Example]) -> str:
+    """A hash of the content of examples, in their order."""
+    whole = hashlib.sha256()
+    for example in examples:
+        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
+    return whole.hexdigest()

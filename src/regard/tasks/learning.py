@@ -31,7 +31,7 @@ from regard.layers.meta import allocate, on_meta
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
 from regard.runtime import World, total_memory
-from regard.tasks.examination import D, Examination, R
+from regard.tasks.checks import D, Examination, R
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import check_shapes, count_parameters, load_weights

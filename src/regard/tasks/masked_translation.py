@@ -32,7 +32,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
-from regard.tasks.examination import ExpectedLoss
+from regard.tasks.checks import ExpectedLoss
 from regard.tasks.translation import Translation
 from regard.text.symbols import BOS, EOS, PAD
 

@@ -9,6 +9,10 @@
 A left-to-right model (`model.causal`) predicts each token from those before it instead, and so does its prediction of
 a [MASK].
 
+With random negatives, an input of one sentence always gets a second text of another document, so more than half of the
+pairs are of two documents. The accuracy of next-sentence prediction is compared with that of always predicting the more
+frequent answer. An input without a second text does not count.
+
 B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
@@ -16,46 +20,54 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from pydantic import model_validator
+from torch import Tensor, nn
 
+from regard.config import SettingError, Unused, unless
+from regard.data.arrays import Array
 from regard.data.batch import IGNORE, Batch
 from regard.data.encoders import SentenceEncoder
+from regard.data.fields import SENTENCES, Fields
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.pretraining import (
     RANDOM_NEXT,
+    InputBuilder,
+    SampledPairs,
     TokenizedDocuments,
+    choose_masked,
     sample_pairs,
 )
 from regard.data.pretraining_batches import Masking, NextTokens, Objective, PretrainingBatches, evaluation_batches
+from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.metrics.score import Score
-from regard.models.bert import BertPretraining
+from regard.metrics.score import Score, perplexity
+from regard.models.bert import BertPretraining, BertSettings
 from regard.random import rng
+from regard.recipe import Recipe, Rules
 from regard.runtime import World
+from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
-from regard.tasks.examination import ExpectedLoss, entropy
+from regard.tasks.checks import ExpectedLoss, entropy
+from regard.tasks.encoders import encoder_attention, parse_text, text_input
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
-from regard.tasks.labelled import TOKENIZER
-from regard.tasks.pretraining_recipe import PretrainingRecipe
-from regard.tasks.pretraining_samples import REPORT_SENTENCES, masked_samples
-from regard.tasks.pretraining_scores import Answers, check_next_labels, judge, scores_of
-from regard.tasks.text_inputs import encoder_attention, parse_text, text_input
+from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
 from regard.text.bert import BertTokenizer
 from regard.text.factory import load_masked_tokenizer, train_tokenizer
 from regard.text.inputs import MaskedTokenizer, TextInput
+from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.content import Shares, Text
@@ -63,10 +75,138 @@ from regard.viz.panel import Screen
 from regard.viz.report import AttentionMap
 from regard.viz.report import Example as ShownExample
 
+MASKING = ("data.masked", "data.masking", "data.whole_words")
+"""Settings of masking."""
+OBJECTIVES: dict[type[Objective], str] = {Masking: "masked", NextTokens: "next token"}
+"""The predicted tokens, in the names of scores."""
+NEGATIVE_PAIRS = {"random": "of two documents", "document": "of two places of a document", "swapped": "swapped"}
+"""The pairs in which the second text does not follow the first, in words."""
+MAX_RANDOM_NEXT = 0.7
+"""Share of the pairs of two documents that is usual; it is 0.5 to 0.57 with inputs of 64 tokens or more."""
 BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
 OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
 """The prefix of the weights that each output depends on."""
+SAMPLE_TOKENS = (8, 40)
+"""Minimum and maximum tokens of a sentence shown as a sample."""
+REPORT_SENTENCES = 10
+"""Sentences in a report."""
+
+
+class PretrainingRecipe(Recipe):
+    """The recipe of BERT pretraining; the defaults are those of Devlin et al. 2018, section A.2."""
+
+    fields: ClassVar[Fields] = SENTENCES
+    defaults: ClassVar[Mapping[str, object]] = BERT_TRAINING | {
+        "task": "pretraining",
+        "training.max_steps": 1_000_000,
+        "training.batch_tokens": 131_072,  # 256 inputs of 512 tokens
+        "training.learning_rate": 1e-4,
+        "training.warmup": 10_000,
+        "training.adam_epsilon": 1e-6,
+    }
+    rules: ClassVar[Rules] = sizing.pretraining
+    monitors = (
+        "next_sentence_accuracy", "masked_accuracy", "masked_perplexity", "next_token_accuracy",
+        "next_token_perplexity", "loss",
+    )  # fmt: skip
+
+    data: DocumentDataSettings = DocumentDataSettings()
+    text: MaskedTextSettings = BertTextSettings()
+    model: BertSettings = BertSettings()
+
+    @model_validator(mode="after")
+    def check_groups(self) -> Self:
+        """Check settings of different groups against each other."""
+        data, model, training = self.data, self.model, self.training
+        if training.monitor == "next_sentence_accuracy" and not data.next_sentence:
+            raise SettingError("training.monitor", 'data.next_sentence is false; write "loss"')
+        if training.monitor.startswith("masked" if model.causal else "next_token"):
+            name = "next_token" if model.causal else "masked"
+            raise SettingError("training.monitor", f"model.causal is {model.causal}; write {name}_perplexity")
+        if data.next_sentence and model.segments < 2:
+            raise SettingError("model.segments", "data.next_sentence = true needs 2 segments; write 2")
+        if model.max_positions < data.max_length:
+            raise SettingError(
+                "data.max_length",
+                f"{data.max_length} is more than model.max_positions = {model.max_positions}; write a larger "
+                "model.max_positions or a smaller data.max_length",
+            )
+        if training.batch_tokens < data.max_length:
+            raise SettingError(
+                "training.batch_tokens",
+                f"{training.batch_tokens} is less than one input of data.max_length = {data.max_length} tokens; write "
+                "a larger batch_tokens or a smaller max_length",
+            )
+        return self
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield "training.r_drop", "translation"
+        yield "training.batch_examples", "labelled tasks"
+        if isinstance(self.text, TextSettings):
+            yield from ((key, "translation") for key in ("text.joint", "text.dropout"))
+        yield from unless(not self.model.causal, "model.causal = false", *MASKING)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Results of both objectives on some documents: summed -log p, correct predictions, and number of targets."""
+
+    nll: float = 0.0
+    correct: int = 0
+    words: int = 0
+    next_nll: float = 0.0
+    next_correct: int = 0
+    inputs: int = 0
+    random_next: int = 0
+    """Inputs whose second text does not follow the first."""
+
+    def __add__(self, other: "Answers") -> "Answers":
+        return Answers(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+def judge(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
+    """-log p of the labels, correct predictions, and number of labels: logits (M, V), labels (M,)."""
+    labelled = labels != IGNORE
+    nll = F.cross_entropy(logits.float(), labels, ignore_index=IGNORE, reduction="sum")
+    return float(nll), int(((logits.argmax(dim=-1) == labels) & labelled).sum()), int(labelled.sum())
+
+
+def check_next_labels(labels: Array, data: DocumentDataSettings) -> tuple[str, list[Advice]]:
+    """The share of pairs whose second text does not follow the first; advice if there are few others, or few pairs."""
+    pairs = labels[labels != IGNORE]
+    share = float((pairs == RANDOM_NEXT).mean()) if len(pairs) else 0.0
+    finding = f"{share:.1%} of {len(pairs):,} pairs are {NEGATIVE_PAIRS[data.negatives]}; always the more frequent "
+    finding += f"answer is right in {max(share, 1 - share):.1%}"
+    single = 1 - len(pairs) / len(labels)
+    if single:
+        finding += f"; {single:.1%} of the inputs have no second text"
+    if share <= MAX_RANDOM_NEXT and single <= MAX_RANDOM_NEXT:
+        return finding, []
+    effect = "gets a second text of another document" if data.negatives == "random" else "has no second text"
+    problem = f"most inputs have one sentence only, which {effect}"
+    remedy = f"raise data.max_length (now {data.max_length}), join short documents, or write data.next_sentence=false"
+    return finding, [Advice(problem, remedy)]
+
+
+def scores_of(
+    answers: Answers, objective: type[Objective] = Masking, how: str = "", negatives: str = "random"
+) -> list[Score]:
+    """Accuracies in percent and the perplexity of the predicted tokens."""
+    how = f"; {how}" if how else ""
+    name, words = OBJECTIVES[objective], f"{answers.words:,} words{how}"
+    scores = [
+        Score(f"{name} accuracy", 100 * answers.correct / max(1, answers.words), words),
+        Score(f"{name} perplexity", perplexity(answers.nll, max(1, answers.words)), words),
+    ]
+    if answers.inputs:
+        share = answers.random_next / answers.inputs
+        pairs = f"{answers.inputs:,} pairs, {share:.1%} of them {NEGATIVE_PAIRS[negatives]}{how}"
+        scores += [
+            Score("next sentence accuracy", 100 * answers.next_correct / answers.inputs, pairs),
+            Score("next sentence majority", 100 * max(share, 1 - share), "accuracy of always the more frequent answer"),
+        ]
+    return scores
 
 
 @dataclass(frozen=True)
@@ -356,3 +496,29 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             f'regard inspect {folder} "The {self.tokenizer.mask_text} is here."',
             f"regard train RECIPE start_from={folder}          with a recipe of a labelled task",
         ]
+
+
+@torch.no_grad()
+def masked_samples(task: Pretraining, model: nn.Module, store: TokenizedDocuments, count: int) -> list[Sample]:
+    """Some sentences with masked tokens, as they are, and as the model fills them in."""
+    data, seed = task.recipe.data, task.recipe.runtime.seed
+    lengths = np.diff(store.sentences)
+    fit = np.flatnonzero((lengths >= SAMPLE_TOKENS[0]) & (lengths <= min(SAMPLE_TOKENS[1], data.max_length - 2)))
+    some = fit[:count]
+    nothing = np.zeros(len(some), np.int64)
+    drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
+    row = InputBuilder(store, task.tokenizer, data.whole_words)(drawn)
+    positions = choose_masked(row, data.masked, rng(seed))
+    masked, filled = row.ids.copy(), row.ids.copy()
+    masked[positions] = task.tokenizer.mask
+    begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device
+    for first, length in zip(begins, row.lengths, strict=True):
+        there = positions[(positions >= first) & (positions < first + length)]
+        rows = [[Input(masked[first : first + length].tolist(), [0] * int(length), [IGNORE])]]
+        batch = Inputs.of(rows, per_token=False).pad(np.arange(1)).to(device)
+        predicting = there - first - int(task.recipe.model.causal)  # a causal model predicts a token at the one before
+        words, _ = model(batch.source, batch["segments"], torch.as_tensor(predicting, device=device))
+        filled[there] = words.logits().argmax(dim=-1).cpu().numpy()
+    texts = ([task.tokenizer.decode_all(ids[f + 1 : f + n - 1]) for ids in (masked, row.ids, filled)]
+             for f, n in zip(begins, row.lengths, strict=True))  # fmt: skip
+    return [Sample(*text) for text in texts]

@@ -33,11 +33,10 @@ from regard.metrics.entities import OUTSIDE, Entity, entities, entity_counts, en
 from regard.metrics.score import Score
 from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.encoders import words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.finetuning import LabelledRecipe
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
-from regard.tasks.text_inputs import classification_loss, label_ids, words_of
 from regard.text.inputs import Encoding
 from regard.training.task import Sample
 from regard.viz.content import Marked, Matrix, Table, Text

@@ -28,11 +28,11 @@ from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
+from regard.tasks.checks import pair_warnings
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.pivoting import pivot_language, through_pivots
-from regard.tasks.plausibility import pair_warnings
 from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqTask, TranslationRecipe
 from regard.tasks.translation_tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS

@@ -1,0 +1,220 @@
+"""Text encoders in tasks: texts and pairs as inputs, outputs for many inputs, attention, weights of another run.
+
+A labelled task can start from a language model:
+
+    task = "language"            task = "classification", "tagging", ...
+
+    kind = "transformer"    ->   kind = "transformer", causal = true, pooling = "last"     GPT, Radford et al. 2018, 3.2
+    kind = "bilstm"         ->   kind = "elmo"                                             ELMo, Peters et al. 2018, 3.3
+
+GPT: the layers, positions and token embeddings are copied, and fine-tuning trains them. A language model has no segment
+embeddings: they start as zeros, so that the encoder computes the hidden states of the language model.
+ELMo: the language model is a part of the encoder and is not trained; all else starts with random weights.
+
+O outputs of the head, T tokens.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import Table
+from regard.data.batch import Batch
+from regard.data.examples import Example
+from regard.data.fields import LABELLED_TEXT
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import groups_by_length
+from regard.data.records import Location
+from regard.errors import UserError
+from regard.losses.crossentropy import Loss
+from regard.models.language_transformer import TransformerLanguageSettings
+from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
+from regard.recipe import Recipe
+from regard.tasks.inputs import check_text, split_columns
+from regard.text.inputs import InputTokenizer
+from regard.training.weights import weights_of
+from regard.viz.report import AttentionMap
+
+MAX_TOKENS_DRAWN = 160
+"""A picture of more tokens is not readable."""
+ENCODER_PREFIXES = ("encoder.", "bert.")
+"""Prefixes of the encoder's weights in the runs one can start from."""
+TEXT_FORM = '{"text": "..."}, or with a second text {"text": "...", "pair": "..."}'
+BATCH_TOKENS = 16_384
+"""Tokens, padding included, of one batch of predictions."""
+LANGUAGE = "language"
+"""The task of language models."""
+STARTS = (
+    "pretraining", "classification", "regression", "tagging", "dependencies", "answering", "choice", LANGUAGE,
+)  # fmt: skip
+"""The tasks with an encoder from which a labelled task can start."""
+
+
+@runtime_checkable
+class TextTask(Protocol):
+    """A task whose model makes vectors of texts."""
+
+    @property
+    def tokenizer(self) -> InputTokenizer: ...
+
+    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
+        """The text or pair of texts to embed."""
+        ...
+
+    def encode_text(self, example: Example) -> Input:
+        """The input of the encoder for a text or a pair of texts."""
+        ...
+
+
+def parse_text(value: str | Mapping[str, object], where: str, pairs: bool | None = None) -> Example:
+    """The example {"text", "pair"?} that a line or a dictionary means; `pairs` as in `split_pair`."""
+    values = split_pair(value, where, pairs) if isinstance(value, str) else value
+    if values.get("text") is None:
+        raise UserError(f"{where} has no 'text'", f"write {TEXT_FORM}", code="missing-key", where=where)
+    check_text(values, where)
+    inputs = {key: item for key, item in values.items() if key != "label"}
+    return inputs | LABELLED_TEXT.parse(inputs, Location(where))
+
+
+def split_pair(line: str, where: str, pairs: bool | None) -> Example:
+    """A line as a text, or as text TAB second text; if `pairs` is False, a tab is a blank in the text."""
+    return {"text": line} if pairs is False else split_columns(line, ("text", "pair"), 1, where, TEXT_FORM)
+
+
+def encoder_attention(encoder: Any, tokenizer: InputTokenizer, read: Input, per_token: bool) -> list[AttentionMap]:
+    """Attention maps of a text encoder over the tokens of one input."""
+    if len(read.ids) > MAX_TOKENS_DRAWN:
+        raise UserError(
+            f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn",
+            "inspect a part of it",
+            code="too-long",
+            where="text",
+        )
+    device = next(encoder.parameters()).device
+    batch = Inputs.of([[read]], per_token).pad(np.arange(1)).to(device)
+    weights = encoder.attentions(batch.source, batch["segments"]).encoder
+    if weights is None:
+        return []
+    tokens, array = tokenizer.tokens(read.ids), weights[0].float().cpu().numpy()
+    if array.shape[2] == 1 < len(tokens):
+        return [AttentionMap("pooling", ["pooled"], tokens, array)]
+    return [AttentionMap("encoder", tokens, tokens, array)]
+
+
+def encoder_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the encoder among those of a run, by their names in the encoder."""
+    return {
+        name.removeprefix(prefix): tensor
+        for prefix in ENCODER_PREFIXES
+        for name, tensor in weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def text_input(tokenizer: InputTokenizer, example: Example, max_length: int, label: float) -> Input:
+    """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; the longer one of two texts is shortened first."""
+    pair = example.get("pair")
+    second = None if pair is None else tokenizer.tokenize(pair)
+    encoded = tokenizer.build_input(tokenizer.tokenize(example["text"]), second, max_length)
+    return Input(encoded.ids, encoded.segments, [label], encoded.truncated_tokens)
+
+
+def words_of(text: str, tokenizer: InputTokenizer) -> list[str]:
+    """The words of a text as the tokenizer splits it: at blanks, and punctuation for itself."""
+    tokens = tokenizer.tokenize(text)
+    words = groupby(zip(tokens.words, tokens.spans, strict=True), key=lambda pair: pair[0])
+    spans = ([span for _, span in word] for _, word in words)
+    found = (text[word[0][0] : word[-1][1]] for word in spans)
+    return [word for word in found if word]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The logits of some examples, one tensor (O,) or (T, O) for each of their inputs, and their summed loss."""
+
+    logits: list[list[Tensor]]
+    nll: float
+    count: int
+
+
+@torch.no_grad()
+def run_inputs(
+    model: nn.Module,
+    encoded: Sequence[list[Input]],
+    criterion: Callable[[Tensor, Batch], Loss],
+    pooled: bool,
+    per_token: bool,
+    grouped: bool,
+) -> Outputs:
+    """Run a model, which is in evaluation mode, on the inputs of examples; inputs of similar length share a batch.
+
+    `pooled`, `per_token` and `grouped` are those of the task (`LabelledTask`).
+    """
+    device = next(model.parameters()).device
+    units = list(encoded) if grouped else [[item] for item in chain(*encoded)]
+    logits_of: list[list[Tensor]] = [[] for _ in units]
+    nll, count = 0.0, 0
+    lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
+    for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
+        inputs = Inputs.of([units[index] for index in group], per_token)
+        batch = inputs.pad(np.arange(len(group))).to(device)
+        logits = model(batch.source, batch["segments"]).float()
+        loss = criterion(logits, batch)
+        nll, count = nll + float(loss.nll), count + int(loss.count)
+        rows = iter(logits.cpu())
+        for index in group:
+            logits_of[index] = [row if pooled else row[: len(i.ids)] for i, row in zip(units[index], rows)]  # noqa: B905
+    if not grouped:
+        rest = iter(logits_of)
+        logits_of = [[next(rest)[0] for _ in example] for example in encoded]
+    return Outputs(logits_of, nll, count)
+
+
+def encoder_settings(model: Table) -> Table:
+    """[model] of a language model as [model] of a text encoder; empty if it cannot be one."""
+    if model.get("kind") == "bilstm":
+        sizes = {"language_layers": "layers", "language_width": "d_model"}
+        return {"kind": "elmo"} | {name: model[other] for name, other in sizes.items() if other in model}
+    if model.get("kind") != "transformer":
+        return {}
+    unused = {name for name, _ in TransformerLanguageSettings.model_construct(**model).no_effect()}
+    names = TransformerEncoderSettings.model_fields.keys() - unused
+    shared = {name: value for name, value in model.items() if name in names}
+    return shared | {"causal": True, "pooling": "last"}
+
+
+def check_language_start(start: Recipe, folder: Path) -> None:
+    """Raise UserError if a text encoder cannot start from the language model of `folder`."""
+    if start.model.kind not in ("transformer", "bilstm"):
+        raise UserError(
+            f"{folder}, the run to start from, is a language model of kind {start.model.kind}",
+            'start from one with model.kind = "transformer" or "bilstm"',
+            code="incompatible-start",
+            where="start_from",
+        )
+    if getattr(start.data, "unknown_below", 0):
+        raise UserError(
+            f"{folder}, the run to start from, replaces rare words, and a text encoder does not",
+            "start from a language model without data.unknown_below",
+            code="incompatible-start",
+            where="start_from",
+        )
+
+
+def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a run of `task` by their names in the encoder; those of an output layer are left out."""
+    if task != LANGUAGE:
+        return encoder_weights(weights)
+    if isinstance(encoder, ElmoEncoder):
+        return weights_of(encoder) | {f"language.{name}": tensor for name, tensor in weights.items()}
+    assert isinstance(encoder, TransformerEncoder)
+    output = {name for name in weights if name.startswith("output.") or name == "embedding.bias"}
+    renamed = {name.replace("embedding.", "words.", 1) if name.startswith("embedding.") else name: tensor
+               for name, tensor in weights.items() if name not in output}  # fmt: skip
+    return renamed | {"segments.weight": torch.zeros_like(encoder.segments.weight, device="cpu")}
