@@ -6,7 +6,8 @@ from pathlib import Path
 
 import regard
 
-GROUND = {"errors", "files", "kernels", "messages", "processes", "random", "reading"}  # any room may import these
+# any room may import these
+GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "random", "reading"}
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
@@ -14,7 +15,8 @@ ROOMS: dict[str, set[str]] = {
     "reading": {"errors"},
     "kernels": set(),
     "messages": {"errors", "reading"},
-    "processes": {"errors"},
+    "plugins": {"errors"},
+    "processes": {"errors", "plugins"},
     "random": set(),
     "config": set(),
     "recipe_files": set(),

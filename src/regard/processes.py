@@ -3,7 +3,8 @@
 `map_in_order` applies a function to chunks in a pool: results in order, a bounded number of chunks in memory.
 `run_each` starts a process per item and passes on what it reports: one that is killed ends no other.
 
-Processes are spawned: a forked child would inherit the threads of torch and of tokenizers in an undefined state.
+Processes are spawned: a forked child would inherit the threads of torch and of tokenizers in an undefined state. The
+import of plugins.py lets them unpickle classes of plug-ins.
 """
 
 import os
@@ -22,6 +23,7 @@ from threading import Thread
 from traceback import extract_tb
 from typing import TypeVar, cast
 
+import regard.plugins as plugins  # noqa: F401
 from regard.errors import UserError
 
 CHUNK_ITEMS, CHUNK_CHARACTERS = 2_000, 1 << 22

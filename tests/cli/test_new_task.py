@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import fails, regard
 
+from regard.plugins import module_name
 from regard.tasks.registry import TASKS
 
 PLUGIN = Path(__file__).parents[1] / "largest_letter.py"
@@ -38,7 +39,7 @@ def plugin() -> Iterator[None]:
         monkeypatch.setenv("REGARD_PLUGINS", str(PLUGIN))
         yield
     TASKS.pop("largest-letter", None)
-    sys.modules.pop("regard_plugin_largest_letter", None)
+    sys.modules.pop(module_name(PLUGIN), None)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_recipes_list_its_settings() -> None:
 def test_without_the_plugin_the_task_is_unknown(run: Path) -> None:
     command = [sys.executable, "-m", "regard", "predict", str(run), "a"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "REGARD_PLUGINS": ""})
-    assert done.returncode == 1 and "[unknown-task]" in done.stderr
+    assert done.returncode == 1 and "[unknown-task]" in done.stderr and "REGARD_PLUGINS" in done.stderr
 
 
 def test_doctor(recipe: Path) -> None:

@@ -1,18 +1,16 @@
 """The registry of tasks, and recipes from files.
 
-A task of your own is one Python file with a subclass of `Task`, registered by `register`. The environment variable
-REGARD_PLUGINS names such files (separated as in PATH); every command loads them first.
+A task of your own is a subclass of `Task` with the decorator `@register`, in a file or package that is a plug-in
+(plugins.py).
 """
 
-import importlib.util
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from regard.config import Table, apply_overrides, build, nearest
 from regard.errors import UserError
+from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import read_toml
 from regard.recipe import Recipe, no_rules
 from regard.recipe_files import DEFAULT_TASK, find_recipe
@@ -27,45 +25,27 @@ from regard.tasks.pretraining import Pretraining
 from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
 
-PLUGINS = "REGARD_PLUGINS"
-
 T = TypeVar("T", bound=type[AnyTask])
 
-TASKS: dict[str, type[AnyTask]] = {
+TASKS: Registry[type[AnyTask]] = Registry("task", {
     task.name: task
     for task in (
         Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Dependencies, Answering,
         Choice,
     )
-}  # fmt: skip
+})  # fmt: skip
 """Every task by its name: the only table of tasks."""
 
 
 def register(task: T) -> T:
     """Add a task to the registry; use it as a class decorator."""
-    TASKS[task.name] = task
+    TASKS.add(task.name, task)
     return task
 
 
 def all_tasks() -> dict[str, type[AnyTask]]:
-    """The registry, with the tasks of all plugins."""
-    for name in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
-        load_plugin(Path(name))
-    return TASKS
-
-
-def load_plugin(path: Path) -> None:
-    """Import a Python file that registers tasks, once."""
-    name = f"regard_plugin_{path.stem}"
-    if name in sys.modules:
-        return
-    if not path.is_file():
-        raise UserError(f"{path}: no such plugin", f"correct {PLUGINS}", code="missing-file", where=path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    """Every task by its name, with those that plug-ins add."""
+    return TASKS.all()
 
 
 def task_of(recipe: Recipe) -> type[AnyTask]:
@@ -83,7 +63,7 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
         close = nearest(str(name), list(tasks))
         raise UserError(
             f"{source}: task = {name!r} is not one of {', '.join(tasks)}",
-            f"did you mean {close}?" if close else "write one of them",
+            (f"did you mean {close}? " if close else "") + MISSING_PLUGIN,
             code="unknown-task",
             where="task",
         )
