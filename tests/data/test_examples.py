@@ -3,12 +3,13 @@
 import gzip
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regard.data.fields import CHOICES, LABELLED_TEXT, QUESTIONS, SCORED_TEXT, TAGGED_WORDS, Fields, texts_of
+from regard.data.fields import CHOICES, LABELLED_TEXT, QUESTIONS, SCORED_TEXT, TAGGED_WORDS, Fields
 from regard.data.formats import check_source, read_examples
 from regard.data.records import follow
 from regard.data.sources import Source
@@ -339,7 +340,8 @@ def test_json_that_is_not_an_example(tmp_path: Path, line: str, code: str) -> No
 
 
 def test_all_texts_of_an_example() -> None:
-    assert texts_of({"text": "a", "pair": "b", "label": "x"}) == ["a", "b"]
-    assert texts_of({"question": "a", "context": "b", "id": "7"}) == ["a", "b"]
-    assert texts_of({"words": ["a", "b"], "tags": []}) == ["a b"]
-    assert texts_of({"text": "a", "choices": ["b", "c"]}) == ["a", "b", "c"]
+    assert LABELLED_TEXT.texts({"text": "a", "pair": "b", "label": "x"}) == ["a", "b"]
+    assert QUESTIONS.texts({"question": "a", "context": "b", "id": "7"}) == ["a", "b"]
+    assert TAGGED_WORDS.texts({"words": ["a", "b"], "tags": []}) == ["a b"]
+    assert CHOICES.texts({"text": "a", "choices": ["b", "c"]}) == ["a", "b", "c"]
+    assert replace(LABELLED_TEXT, inputs=("word",), required=("word",)).texts({"word": "a", "text": "b"}) == ["a"]

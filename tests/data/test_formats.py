@@ -277,7 +277,7 @@ def test_the_identity_changes_with_the_content_and_how_it_is_read(tmp_path: Path
 
 def test_a_table_is_read_without_its_targets(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", "id,en\n7,yes\n8,no\n")
-    rows = list(read_table(tmp_path / "a.csv", PAIRS, Source(file="train.csv", src_column="en", tgt_column="de")))
+    rows = list(read_table(tmp_path / "a.csv", PAIRS, Source(file="train.csv", columns={"src": "en", "tgt": "de"})))
     assert [(record.value, list(record.header), example) for record, example in rows] == [
         (["7", "yes"], ["id", "en"], {"src": "yes"}),
         (["8", "no"], ["id", "en"], {"src": "no"}),
@@ -287,7 +287,7 @@ def test_a_table_is_read_without_its_targets(tmp_path: Path) -> None:
         "b.csv:2",
     )
     write(tmp_path / "c.tsv", "text\tkind\ngood\t1\n")
-    source = Source(file="train.tsv", label="kind", names={"1": "yes"})
+    source = Source(file="train.tsv", columns={"label": "kind"}, names={"1": "yes"})
     assert [example for _, example in read_table(tmp_path / "c.tsv", LABELLED_TEXT, source)] == [
         {"text": "good", "label": "yes"}
     ]

@@ -1,4 +1,4 @@
-"""One class for every source: one location, columns from 1, canonical when written, and old runs are understood."""
+"""One class for every source: one location, columns from 1, canonical when written."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from regard.data.settings import (
     PairDataSettings,
     build_source,
 )
-from regard.data.sources import Source, migrate_data, migrate_source
+from regard.data.sources import Source
 from regard.errors import UserError
 
 
@@ -40,12 +40,9 @@ def refused(values: dict[str, Any], settings: Any = Source) -> tuple[str, str]:
         ({"file": "a.csv", "text": [1, 0]}, "text"),
         ({"file": "a.csv", "format": "xls"}, "format"),
         ({"file": "a", "format": "dialogues", "turns": 0}, "turns"),
-        ({"file": "a", "format": "dialogues", "context": 2}, "context"),
-        ({"dialogue": "a"}, "dialogue"),
-        ({"builtin": "dates", "part": "train"}, "part"),
     ],
 )
-def test_contradictions_and_old_names_are_refused(values: dict[str, Any], where: str) -> None:
+def test_contradictions_are_refused(values: dict[str, Any], where: str) -> None:
     assert refused(values) == ("invalid-setting", where)
 
 
@@ -72,8 +69,8 @@ def test_a_source_knows_all_its_files(tmp_path: Path) -> None:
 def test_the_compression_of_files_can_be_left_out() -> None:
     source = Source(src="a.en.xz", tgt="a.de.gz")
     assert source.uncompressed() == Source(src="a.en", tgt="a.de")
-    labelled = Source(file="a.jsonl", labels_file="a.lst.xz", text="b.gz")
-    assert labelled.uncompressed() == Source(file="a.jsonl", labels_file="a.lst", text="b.gz")
+    labelled = Source(file="a.jsonl", labels_file="a.lst.xz", columns={"text": "b.gz"})
+    assert labelled.uncompressed() == Source(file="a.jsonl", labels_file="a.lst", columns={"text": "b.gz"})
 
 
 def test_a_source_is_named_by_what_it_is_read_from() -> None:
@@ -90,6 +87,34 @@ def test_equal_sources_are_written_alike() -> None:
     assert Source(file="a", format="documents", **explicit).model_dump() == plain.model_dump()  # type: ignore[arg-type]
     assert plain.model_dump() == {"file": "a", "format": "documents"}
     assert Source(file="a", format="dialogues", turns=1).model_dump() == {"file": "a", "format": "dialogues"}
+
+
+def test_columns_have_a_short_form() -> None:
+    short = build(Source, {"file": "a.csv", "text": ["b", "c"], "src_column": 2, "word": "Wort"}, "recipe")
+    assert short == Source(file="a.csv", columns={"text": ["b", "c"], "src": 2, "word": "Wort"})
+    dumped: dict[str, Any] = {"file": "a.csv", "text": ["b", "c"], "src_column": 2, "word": "Wort"}
+    assert short.model_dump() == dumped and Source(**dumped) == short
+    assert short.column("word") == "Wort" and short.column("pair") == "pair"
+    clash = Source(file="a.csv", columns={"split": 3})
+    assert clash.model_dump() == {"file": "a.csv", "split_column": 3} and Source(**clash.model_dump()) == clash
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"delimeter": ";"}, "unknown-setting"),
+        ({"columns": {"txt": 1}}, "unknown-setting"),
+        ({"columns": {"words": 1}}, "unused-setting"),
+        ({"quotd": True}, "unknown-setting"),
+        ({"label": [1, 2]}, "invalid-setting"),
+        ({"columns": {"text": 0}}, "invalid-setting"),
+    ],
+)
+def test_wrong_columns_are_refused(values: dict[str, Any], code: str) -> None:
+    with pytest.raises(UserError) as error:
+        build_source({"file": "a.csv", **values}, LABELLED_TEXT, "recipe")
+    inner = values.get("columns", values)
+    assert (error.value.code, error.value.where) == (code, next(iter(inner)))
 
 
 def test_the_name_of_a_file_is_a_source() -> None:
@@ -109,43 +134,6 @@ def test_one_table_is_a_list_of_one() -> None:
     assert settings.folder == Path("~/x").expanduser()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"builtin": "dates", "part": "train", "leaves": "XX"}, {"builtin": "dates", "split": "train"}),
-        (
-            {"file": "a.tsv", "src_column": 1, "tgt_column": 0, "leaves": "XX"},
-            {"file": "a.tsv", "src_column": 2, "tgt_column": 1},
-        ),
-        (
-            {"file": "a.csv", "src_column": "en", "tgt_column": "de", "leaves": "XX"},
-            {"file": "a.csv", "src_column": "en", "tgt_column": "de"},
-        ),
-        (
-            {"dialogue": "t.txt", "context": 3, "part": "valid", "leaves": "XX"},
-            {"file": "t.txt", "format": "dialogues", "turns": 3, "split": "valid"},
-        ),
-        ({"dialogue": "t.txt", "leaves": "XX"}, {"file": "t.txt", "format": "dialogues"}),
-        ({"file": "a.ptb", "leaves": "tags"}, {"file": "a.ptb", "leaves": "tags"}),
-        (
-            {"file": "a.json", "format": "", "header": True, "part": "x.y", "where": {}, "text": 1, "names": {}},
-            {"file": "a.json", "records": "x.y", "text": 1},
-        ),
-        (
-            {"file": "a.tsv", "format": "csv", "header": True, "part": "", "where": {"a": 1}, "names": {"1": "b"}},
-            {"file": "a.tsv", "format": "csv", "where": {"a": 1}, "names": {"1": "b"}},
-        ),
-        ({"file": "a.txt", "boundary": "heading", "sentences": "lines"}, {"file": "a.txt", "boundary": "heading"}),
-        ({"builtin": "numbers", "part": "test", "side": "src"}, {"builtin": "numbers", "split": "test", "side": "src"}),
-    ],
-)
-def test_sources_of_earlier_runs_are_migrated(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert migrate_source(old) == new
-    assert migrate_source(new) == new, "a source of today stays as it is"
-    Source.model_validate(new)
-    assert migrate_data({"root": "x", "train": [old], "test": old}) == {"root": "x", "train": [new], "test": [new]}
-
-
 def test_settings_that_contradict_themselves_are_refused() -> None:
     one = {"file": "a.csv"}
     assert build(LabelledDataSettings, {"train": one, "hold_out": 0.1}, "").train == [Source(file="a.csv")]
@@ -162,7 +150,7 @@ def test_settings_that_contradict_themselves_are_refused() -> None:
 
 
 def test_a_source_of_the_command_line_is_checked() -> None:
-    assert build_source({"file": "a.csv", "text": 1}, LABELLED_TEXT, "--file").text == 1
+    assert build_source({"file": "a.csv", "text": 1}, LABELLED_TEXT, "--file").columns == {"text": 1}
     with pytest.raises(UserError) as error:
         build_source({"file": "a.csv", "words": 1}, LABELLED_TEXT, "--file")
     assert (error.value.code, error.value.where) == ("unused-setting", "words")

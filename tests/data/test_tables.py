@@ -193,7 +193,7 @@ def test_another_file_is_read_like_those_of_the_recipe() -> None:
     assert adopt_settings("x.csv", [tsv], PAIRS) == {"src_column": 2, "tgt_column": 3}
     assert adopt_settings("x.jsonl", [tsv, csv], PAIRS) == named, "JSON has no numbered columns"
     assert adopt_settings("x.jsonl", [tsv], PAIRS) == {} == adopt_settings("x.ptb", [csv], PAIRS)
-    labelled = Source(file="a.csv", text="body", names={"1": "good"}, labels_file="l")
+    labelled = Source(file="a.csv", columns={"text": "body"}, names={"1": "good"}, labels_file="l")
     assert adopt_settings("b.jsonl", [labelled], LABELLED_TEXT) == {"text": "body", "names": {"1": "good"}}
     assert adopt_settings("b.csv", [labelled], LABELLED_TEXT) == {"text": "body", "names": {"1": "good"}}
 

@@ -66,7 +66,10 @@ def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
 
 def all_settings() -> list[Entry]:
     """Every setting of every task; the sources of valid and test have the same ones as those of train."""
-    from regard.config import describe
+    from pydantic.fields import FieldInfo
+
+    from regard.config import Setting, describe
+    from regard.data.sources import Columns, column_setting
     from regard.tasks.registry import all_tasks
 
     entries = []
@@ -74,6 +77,9 @@ def all_settings() -> list[Entry]:
         defaults = {key: value for key, value in task.recipe_type.defaults.items() if key != "task"}
         settings = describe(task.recipe_type, defaults, lists=True)
         entries += [(name, item) for item in settings if not item.name.startswith(("data.valid.", "data.test."))]
+        for field, meaning in task.recipe_type.fields.columns.items():
+            column = FieldInfo(annotation=Columns | None, default=None)
+            entries.append((name, Setting(f"data.train.{column_setting(field)}", column, meaning)))
     return entries
 
 

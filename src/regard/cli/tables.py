@@ -7,7 +7,7 @@ prediction.
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from regard.cli.streams import STDIO, open_output
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.data.fields import Fields
     from regard.data.sources import Source
     from regard.tasks.base import AnyTask, Example, Prediction
 
@@ -56,7 +57,7 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     known = {*task.fields.endings, *(file_ending(source.file) for source in sources if source.file)}
     if name != STDIO and ending in known and ending not in PLAIN_ENDINGS:
         source = task.file_sources({"file": name, **settings})[0]
-        source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields.target)
+        source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields)
     if source is None and settings:
         raise UserError(
             f"{', '.join(f'--{key}' for key in settings)} is for tables, and {name} is read line by line",
@@ -69,11 +70,10 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     return source
 
 
-def without_target(source: "Source", target: str) -> "Source":
+def without_target(source: "Source", fields: "Fields") -> "Source":
     """The source without its column of targets, which need not be right or there at all."""
-    from regard.data.sources import COLUMNS
-
-    return source.model_copy(update={target: NO_COLUMN}) if target in COLUMNS else source
+    has_column = fields.headed_tables and fields.target in fields.columns
+    return source.model_copy(update={"columns": {**source.columns, fields.target: NO_COLUMN}}) if has_column else source
 
 
 def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, Example]]":
@@ -102,7 +102,7 @@ def read_texts(task: "AnyTask", name: str) -> "Iterator[Example] | None":
     if task.fields.required == ("text",) and "text" in task.fields.columns:
         source = table_source(task, name, {})
         return None if source is None else (example for _, example in read_rows(task, source))
-    source = without_target(Source(file=name), LABELLED_TEXT.target)
+    source = without_target(Source(file=name), LABELLED_TEXT)
     return (example for _, example in read_table(Path(name), LABELLED_TEXT, source))
 
 
@@ -112,12 +112,10 @@ def unique_names(header: Sequence[str], count: int) -> list[str]:
     return [name if name and names.index(name) == index else str(index + 1) for index, name in enumerate(names)]
 
 
-def column_settings(text: str, columns: tuple[str, ...]) -> dict[str, object]:
-    """The settings that --columns means: "FIELD=COLUMN,...", or columns in the order of the fields.
+def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
+    """The settings that --columns means: "FIELD=COLUMN,...", or columns in the order of the fields `names`."""
+    from regard.data.sources import column_setting
 
-    `columns` are the settings of the fields; src is short for src_column.
-    """
-    names = {name.removesuffix("_column"): name for name in columns}
     settings: dict[str, object] = {}
     for index, item in enumerate(filter(None, text.split(","))):
         field, equals, column = item.rpartition("=")
@@ -129,7 +127,7 @@ def column_settings(text: str, columns: tuple[str, ...]) -> dict[str, object]:
                 code="invalid-option",
                 where="columns",
             )
-        settings[names[field]] = int(column) if column.strip().isdecimal() else column.strip()
+        settings[column_setting(field)] = int(column) if column.strip().isdecimal() else column.strip()
     return settings
 
 

@@ -81,11 +81,11 @@ def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
 
 def _side_column(record: Record, source: Source, side: str) -> Column:
     """The column of a side of a pair: as given, or the key of its name; in a table by the header, else 1 and 2."""
-    given = {"src": source.src_column, "tgt": source.tgt_column}
-    if given[side] is not None or not isinstance(record.value, list):
-        return side if (column := given[side]) is None else column
-    index = list(given).index(side)
-    sides = find_sides(record.header) if not any(given.values()) else None
+    column = source.column(side)
+    if side in source.columns or not isinstance(record.value, list):
+        return column if isinstance(column, int) else str(column)
+    index = ("src", "tgt").index(side)
+    sides = None if source.columns else find_sides(record.header)
     return sides[index] if sides is not None else index + 1
 
 
@@ -231,7 +231,7 @@ def missing_field(record: Record, source: Source, name: str, reason: str = "") -
 
 def _texts(record: Record, source: Source) -> Example:
     example: Example = {"text": _text(record, source, "text")}
-    if source.pair is not None or _get(record, source, "pair") is not None:
+    if "pair" in source.columns or _get(record, source, "pair") is not None:
         example["pair"] = _text(record, source, "pair")
     return example
 

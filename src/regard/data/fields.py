@@ -51,8 +51,10 @@ class Fields:
     """The built-in corpora that have these fields."""
     default_format: str = ""
     """The format of files with any other ending; "" if there is none."""
-    columns: tuple[str, ...] = ()
-    """The settings of a source that name columns of these fields."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The fields whose column a source can choose, each with a help text."""
+    several: tuple[str, ...] = ()
+    """The fields that may have several columns."""
     options: tuple[str, ...] = ()
     """The settings of a source that belong to these fields in every format."""
     held_out: Literal["texts", "lines", "documents"] = "texts"
@@ -90,6 +92,15 @@ class Fields:
         """The example that a dictionary means, checked."""
         return self.read(Record(location or Location("the input"), dict(value)), PLAIN)
 
+    def texts(self, example: Example) -> list[str]:
+        """All texts of the inputs: what a tokenizer is trained on. Words are one text, several choices are several."""
+        texts: list[str] = []
+        for name in dict.fromkeys((*self.required, *self.inputs)):
+            if value := example.get(name):
+                parts = value if name in self.several else [" ".join(value)]
+                texts += [value] if isinstance(value, str) else parts
+        return texts
+
     def dedup_text(self, example: Example) -> str:
         """All that a model reads of an example, with single spaces: equal for duplicates."""
         texts = (example.get(name, "") for name in self.inputs)
@@ -107,15 +118,10 @@ PLAIN = Source(file="-", format="jsonl")
 """The source of examples that are not read from a file: every field has its own name."""
 
 
-def texts_of(example: Example) -> list[str]:
-    """All texts of a labelled example: what a tokenizer is trained on."""
-    texts = [example[key] for key in ("question", "context", "text", "pair") if example.get(key)]
-    return [*texts, *([" ".join(example["words"])] if "words" in example else []), *example.get("choices", ())]
-
-
 # ---- the fields of the tasks of this toolkit
 
 TREE_ENDINGS = dict.fromkeys((".ptb", ".mrg", ".tree", ".trees"), "trees")
+TEXT_COLUMN = "column of the text; several columns are joined by spaces"
 TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json"}
 
 PAIRS = Fields(
@@ -128,7 +134,10 @@ PAIRS = Fields(
     endings={".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", **TREE_ENDINGS},
     formats=("json", "dialogues", "aligned"),
     builtins=("dates", "numbers", "trees"),
-    columns=("src_column", "tgt_column"),
+    columns={
+        "src": "translation: column of the source; default: the one named src or source, else 1",
+        "tgt": "translation: column of the target; default: the one named tgt or target, else 2",
+    },
     options=("src_lang", "tgt_lang", "directions", "repeat"),
     headed_tables=False,
 )
@@ -142,7 +151,7 @@ TREES = replace(
     endings=TREE_ENDINGS,
     formats=(),
     builtins=("trees",),
-    columns=(),
+    columns={},
     options=(),
 )
 LINES = Fields(
@@ -176,7 +185,12 @@ LABELLED_TEXT = Fields(
     line_form="text, or text TAB second text",
     endings={**TABLE_ENDINGS, ".txt": "txt"},
     formats=("trec",),
-    columns=("text", "pair", "label"),
+    columns={
+        "text": TEXT_COLUMN,
+        "pair": "column of the second text of a pair",
+        "label": "column of the class or the number",
+    },
+    several=("text", "pair"),
     options=("names", "labels_file"),
 )
 SCORED_TEXT = replace(LABELLED_TEXT, read=read_scored_text, formats=())
@@ -189,7 +203,10 @@ TAGGED_WORDS = Fields(
     line_form="the text",
     endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll", ".conllu": "conllu"},
     builtins=("trees",),
-    columns=("words", "tags"),
+    columns={
+        "words": "tagging: column of the words; in conll the first",
+        "tags": 'tagging: column of the tags; in conll the last, in conllu the universal ones, or "xpos"',
+    },
     options=("names",),
 )
 DEPENDENCIES = Fields(
@@ -201,7 +218,11 @@ DEPENDENCIES = Fields(
     line_form="the text",
     endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json"},
     builtins=("dependencies",),
-    columns=("words", "heads", "relations"),
+    columns={
+        "words": "dependencies: column of the words",
+        "heads": "dependencies: column of the numbers of the heads, 0 for the root",
+        "relations": "dependencies: column of the relations to the heads",
+    },
     options=("names",),
 )
 QUESTIONS = Fields(
@@ -213,7 +234,11 @@ QUESTIONS = Fields(
     line_form="question TAB context",
     endings=TABLE_ENDINGS,
     formats=("squad", "squad-tokens", "qamr"),
-    columns=("question", "context", "answers"),
+    columns={
+        "question": "answering: column of the question",
+        "context": "answering: column of the text that contains the answer",
+        "answers": "answering: column of the answers and their positions",
+    },
 )
 CHOICES = Fields(
     inputs=("text", "choices"),
@@ -223,6 +248,15 @@ CHOICES = Fields(
     json_form='{"text": "...", "choices": ["...", "..."]}',
     line_form="text TAB choice TAB choice, with two choices or more",
     endings={**TABLE_ENDINGS, ".txt": "txt"},
-    columns=("text", "choices", "label"),
+    columns={
+        "text": TEXT_COLUMN,
+        "choices": "choice: one column for each choice, or one column with all of them",
+        "label": "column of the right choice: its number from 0, or its label",
+    },
+    several=("text", "choices"),
     options=("names", "labels_file"),
 )
+
+_ALL = (PAIRS, LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES, QUESTIONS, CHOICES)
+COLUMNS = frozenset(name for fields in _ALL for name in fields.columns)
+"""The fields of the tasks of this toolkit that have columns."""

@@ -14,15 +14,15 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from regard.config import SettingError
+from regard.config import SettingError, nearest
 from regard.data import builtin, dialogues, questions, texts
 from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example, repeat_pair
-from regard.data.fields import Fields
+from regard.data.fields import COLUMNS, Fields
 from regard.data.lines import Opener
 from regard.data.records import Location, Record, SourceFiles, follow
-from regard.data.sources import LOCATIONS, Source
+from regard.data.sources import LOCATIONS, Source, column_setting
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
 from regard.files import open_binary
@@ -68,8 +68,8 @@ def read_records(source: Source, root: Path, fields: Fields, opener: Opener = op
 
 def open_source(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> SourceFiles:
     """The files of a source, and what the fields say about its tables."""
-    pairs = "src_column" in fields.columns
-    named = any(isinstance(column, str) for _, column in source.columns())
+    pairs = "src" in fields.columns
+    named = any(isinstance(column, str) for _, column in source.given_columns())
     by_first_row = pairs and not named and not fields.headed_tables
     default = None if by_first_row else named or fields.headed_tables
     header = default if source.header is None else source.header
@@ -123,22 +123,32 @@ def _identify(source: Source, root: Path, fields: Fields, digests: Digests) -> s
 def check_source(source: Source, fields: Fields) -> None:
     """Raise SettingError if the fields cannot be read from a source, or if an option of it has no effect."""
     name = fields.format_of(source)
-    used = {*FORMATS[name].options, *fields.options, *(fields.columns if FORMATS[name].columns else ())}
-    for option in source.options():
+    columns = fields.columns if FORMATS[name].columns else {}
+    used = {*FORMATS[name].options, *fields.options, *map(column_setting, columns)}
+    settings = [setting for setting in Source.model_fields if setting not in (*LOCATIONS, "columns")]
+    given = [setting for setting in settings if getattr(source, setting) is not None]
+    for option in [*given, *map(column_setting, source.columns)]:
+        if option not in used and option not in (*settings, *map(column_setting, COLUMNS)):
+            close = nearest(option, [*Source.model_fields, *map(column_setting, columns)])
+            advice = f"did you mean {close}?" if close else f"this task has the columns {', '.join(columns) or 'none'}"
+            raise SettingError(option, f"there is no such setting; {advice}", "unknown-setting")
         if option not in used:
-            known = ", ".join(known for known in type(source).model_fields if known in used) or "none"
+            known = ", ".join(setting for setting in (*settings, *map(column_setting, columns)) if setting in used)
             raise SettingError(
-                option, f"has no effect for {name} data of this task; options: {known}", "unused-setting"
+                option, f"has no effect for {name} data of this task; options: {known or 'none'}", "unused-setting"
             )
-    names = [(setting, column) for setting, column in source.columns() if isinstance(column, str)]
+    for field, value in source.columns.items():
+        if isinstance(value, list) and field not in fields.several:
+            raise SettingError(column_setting(field), f"is one column, not {value!r}")
+    names = [(setting, column) for setting, column in source.given_columns() if isinstance(column, str)]
     if name in ("csv", "tsv") and source.header is False:
         if names:
             raise SettingError(names[0][0], f"{names[0][1]!r}: without a header columns have numbers, from 1")
-        if fields.headed_tables and not source.columns():
+        if fields.headed_tables and not source.columns:
             raise SettingError("header", "without a header, give the columns by number, like text = 1, label = 2")
-    sides = [column for setting, column in source.columns() if setting in ("src_column", "tgt_column")]
-    if sides and (source.src_column or 1) == (source.tgt_column or 2):
-        raise SettingError("tgt_column", f"both sides would be column {sides[0]!r}; write src_column and tgt_column")
+    src, tgt = (source.columns.get(side) for side in ("src", "tgt"))
+    if "src" in columns and (src or 1) == (tgt or 2):
+        raise SettingError("tgt_column", f"both sides would be column {src or tgt!r}; write src_column and tgt_column")
     if name == "conll" and names:
         raise SettingError(names[0][0], f"{names[0][1]!r}: the columns of conll have no names; write a number, from 1")
     if name == "qamr" and source.contexts_file is None:

@@ -105,11 +105,11 @@ def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> dict
             return source.model_dump(exclude=excluded, exclude_unset=True)
     name = fields.endings.get(file_ending(file), fields.default_format)
     for source in sources:
-        columns = [column for _, column in source.columns()]
+        columns = [column for _, column in source.given_columns()]
         known = name in FORMATS and FORMATS[name].columns and source.file is not None
         tables = {name, fields.format_of(source)} <= {"csv", "tsv"}
         if known and columns and (tables or all(isinstance(column, str) for column in columns)):
-            return source.model_dump(include={*fields.columns, "names"}, exclude_unset=True)
+            return source.model_dump(include={"columns", "names"}, exclude_unset=True)
     return {}
 
 

@@ -1,7 +1,8 @@
 """Settings of one source of examples: a file, two line-aligned files, or a built-in corpus.
 
     { src = "train.en", tgt = "train.de" }                                 two files, line n translates line n
-    { file = "news.csv", text = "body", label = 3 }                        a table, with the columns of the fields
+    { file = "news.csv", columns = { text = "body", label = 3 } }          a table, with the columns of the fields
+    { file = "news.csv", text = "body", label = 3 }                        the same, shorter
     { file = "talk.txt", format = "dialogues", split = "train", turns = 2 }
     { builtin = "dates", split = "train" }
 
@@ -20,6 +21,7 @@ from regard.files import COMPRESSED, find_file
 from regard.trees import Leaves
 
 Column = int | str
+"""A name in the header of a table, or a number from 1; in JSON a key, or several keys joined by dots."""
 Columns = Column | list[Column]
 Split = Literal["train", "valid", "test"]
 Format = Literal[
@@ -31,11 +33,6 @@ LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
 """Language codes: en, zh, zh-Hant, pt-BR."""
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")
 """Settings that name the data; all others are options, which a task or a format may not have."""
-COLUMNS = (
-    "text", "pair", "label", "words", "tags", "heads", "relations", "question", "context", "answers", "choices",
-    "src_column", "tgt_column",
-)  # fmt: skip
-"""Settings that name the column of a field."""
 DEFAULTS: dict[str, object] = {
     "directions": "forward",
     "repeat": 1,
@@ -50,8 +47,8 @@ DEFAULTS: dict[str, object] = {
 class Source(Settings):
     """One source of examples.
 
-    A column is a name in the header, or a number from 1; in JSON it is a key, or several keys joined by dots. A field
-    without a setting is read from the column of its own name.
+    The fields of the task own the names of columns (`data/fields.py`). The column of a field can be given without
+    `columns`, under its own name, or as NAME_column if that is a setting: `text = 2`, `src_column = 1`.
     """
 
     file: str | None = Field(default=None, description="one file, UTF-8; it may be plain, .gz or .xz")
@@ -86,39 +83,16 @@ class Source(Settings):
         default=None,
         description='read only rows with these values: { source = "imdb" }, or one of several: { year = [2012, 2013] }',
     )
-    text: Columns | None = Field(default=None, description="column of the text; several columns are joined by spaces")
-    pair: Columns | None = Field(default=None, description="column of the second text of a pair")
-    label: Column | None = Field(
-        default=None, description="column of the class, the number, or the right choice (from 0, or by its label)"
+    columns: dict[str, Columns] = Field(
+        default={},
+        description='columns of the fields: { text = "body", label = 3 }, or shorter text = "body", label = 3; a name '
+        "in the header, or a number from 1; default: the column with the name of the field",
     )
     labels_file: str | None = Field(default=None, description="a file with the label of each record, one per line")
     names: dict[str, str] | None = Field(
         default=None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
     )
-    words: Column | None = Field(
-        default=None, description="tagging, dependencies: column of the words; in conll the first"
-    )
-    tags: Column | None = Field(
-        default=None,
-        description='tagging: column of the tags; in conll the last, in conllu the universal ones, or "xpos"',
-    )
-    heads: Column | None = Field(
-        default=None, description="dependencies: column of the numbers of the heads, 0 for the root"
-    )
-    relations: Column | None = Field(default=None, description="dependencies: column of the relations to the heads")
-    question: Column | None = Field(default=None, description="answering: column of the question")
-    context: Column | None = Field(default=None, description="answering: column of the text that contains the answer")
-    answers: Column | None = Field(default=None, description="answering: column of the answers and their positions")
     contexts_file: str | None = Field(default=None, description="qamr: the file of the sentences")
-    choices: Columns | None = Field(
-        default=None, description="choice: one column for each choice, or one column with all of them"
-    )
-    src_column: Column | None = Field(
-        default=None, description="translation: column of the source; default: the one named src or source, else 1"
-    )
-    tgt_column: Column | None = Field(
-        default=None, description="translation: column of the target; default: the one named tgt or target, else 2"
-    )
     src_lang: str | None = Field(
         default=None, pattern=LANGUAGE, description="translation: code of the language of the source, as en"
     )
@@ -159,13 +133,14 @@ class Source(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_renamed(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            if "dialogue" in values:
-                raise SettingError("dialogue", 'has a new name: write file = "...", format = "dialogues"')
-            if "part" in values:
-                raise SettingError("part", "has a new name: split for a built-in corpus or dialogues, records for json")
-        return values
+    def _collect_columns(cls, values: Any) -> Any:
+        """Put columns in their short form into `columns`; a typing error in a setting is found by `check_source`."""
+        if not isinstance(values, dict) or values.keys().isdisjoint(LOCATIONS):
+            return values
+        columns = {key: value for key, value in values.items() if key not in cls.model_fields and _is_column(value)}
+        settings = {key: value for key, value in values.items() if key not in columns}
+        named = {_field_name(key): value for key, value in columns.items()}
+        return settings | {"columns": {**settings.get("columns", {}), **named}} if columns else settings
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -178,20 +153,19 @@ class Source(Settings):
             raise SettingError("split", f'must be given: builtin = "{self.builtin}", split = "train"')
         if self.format is not None and self.file is None:
             raise SettingError("format", "is the format of file, and there is no file")
-        if self.turns is None and self.format == "dialogues" and isinstance(self.context, int):
-            raise SettingError("context", f"has a new name for dialogues: write turns = {self.context}")
         if self.directions not in (None, "forward") and not (self.src_lang and self.tgt_lang):
             raise SettingError("directions", "needs src_lang and tgt_lang, so that the languages are known")
-        for name, column in self.columns():
+        for setting, column in self.given_columns():
             if isinstance(column, int) and column < 1:
-                raise SettingError(name, f"{column}: columns count from 1; the first column is 1")
+                raise SettingError(setting, f"{column}: columns count from 1; the first column is 1")
         return self
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The settings that have an effect, so that equal sources are written alike."""
         values: dict[str, Any] = serialize(self)
-        return {
+        columns = {column_setting(name): value for name, value in values.pop("columns", {}).items()}
+        return columns | {
             name: value for name, value in values.items() if value not in (None, {}) and DEFAULTS.get(name) != value
         }
 
@@ -202,20 +176,14 @@ class Source(Settings):
         pairs = {"forward": [(self.src_lang, self.tgt_lang)], "backward": [(self.tgt_lang, self.src_lang)]}
         return pairs.get(self.directions or "forward") or [*pairs["forward"], *pairs["backward"]]
 
-    def options(self) -> list[str]:
-        """The names of the options that are given."""
-        return [name for name in type(self).model_fields if name not in LOCATIONS and getattr(self, name) is not None]
-
-    def columns(self) -> list[tuple[str, Column]]:
-        """Every column that is given, with the name of its setting."""
-        given = [(name, getattr(self, name)) for name in COLUMNS]
-        return [(name, column) for name, value in given if value is not None
+    def given_columns(self) -> list[tuple[str, Column]]:
+        """Every column that is given, with the short name of its setting."""
+        return [(column_setting(name), column) for name, value in self.columns.items()
                 for column in (value if isinstance(value, list) else [value])]  # fmt: skip
 
     def column(self, field: str) -> Columns:
         """The column of a field: as given, else the one with the name of the field."""
-        value: Columns | None = getattr(self, field)
-        return field if value is None else value
+        return self.columns.get(field, field)
 
     def files(self, root: Path) -> list[Path]:
         """All files that are read, relative to `root`; ~ is the home folder. Each may be plain, .gz or .xz."""
@@ -240,6 +208,21 @@ class Source(Settings):
         return f"{name} ({', '.join(details)})" if details else name
 
 
+def column_setting(field: str) -> str:
+    """The short form of the setting for a field's column: its name, or NAME_column beside a setting of this name."""
+    return f"{field}_column" if field in Source.model_fields else field
+
+
+def _field_name(setting: str) -> str:
+    name = setting.removesuffix("_column")
+    return name if name in Source.model_fields else setting
+
+
+def _is_column(value: object) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, (int, str)) and not isinstance(item, bool) for item in items)
+
+
 def sibling(file: str, name: str) -> str:
     """The file beside `file` that has `.name` where `file` has `.context`."""
     folder, slash, last = file.rpartition("/")
@@ -252,32 +235,3 @@ def as_list(value: Any) -> Any:
     if not all(isinstance(item, (str, dict, Settings)) for item in values):
         raise ValueError('write a table like { file = "train.tsv" }, the name of a file, or a list of them')
     return [{"file": item} if isinstance(item, str) else item for item in values]
-
-
-def migrate_data(table: dict[str, Any]) -> dict[str, Any]:
-    """The `[data]` group of a recipe in a run folder, with the names of today."""
-    splits = {split: as_list(table[split]) for split in ("train", "valid", "test") if split in table}
-    return table | {split: [migrate_source(source) for source in sources] for split, sources in splits.items()}
-
-
-def migrate_source(table: dict[str, Any]) -> dict[str, Any]:
-    """The settings of one source in a run folder, with the names of today.
-
-    Earlier runs wrote every default, counted the columns of pairs from 0, and had other names for some settings. The
-    settings of a run of today stay as they are.
-    """
-    values = {key: value for key, value in table.items() if value not in ("", {}) and DEFAULTS.get(key) != value}
-    if "part" in table and values.get("header") is True:
-        del values["header"]
-    if "dialogue" in values:
-        values |= {"file": values.pop("dialogue"), "format": "dialogues"}
-        if (turns := values.pop("context", 1)) > 1:
-            values["turns"] = turns
-    if "part" in values:
-        split = "builtin" in values or values.get("format") == "dialogues"
-        values["split" if split else "records"] = values.pop("part")
-    if "leaves" in table:  # earlier runs wrote it for every source of pairs, runs of today only for trees
-        for side in ("src_column", "tgt_column"):
-            if isinstance(values.get(side), int):
-                values[side] += 1
-    return values

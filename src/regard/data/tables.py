@@ -154,8 +154,7 @@ def find_sides(header: Sequence[str]) -> tuple[str, str] | None:
 
 def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:
     """Raise UserError if a table of pairs has further columns, and nothing tells which of them the sides are."""
-    source = files.source
-    if not files.pairs or source.src_column is not None or source.tgt_column is not None or len(layout.first) < 3:
+    if not files.pairs or files.source.columns or len(layout.first) < 3:
         return
     if layout.header and find_sides(layout.first) is not None:
         return
@@ -184,7 +183,7 @@ def describe_table(files: SourceFiles, kind: str) -> str:
         parts.append(f"columns are separated by {show(layout.delimiter)}")
     if files.pairs and files.header is None and layout.header:
         parts.append(f"the first row is a header ({', '.join(layout.first):.100})")
-    if files.pairs and source.src_column is None and source.tgt_column is None:
+    if files.pairs and not source.columns:
         sides = find_sides(layout.first) if layout.header else None
         if sides is not None:
             parts.append(f"src is column {sides[0]!r}, tgt is column {sides[1]!r}")

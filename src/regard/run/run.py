@@ -18,18 +18,16 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-from pydantic import BaseModel
 from torch import nn
 
 from regard.bundled_files import find_run, output_folder
 from regard.config import apply_overrides
 from regard.data.digests import Digests
 from regard.data.formats import describe_sources, identify
-from regard.data.sources import migrate_data
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
-from regard.reading import MAX_BYTES, check_type, read_json, read_toml, require_regular
+from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.run.facts import require_run, write_changes
 from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
@@ -38,7 +36,7 @@ from regard.training.checkpoint import MODEL, Checkpoints, read_progress, read_w
 from regard.training.log import METRICS
 from regard.training.progress import Progress as TrainingProgress
 
-MANIFEST, OLD_MANIFEST = "manifest.json", "seal.json"
+MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
 CHECKPOINTS = "checkpoints"
 
@@ -46,13 +44,6 @@ CHECKPOINTS = "checkpoints"
 FIXED_GROUPS = ("task", "start_from", "text", "model", "data")
 FREE_SETTINGS = {"data": {"root", "workers", "test", "src_lang", "tgt_lang"}}
 MANIFEST_GROUPS = ("text", "model")
-
-
-class _OldManifest(BaseModel):
-    """The content of seal.json."""
-
-    settings: dict[str, JsonObject]
-    sha256: dict[str, str]
 
 
 @final
@@ -189,7 +180,7 @@ class Run:
         return manifest is not None and manifest.inputs == text and not manifest.damaged(self.folder)
 
     def _remove_preparation(self) -> None:
-        for name in (*task_of(self.recipe).artifacts(self.recipe), MANIFEST, OLD_MANIFEST):
+        for name in (*task_of(self.recipe).artifacts(self.recipe), MANIFEST):
             (self.folder / name).unlink(missing_ok=True)
 
     def changed_group(self, recipe: Recipe) -> str | None:
@@ -205,7 +196,7 @@ class Run:
         A tokenizer with two tokens exchanged, or norm = "pre" instead of "post", still fits the weights and gives
         wrong results without an error. `check_manifest` finds such a change.
         """
-        if (self.folder / MANIFEST).exists() or (self.folder / OLD_MANIFEST).exists():
+        if (self.folder / MANIFEST).exists():
             return
         names = [name for name in task_of(self.recipe).artifacts(self.recipe) if (self.folder / name).exists()]
         settings = {group: getattr(self.recipe, group).model_dump() for group in MANIFEST_GROUPS}
@@ -244,17 +235,12 @@ class Run:
 
     def _manifest(self) -> tuple[Path, JsonObject, dict[str, str]]:
         """The manifest's path, settings by full name, and sha256 by file; empty if there is none."""
-        path, old = self.folder / MANIFEST, self.folder / OLD_MANIFEST
-        groups: dict[str, JsonObject] = {}
-        sums: dict[str, str] = {}
+        path, groups, sums = self.folder / MANIFEST, dict[str, JsonObject](), dict[str, str]()
         if path.exists():
             manifest = Manifest.read(path)
             manifest.check_version(MANIFEST_FORMAT, self.folder)
             groups = check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
             sums = {name: str(entry["sha256"]) for name, entry in manifest.files.items()}
-        elif old.exists():
-            path, content = old, read_json(old, _OldManifest)
-            groups, sums = content.settings, content.sha256
         settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
         return path, settings, sums
 
@@ -290,12 +276,9 @@ def describe_best(checkpoints: Checkpoints) -> str:
 
 
 def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a run with some settings changed ("name=value"). Recipes of older runs have unused settings."""
-    path, old = folder / RECIPE, (folder / OLD_MANIFEST).exists()
-    values = read_toml(path)
-    if old and isinstance(values.get("data"), dict):
-        values["data"] = migrate_data(values["data"])
-    return build_recipe(apply_overrides(values, overrides), str(path), allow_unused=old)
+    """The recipe of a run with some settings changed ("name=value")."""
+    path = folder / RECIPE
+    return build_recipe(apply_overrides(read_toml(path), overrides), str(path))
 
 
 def absolutize(recipe: Recipe) -> Recipe:

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from regard.data.examples import Example as Example
-from regard.data.fields import texts_of
 from regard.data.settings import SPLITS as SPLITS
 from regard.data.store import Progress as Progress
 from regard.decoding.engine import Engine
@@ -152,8 +151,7 @@ class Task(LearningTask[R, D]):
 
     def empty_prediction(self, example: Example) -> Prediction | None:
         """The prediction for an example without text; None if the model reads the example."""
-        own = {key: example[key] for key in (*self.fields.inputs, *self.fields.required) if key in example}
-        has_text = any(text.strip() for text in texts_of(own))  # keys of other tasks may hold anything
+        has_text = any(text.strip() for text in self.fields.texts(example))
         return None if has_text or not self.empty else deepcopy(dict(self.empty))
 
     def check_predict(self) -> None:

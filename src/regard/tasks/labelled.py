@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.config import SettingError, Table, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
-from regard.data.fields import Fields, texts_of
+from regard.data.fields import Fields
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.labelled import LabelledSplits, load_splits, open_splits
@@ -202,7 +202,7 @@ class LabelledTask(Task[L, Inputs]):
             copy_tokenizer(start, folder, TOKENIZER)
         elif not path.exists():
             report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
-            lines = (text for example in splits.train for text in texts_of(example))
+            lines = (text for example in splits.train for text in recipe.fields.texts(example))
             train_tokenizer(lines, text).save(path)
         labels = cls.collect_labels(splits.train)
         cls.check_labels(labels)
@@ -313,7 +313,7 @@ class LabelledTask(Task[L, Inputs]):
 
     @classmethod
     def texts(cls, example: Example) -> dict[str, list[str]]:
-        return {"source": texts_of(example)}
+        return {"source": cls.recipe_type.fields.texts(example)}
 
     @classmethod
     def label_values(cls, example: Example) -> Sequence[str | float]:
@@ -478,7 +478,7 @@ def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields:
     try:
         return "pair" in next(read_examples(data.train, data.folder, fields)) if data.train else None
     except UserError:
-        return True if any(source.pair is not None for source in data.train) else None
+        return True if any("pair" in source.columns for source in data.train) else None
 
 
 def write_inputs(path: Path, fields: Fields, examples: Iterable[Example]) -> None:

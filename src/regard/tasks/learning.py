@@ -21,7 +21,7 @@ from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
 from regard.data.settings import SPLITS, adopt_settings, build_source
-from regard.data.sources import Source
+from regard.data.sources import Source, column_setting
 from regard.data.steps import BatchSource, Share
 from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
 from regard.decoding.engine import Engine
@@ -135,7 +135,7 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         """
         named = [source for split in reversed(SPLITS) for source in getattr(self.recipe.data, split)]
         settings = adopt_settings(files["file"], named, self.fields) if "file" in files else {}
-        if any(isinstance(files.get(column), str) for column in self.fields.columns):
+        if any(isinstance(files.get(column), str) for column in map(column_setting, self.fields.columns)):
             settings.pop("header", None)  # columns with names have a header
         options = ", ".join(f"--{name}" for name in ("file", "src", "tgt") if name in files)
         return [build_source({**settings, **files}, self.fields, options)]
