@@ -53,7 +53,7 @@ class Way:
 
 def examples_of(model: Model, sentences: Path | None) -> list[Example]:
     """The sentences for every direction of a run."""
-    directions = model.task.directions  # type: ignore[attr-defined]
+    directions = model.task.languages.directions  # type: ignore[union-attr]
     lines = [] if sentences is None else sentences.read_text(encoding="utf-8").splitlines()
     if not directions:
         return [{"src": line} for line in lines or SENTENCES["en"]]
@@ -137,7 +137,7 @@ def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) 
             yield Way(title, exported(run, to, "float32", examples))
     with nullcontext((server, 0)) if server else running_server([name], "--device", "cpu") as (address, _):
         yield Way("server", from_server(address, examples, libretranslate=False))
-        if model.task.directions:  # type: ignore[attr-defined]
+        if model.task.languages.directions:  # type: ignore[union-attr]
             yield Way(
                 "server, LibreTranslate's API", from_server(address, examples, libretranslate=True), imitates=True
             )

@@ -65,7 +65,7 @@ def score_run(name: str, translator: Translator | None, sets: Sequence[TestSet])
         source, target = part.direction
         if translator is None:
             outputs = part.sources
-        elif part.direction in translator.task.directions:
+        elif part.direction in translator.task.languages.directions:
             options = {"to": target} if translator.task.src_tokenizer.language_tags else {}
             outputs = translator.translate(part.sources, **options)
         else:
@@ -106,7 +106,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sets = read_sets(arguments.folder, arguments.also, arguments.limit)
     runs: dict[str, Translator | None] = {name: Translator.load(name) for name in arguments.runs}
-    known = {direction for run in runs.values() if run is not None for direction in run.task.directions}
+    known = {direction for run in runs.values() if run is not None for direction in run.task.languages.directions}
     sets = [part for part in sets if part.direction in known]
     scores = {name: score_run(name, run, sets) for name, run in (runs | {COPY: None}).items()}
     print(table(sets, scores))

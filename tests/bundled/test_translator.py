@@ -26,7 +26,7 @@ def translator() -> Translator:
 
 
 def test_every_direction(translator: Translator) -> None:
-    assert set(translator.task.directions) == SENTENCES.keys()
+    assert set(translator.task.languages.directions) == SENTENCES.keys()
     for (_, target), (source, expected) in SENTENCES.items():
         assert translator.translate(source, to=target) == expected
 
@@ -42,8 +42,8 @@ def test_technical_text_and_words_as_people_type_them(translator: Translator) ->
 
 
 def test_placeholders_are_copied(translator: Translator) -> None:
-    assert translator.task.placeholders
-    first, second = translator.task.placeholders[:2]
+    assert translator.task.languages.placeholders
+    first, second = translator.task.languages.placeholders[:2]
     for target in ("de", "fr", "es", "zh"):
         output = translator.translate(f"The value {first} is greater than {second}.", to=target)
         assert output.count(first) == output.count(second) == 1

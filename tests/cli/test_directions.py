@@ -1,8 +1,5 @@
 """The direction of a translation on the command line: the language of a text that is not named."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from regard.bundled import identification
@@ -10,26 +7,27 @@ from regard.bundled.identification import Detected
 from regard.cli.directions import with_detected_source
 from regard.cli.options import DataOptions, data_of_recipe
 from regard.errors import UserError
+from regard.tasks.languages import Languages
 
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "zh"), ("zh", "en"))
 
 
 @pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A task with four directions; the first word of a text is its language, and the second one the confidence."""
+def languages(monkeypatch: pytest.MonkeyPatch) -> Languages:
+    """Four directions; the first word of a text is its language, and the second one the confidence."""
 
     def identify(texts: list[str], top: int) -> list[list[Detected]]:
         words = texts[0].split()
         return [[Detected(words[0], float(words[1]))] if words else []]
 
     monkeypatch.setattr(identification, "identify", identify)
-    return SimpleNamespace(directions=DIRECTIONS)
+    return Languages(DIRECTIONS)
 
 
 def test_a_text_without_a_direct_translation_goes_through_a_third_language(
-    task: Any, capsys: pytest.CaptureFixture[str]
+    languages: Languages, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert with_detected_source(task, {"to": "de", "beam": 2}, "zh 0.95") == {"to": "de", "beam": 2, "from": "zh"}
+    assert with_detected_source(languages, {"to": "de", "beam": 2}, "zh 0.95") == {"to": "de", "beam": 2, "from": "zh"}
     assert " zh" in (note := capsys.readouterr().err) and " en " in note
 
 
@@ -38,15 +36,15 @@ def test_a_text_without_a_direct_translation_goes_through_a_third_language(
     [("de", "en 1.0"), ("de", "de 1.0"), ("de", "zh 0.5"), ("de", "fr 1.0"), ("de", ""), ("en", "zh 1.0")],
 )
 def test_other_texts_are_translated_as_they_are(
-    task: Any, capsys: pytest.CaptureFixture[str], to: str, text: str
+    languages: Languages, capsys: pytest.CaptureFixture[str], to: str, text: str
 ) -> None:
-    assert with_detected_source(task, {"to": to}, text) == {"to": to}
+    assert with_detected_source(languages, {"to": to}, text) == {"to": to}
     assert capsys.readouterr().err == ""
 
 
-def test_a_language_that_is_named_is_not_detected(task: Any) -> None:
-    assert with_detected_source(task, {"to": "de", "from": "en"}, "zh 1.0") == {"to": "de", "from": "en"}
-    assert with_detected_source(SimpleNamespace(directions=()), {}, "zh 1.0") == {}  # type: ignore[arg-type]
+def test_a_language_that_is_named_is_not_detected(languages: Languages) -> None:
+    assert with_detected_source(languages, {"to": "de", "from": "en"}, "zh 1.0") == {"to": "de", "from": "en"}
+    assert with_detected_source(Languages(), {}, "zh 1.0") == {}
 
 
 def test_languages_of_other_files() -> None:

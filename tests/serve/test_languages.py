@@ -10,7 +10,7 @@ from tests.serve.make import Client, make_app, stop
 from regard.serve.directions import find_codes
 from regard.serve.errors import ServiceError
 from regard.serve.huggingface import language
-from regard.serve.languages import chinese_code
+from regard.tasks.languages import chinese_code
 
 TEXT, RESULT = "one two three", "eins zwei drei"
 SIMPLIFIED = ("zh", "ZH", "zh-CN", "zh-cn", "zh_CN", "ZH_cn", "zh-Hans", "zh_hans")

@@ -26,7 +26,7 @@ from regard.run.exporting import export_run
 from regard.run.inspecting import inspect_attention, inspect_beam
 from regard.run.model import Translator
 from regard.run.run import Run
-from regard.tasks.pivoting import pivot_language, with_pivots
+from regard.tasks.languages import Languages
 from regard.tasks.registry import build_recipe
 from regard.text.factory import tokenizer_from_json, train_tokenizer
 from regard.text.settings import TextSettings
@@ -205,7 +205,7 @@ def test_only_training_pairs_are_repeated(tmp_path: Path) -> None:
 
 
 def test_one_model_translates_in_every_direction(translator: Translator) -> None:
-    assert translator.task.directions == DIRECTIONS
+    assert translator.task.languages.directions == DIRECTIONS
     rows = [[0, 1, 2], [5], [3, 3, 4, 0]]
     for source, target in DIRECTIONS:
         texts = [sentence(row, source) for row in rows]
@@ -256,10 +256,11 @@ def test_a_server_predicts_through_a_third_language(run: Path, translator: Trans
 
 def test_the_third_language() -> None:
     pairs = [("en", "de"), ("de", "en"), ("en", "fr"), ("de", "it"), ("it", "fr")]
-    assert pivot_language(pairs, "de", "fr") == "en" and pivot_language(pairs, "de", "en") is None
-    assert pivot_language(pairs[2:], "de", "fr") == "it" and pivot_language(pairs, "fr", "de") is None
-    assert pivot_language(pairs, None, "fr") is None and pivot_language(pairs, "de", "de") is None
-    assert set(with_pivots(pairs)) == {*pairs, ("de", "fr"), ("en", "it")}
+    languages, others = Languages(tuple(pairs)), Languages(tuple(pairs[2:]))
+    assert languages.pivot("de", "fr") == "en" and languages.pivot("de", "en") is None
+    assert others.pivot("de", "fr") == "it" and languages.pivot("fr", "de") is None
+    assert languages.pivot(None, "fr") is None and languages.pivot("de", "de") is None
+    assert set(languages.pairs) == {*pairs, ("de", "fr"), ("en", "it")}
 
 
 def test_attention_is_that_of_the_translation_with_its_tag(translator: Translator) -> None:

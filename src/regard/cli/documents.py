@@ -91,7 +91,7 @@ class DocumentOptions(OptionGroup):
         document = self.open(translator, name, read, source)
         if source is None:
             sentences = " ".join(segment.text for segment in document.segments)
-            options = with_detected_source(translator.task, options, sentences)
+            options = with_detected_source(translator.task.languages, options, sentences)
             if "from" in options:  # sentences end with other marks
                 document = self.open(translator, name, read, str(options["from"]))
         with ProgressLine("translated sentences:") as progress:
@@ -104,7 +104,11 @@ class DocumentOptions(OptionGroup):
 
         glossary = read_glossary(self.glossary) if self.glossary else {}
         return open_file(
-            name, content, language=language or "", glossary=glossary, placeholders=translator.task.placeholders
+            name,
+            content,
+            language=language or "",
+            glossary=glossary,
+            placeholders=translator.task.languages.placeholders,
         )
 
 

@@ -84,12 +84,10 @@ def inspect(
 
 def direction_options(model: "Model", text: str, source: str | None, to: str | None) -> Options:
     """The options of the direction of a translation; without --from the language of the text is detected."""
-    from regard.tasks.translation import Translation
-
     options = {name: code for name, code in (("from", source), ("to", to)) if code is not None}
-    if isinstance(model.task, Translation) and source is None and to is not None:
-        return with_detected_source(model.task, options, text)
-    return options
+    if model.task.languages is None or source is not None or to is None:
+        return options
+    return with_detected_source(model.task.languages, options, text)
 
 
 def write_picture(

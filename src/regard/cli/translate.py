@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,7 +40,7 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.run.model import Translator
     from regard.tasks.base import Example, Prediction
-    from regard.tasks.translation import TranslationTask
+    from regard.tasks.translation import Translation
 
     Form = Callable[[int, Example, Prediction], str]
 
@@ -113,9 +113,9 @@ def translate(
     lines_only["--nbest"] = (search.changes().get("nbest") or 1) > 1
     is_document = documents.check(input_, **lines_only)
     translator, options = model.load_translator(*runs or [TRANSLATOR]), search.changes()
-    options |= choose_direction(translator.task, source, target)
+    options |= choose_direction(translator.task.languages, source, target)
     is_text = text is not None and documents.format is None and not any(lines_only.values())
-    if is_document or (is_text and translator.task.directions):
+    if is_document or (is_text and translator.task.languages.directions):
         return documents.translate(translator, options, (input_, text), output, source)
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
@@ -127,22 +127,20 @@ def translate(
     return translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
 
 
-def input_lines(task: "TranslationTask[Any]", input_: str, table: TableOptions) -> Iterator[str]:
+def input_lines(task: "Translation", input_: str, table: TableOptions) -> Iterator[str]:
     """The lines of the input, or the sources of a table."""
     pairs = table_source(task, input_, table.settings(task))
     return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
 
 
-def detect_language(
-    task: "TranslationTask[Any]", options: Options, lines: Iterator[str]
-) -> tuple[Options, Iterator[str]]:
+def detect_language(task: "Translation", options: Options, lines: Iterator[str]) -> tuple[Options, Iterator[str]]:
     """The options with the language of the first lines, if the translation depends on it; and all lines."""
     first: list[str] = []
     for line in lines:
         first.append(line)
         if sum(map(len, first)) >= BEGINNING:
             break
-    return with_detected_source(task, options, "\n".join(first)), chain(first, lines)
+    return with_detected_source(task.languages, options, "\n".join(first)), chain(first, lines)
 
 
 def answer_lines(
@@ -152,7 +150,7 @@ def answer_lines(
     task = translator.task.configure(**options)
     for number, example in enumerate(examples):
         line = example if isinstance(example, str) else str(example["src"])
-        chosen = with_detected_source(task, options, line) if detect else options
+        chosen = with_detected_source(task.languages, options, line) if detect else options
         for pair in translator.stream_pairs([example], **chosen):
             print(form(number, pair[0], task.output(pair[1])), flush=True)
 

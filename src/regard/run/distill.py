@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from regard.data.formats import read_examples
 from regard.errors import UserError
@@ -31,7 +31,7 @@ from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked,
 from regard.run.model import Translator
 from regard.tasks.base import Example, Progress
 from regard.tasks.inputs import one_line
-from regard.tasks.translation import TranslationTask
+from regard.tasks.translation import Translation
 from regard.training.checkpoint import weights_sum
 
 FORMAT = 1
@@ -62,16 +62,16 @@ class Distilled:
 
 
 def select_directions(
-    task: TranslationTask[Any], source: str | None = None, target: str | None = None
+    task: Translation, source: str | None = None, target: str | None = None
 ) -> list[tuple[str, str] | None]:
     """The directions of a teacher from and to given languages, or all; [None] for a teacher of one target language."""
-    if not task.src_tokenizer.language_tags:
+    if not task.languages.tags:
         return [None]
-    chosen = [pair for pair in task.directions if source in (None, pair[0]) and target in (None, pair[1])]
+    chosen = [pair for pair in task.languages.directions if source in (None, pair[0]) and target in (None, pair[1])]
     if not chosen:
         raise UserError(
             f"the teacher does not translate from {source or 'any language'} to {target or 'any language'}",
-            "its directions: " + ", ".join(f"{a}-{b}" for a, b in task.directions),
+            "its directions: " + ", ".join(f"{a}-{b}" for a, b in task.languages.directions),
             code="unknown-language",
             where="to",
         )
@@ -123,7 +123,7 @@ def source_lines(translator: Translator, split: str, direction: tuple[str, str] 
     return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in pairs))
 
 
-def read_direction(task: TranslationTask[Any], split: str, direction: tuple[str, str]) -> Iterator[Example]:
+def read_direction(task: Translation, split: str, direction: tuple[str, str]) -> Iterator[Example]:
     """The pairs of one direction; only its files are read, unless some of their lines are held out."""
     data = task.recipe.data
     sources = [source for source in getattr(data, split) if direction in source.language_pairs()]

@@ -1,6 +1,6 @@
 """Segments of a document translated by a model, with links where something must be located.
 
-document = open_document(page, "html", language="en", placeholders=translator.task.placeholders)
+document = open_document(page, "html", language="en", placeholders=translator.task.languages.placeholders)
 translated = document.render(translate_segments(translator, document.segments, to="de"))
 """
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from regard.documents.segment import Segment, SegmentTranslation, join_steps
 from regard.run.aligning import align
-from regard.tasks.pivoting import pivot_language
 
 if TYPE_CHECKING:
     from regard.run.model import Translator
@@ -22,10 +21,10 @@ def translate_segments(
 ) -> list[SegmentTranslation]:
     """A translation of each segment; equal sentences are translated once. Options are those of `Model.predict`.
 
-    A direction through a third language is two translations, so that each is aligned in a direction that the model
+    A direction through a pivot language is two translations, so that each is aligned in a direction that the model
     was trained on.
     """
-    between = pivot_language(model.task.directions, options.get("from"), options.get("to"))
+    between = model.task.languages.pivot(options.get("from"), options.get("to"))
     if between is not None:
         before = translate_segments(model, segments, **options | {"to": between})
         second = [Segment(item.text, segment.needs_links) for item, segment in zip(before, segments, strict=True)]

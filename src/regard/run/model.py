@@ -31,8 +31,7 @@ from regard.run.embedding import Embedding, Features, embed
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.base import AnyTask, Example, Prediction, Progress
-from regard.tasks.seq2seq import TranslationRecipe
-from regard.tasks.translation import TranslationTask
+from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
 from regard.training.progress import RANDOM_WEIGHTS_KEYS
 from regard.training.weights import current_name
@@ -312,7 +311,7 @@ class Model:
 class Translator(Model):
     """A model of task translation."""
 
-    task: TranslationTask[TranslationRecipe]
+    task: Translation
 
     @classmethod
     def load(cls, *runs: str | Path, **options: Any) -> Self:

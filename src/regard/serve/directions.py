@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from regard.errors import UserError
 from regard.run.model import Model
 from regard.serve.errors import ServiceError
-from regard.serve.languages import TRADITIONAL, chinese_code
-from regard.tasks.pivoting import with_pivots
-from regard.tasks.translation import TranslationTask
+from regard.tasks.languages import TRADITIONAL, chinese_code
 
 Direction = tuple[str, str]
 """Codes of the source and the target language."""
@@ -17,13 +15,8 @@ NamedDirection = tuple[str, str, str]
 
 def directions_of(model: Model) -> tuple[Direction, ...]:
     """The directions of a translation run, those through a third language too; () if its recipe does not say them."""
-    if not isinstance(model.task, TranslationTask) or model.task.name != "translation":
-        return ()
-    directions = getattr(model.task, "directions", None)
-    if directions is None:
-        data = model.task.recipe.data
-        directions = ((data.src_lang, data.tgt_lang),) if data.src_lang and data.tgt_lang else ()
-    return with_pivots([(source.lower(), target.lower()) for source, target in directions])
+    pairs = model.task.languages.pairs if model.task.languages else ()
+    return tuple((source.lower(), target.lower()) for source, target in pairs)
 
 
 def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[str, tuple[Direction, ...]]:

@@ -33,10 +33,10 @@ from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.fields import invalid, json_object
 from regard.serve.huggingface_responses import ADAPTERS, PLAIN, Json, masked_tokenizer, pipeline_of
-from regard.serve.languages import TRADITIONAL, chinese_code
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.tasks.languages import TRADITIONAL, chinese_code
 
 PREFIX = "/models"
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"

@@ -15,14 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from regard.tasks.languages import TRADITIONAL
+
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}
 """Short codes of LibreTranslate and the codes that it writes for them."""
-TRADITIONAL = "zh-hant"
-CHINESE = {
-    "zh": ("zh-cn", "zh-sg", "zh-hans", "zh-hans-cn", "zh-hans-sg"),
-    TRADITIONAL: ("zt", "zh-tw", "zh-hk", "zh-mo", "zh-hant-tw", "zh-hant-hk", "zh-hant-mo"),
-}
-"""The codes of simplified and of traditional Chinese, and others of the same meaning."""
 TAG = re.compile(r"<[^<>]*>")
 WRITTEN = ALIASES | {long.lower(): long for long in ALIASES.values()}
 
@@ -71,12 +67,6 @@ class Languages:
                 if one in known:
                     known.setdefault(other, known[one])
         return known
-
-
-def chinese_code(code: str) -> str:
-    """A code in lower case with "-"; all codes of simplified Chinese are "zh", of traditional Chinese "zh-hant"."""
-    code = code.lower().replace("_", "-")
-    return next((main for main, others in CHINESE.items() if code in others), code)
 
 
 def without_tags(text: str) -> str:

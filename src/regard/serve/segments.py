@@ -18,8 +18,7 @@ from regard.run.model import Model, Translator
 from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
-from regard.tasks.pivoting import pivot_language
-from regard.tasks.translation import TranslationTask
+from regard.tasks.translation import Translation
 
 CHUNK = 256
 """Sentences of one request that wait at the same time, so that a long document does not fill the queue."""
@@ -111,7 +110,7 @@ class SegmentTranslator:
 
     def __init__(self, worker: Worker, model: Model, several: bool, cache: int) -> None:
         """`several`: the run has more than one target language, so an example names it."""
-        assert isinstance(model.task, TranslationTask)
+        assert isinstance(model.task, Translation)
         self.worker, self.task, self.several = worker, model.task, several
         self.cache = SentenceCache(cache)
 
@@ -130,7 +129,7 @@ class SegmentTranslator:
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         results: list[SegmentTranslation] = []
-        pivot = pivot_language(self.task.directions, *direction)
+        pivot = self.task.languages.pivot(*direction)
         if pivot is not None:
             before = await self.translate(segments, (direction[0], pivot), links=links)
             between = [Segment(item.text, s.needs_links) for item, s in zip(before, segments, strict=True)]

@@ -26,7 +26,7 @@ from regard.serve.segments import OnSegment, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.translation import Translation, TranslationTask
+from regard.tasks.translation import Translation
 
 T = TypeVar("T")
 OnTextSegment = Callable[[int, int, str, bool], None]
@@ -129,7 +129,7 @@ class Service:
             max_queue=settings.max_queue,
             delay=settings.batch_delay / 1000,
         )
-        translates = isinstance(model.task, TranslationTask) and model.task.name == "translation"
+        translates = model.task.languages is not None
         several = len({target for _, target in directions}) > 1
         segments = SegmentTranslator(worker, model, several, settings.cache) if translates else None
         return ServedRun(name, model, directions, worker, segments)
@@ -230,7 +230,7 @@ class Service:
             request.format,
             language=plan.direction[0],
             glossary=glossary,
-            placeholders=getattr(plan.run.task, "placeholders", ()),
+            placeholders=require_translation(plan.run).task.languages.placeholders,
         )
         with too_large_is_too_long():
             return await self._in_thread_if_long(len(text), read)
@@ -261,7 +261,7 @@ class Service:
                 (plan,) = await self._plan(TranslateRequest([sample], source, target))
                 if plan.run is None:
                     return content
-                placeholders = getattr(plan.run.task, "placeholders", ())
+                placeholders = require_translation(plan.run).task.languages.placeholders
                 read = partial(read, language=plan.direction[0], placeholders=placeholders)
                 document = await asyncio.to_thread(read)
                 translations = await require_translation(plan.run).translate(document.segments, plan.direction)

@@ -32,6 +32,7 @@ from regard.tasks.checks import D, R
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns
+from regard.tasks.languages import Languages
 from regard.tasks.learning import STORES as STORES
 from regard.tasks.learning import LearningTask
 from regard.tasks.learning import Report as Report
@@ -153,6 +154,11 @@ class Task(LearningTask[R, D]):
         """The prediction for an example without text; None if the model reads the example."""
         has_text = any(text.strip() for text in self.fields.texts(example))
         return None if has_text or not self.empty else deepcopy(dict(self.empty))
+
+    @property
+    def languages(self) -> Languages | None:
+        """Directions, language tags and placeholders of a translation task; None for other tasks."""
+        return None
 
     def check_predict(self) -> None:
         """Raise UserError if the run cannot predict anything."""

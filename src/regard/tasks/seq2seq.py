@@ -41,7 +41,6 @@ from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
-from regard.tasks.pivoting import check_language
 from regard.text.settings import PairTextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
@@ -130,7 +129,7 @@ class Seq2SeqTask(Task[R, Pairs]):
     target_language: str = ""
     """The target language of examples that name none; "" for a model of one target language."""
     source_language: str = ""
-    """The source language of examples that name none; it is needed for a direction through a third language."""
+    """The source language of examples that name none; it is needed for a direction through a pivot language."""
 
     long_inputs = "split"
     causal_sequence = "target"
@@ -232,12 +231,14 @@ class Seq2SeqTask(Task[R, Pairs]):
         if tokenizer is not None:
             bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
             task = replace(task, bleu_tokenizer=str(tokenizer))
-        if (language := options.pop("to", None)) is not None:
+        if self.languages is not None:
+            source, target = (str(options.pop(name, None) or "") or None for name in ("from", "to"))
+            source, target = self.languages.choose(source, target) if target else (source, None)
             task = replace(
-                task, target_language=check_language(self.directions, self.src_tokenizer.language_tags, str(language))
+                task,
+                source_language=source or task.source_language,
+                target_language=target or task.target_language,
             )
-        if (language := options.pop("from", None)) is not None:
-            task = replace(task, source_language=str(language))
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
             settings = build(type(self.decoding), change_search(self.decoding, options), option_names(options))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +33,7 @@ from regard.tasks.checks import pair_warnings
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
-from regard.tasks.pivoting import pivot_language, through_pivots
+from regard.tasks.languages import Languages, through_pivots
 from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqTask, TranslationRecipe
 from regard.tasks.translation_tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
@@ -277,18 +278,22 @@ class Translation(TranslationTask[TranslationRecipe]):
     command = "translate"
     variants = TRANSLATION_VARIANTS
 
+    @cached_property
+    def languages(self) -> Languages:
+        return Languages(self.recipe.data.directions, self.src_tokenizer.language_tags, self.src_tokenizer.placeholders)
+
     def pivot(self, example: Example) -> str | None:
         """The language through which an example is translated, if the model does not translate it directly."""
         source, target = example.get("from") or self.source_language, example.get("to") or self.target_language
-        return pivot_language(self.directions, source, target)
+        return self.languages.pivot(source, target)
 
     def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
-        if len(self.directions) > 1:
+        if len(self.languages.directions) > 1:
             examples = through_pivots(self, engine, examples, CHUNK_LINES)
         return super().predict(engine, examples)
 
     def last_step(self, engine: Any, example: Example) -> Example:
-        """The example; if it is translated through a third language, its translation into that language."""
+        """The example; if it is translated through a pivot language, its translation into that language."""
         return next(through_pivots(self, engine, [example], CHUNK_LINES))
 
     @classmethod
