@@ -7,7 +7,7 @@ from pathlib import Path
 import regard
 
 # any room may import these
-GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "random", "reading"}
+GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "reading", "seeding"}
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
@@ -17,7 +17,7 @@ ROOMS: dict[str, set[str]] = {
     "messages": {"errors", "reading"},
     "plugins": {"errors"},
     "processes": {"errors", "plugins"},
-    "random": set(),
+    "seeding": set(),
     "config": set(),
     "recipe_files": set(),
     "bundled_files": set(),

@@ -15,8 +15,8 @@ from regard import runtime
 from regard.config import build
 from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.random import derive_seed
 from regard.runtime import RuntimeSettings, World, autocast, close_world, open_world, seed_everything
+from regard.seeding import derive_seed
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from regard.config import Field, Settings
 from regard.errors import UserError
 from regard.kernels import kernels_available
-from regard.random import derive_seed
+from regard.seeding import derive_seed
 
 Precision = Literal["fp32", "bf16"]
 

@@ -27,7 +27,7 @@ from regard.data.pretraining import (
     truncated_lengths,
 )
 from regard.data.settings import DocumentDataSettings
-from regard.random import rng
+from regard.seeding import rng
 from regard.text.bert import SPECIALS, BertTokenizer
 
 modest = settings(max_examples=40)

@@ -11,7 +11,7 @@ from regard.data.pretraining import sample_pairs
 from regard.data.pretraining_batches import Masking, PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share
-from regard.random import rng
+from regard.seeding import rng
 
 
 def batches(

@@ -21,7 +21,7 @@ from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
-from regard.random import rng
+from regard.seeding import rng
 from regard.tasks.pretraining import BATCH_TOKENS, Answers, Pretraining, scores_of
 from regard.text.bert import SPECIALS, BertTokenizer
 

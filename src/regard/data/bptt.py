@@ -23,7 +23,7 @@ from regard.data.batch import Batch
 from regard.data.steps import WHOLE, Share, Step
 from regard.data.store import Store
 from regard.errors import UserError
-from regard.random import rng
+from regard.seeding import rng
 from regard.text.symbols import PAD
 
 

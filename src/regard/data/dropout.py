@@ -22,7 +22,7 @@ from regard.data.pairs import PairExamples, Pairs
 from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
 from regard.errors import UserError
 from regard.processes import count_workers, map_in_order
-from regard.random import random_key
+from regard.seeding import random_key
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import EOS
 from regard.text.tokenizer import Tokenizer

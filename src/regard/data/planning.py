@@ -23,7 +23,7 @@ from regard.data.arrays import Array, row_offsets
 from regard.data.batch import Batch
 from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
-from regard.random import rng
+from regard.seeding import rng
 
 POOL_BATCHES, POOL_EXAMPLES = 100, 50_000
 """Size of the pools that are sorted by length: the larger of this many batches and this many examples ..."""

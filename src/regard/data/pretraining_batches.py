@@ -31,7 +31,7 @@ from regard.data.pretraining import (
 )
 from regard.data.settings import DocumentDataSettings
 from regard.data.steps import WHOLE, Share, Step
-from regard.random import rng
+from regard.seeding import rng
 from regard.text.inputs import MaskedTokenizer
 
 INPUTS, ORDER, WORDS = range(3)

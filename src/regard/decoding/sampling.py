@@ -17,7 +17,7 @@ from regard.decoding.constraints import Rules, StepContext
 from regard.decoding.hypothesis import NEG_INF, Hypothesis
 from regard.decoding.rollout import rollout
 from regard.decoding.stepper import S, Source, Stepper
-from regard.random import hash_bytes
+from regard.seeding import hash_bytes
 
 
 def keep_top_k(log_probs: Tensor, k: int) -> Tensor:

@@ -28,7 +28,7 @@ from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.models.text_encoder import EncoderWithHead
-from regard.random import derive_seed
+from regard.seeding import derive_seed
 
 SPECIALS = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = range(len(SPECIALS))

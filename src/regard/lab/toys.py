@@ -22,8 +22,8 @@ from regard.files import JsonObject
 from regard.lab.experiment import Text
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
-from regard.random import derive_seed
 from regard.runtime import World, seed_everything
+from regard.seeding import derive_seed
 from regard.training.checkpoint import Checkpoints
 from regard.training.events import Event, TrainRecord
 from regard.training.loop import fit

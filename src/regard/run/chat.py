@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from regard.config import build
 from regard.data.dialogues import join_turns, normalize_turn
 from regard.decoding.settings import DecodingSettings, change_search
-from regard.random import hash_bytes
 from regard.run.model import Translator
+from regard.seeding import hash_bytes
 from regard.tasks.inputs import split_text
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.viz.report import AttentionMap

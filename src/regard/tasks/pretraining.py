@@ -53,9 +53,9 @@ from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.metrics.score import Score, perplexity
 from regard.models.bert import BertPretraining, BertSettings
-from regard.random import rng
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
+from regard.seeding import rng
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.checks import ExpectedLoss, entropy

@@ -22,7 +22,7 @@ from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, R
 from regard.metrics.classification import spearman
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf
-from regard.random import derive_seed
+from regard.seeding import derive_seed
 
 BLEU, CHRF = "BLEU", "chrF"
 METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {BLEU: bleu, CHRF: chrf}

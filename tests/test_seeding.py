@@ -1,6 +1,6 @@
 """Seeded randomness: fixed values, so that no version of regard changes the stream of another."""
 
-from regard.random import derive_seed, hash_bytes, random_key, rng
+from regard.seeding import derive_seed, hash_bytes, random_key, rng
 
 
 def test_generators_are_the_same_on_every_machine_and_differ_by_purpose() -> None:
