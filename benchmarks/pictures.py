@@ -28,10 +28,10 @@ from regard.data.alignments import gold, unit_links, units
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target
 from regard.files import write_text
-from regard.ladder.alignment import AttentionHead, attention_matrices, cross_attention, list_heads
 from regard.metrics.alignment import pool_words
 from regard.reading import read_json
 from regard.recipe import Recipe
+from regard.run.alignment import AlignmentHead, cross_attentions, encode_pairs
 from regard.run.model import Model, Translator
 from regard.run.train import train
 from regard.tasks.base import RECIPE
@@ -149,10 +149,10 @@ class Studio:
                 links[row, column] = weight
         panels = [Panel(links, rows, columns, "gold: sure, and possible (pale)")]
         for variant, title in (("bahdanau", "additive attention"), ("transformer", "Transformer, its best head")):
-            (_, _), cross = cross_attention(self.translator(variant), pair)
+            translator = self.translator(variant)
+            (_, cross), *_ = cross_attentions(translator, encode_pairs(translator, [pair.src], [pair.tgt]))
             best = next(run["alignment"] for run in self.ladder["runs"] if run["variant"] == variant)
-            head = AttentionHead(best["layer"], best["head"])
-            matrix = attention_matrices(cross)[list_heads(cross).index(head)]
+            matrix = AlignmentHead(best["layer"], best["head"]).select(cross)
             panels.append(Panel(pool_words(matrix, theirs.tokens, ours.tokens), rows, columns, title))
         return panels_svg(panels, 2)
 

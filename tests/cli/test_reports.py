@@ -13,8 +13,9 @@ from regard.cli.average import named_checkpoints
 from regard.data.corpus_split import SplitCounts, SplitReport
 from regard.doctor.check import Check
 from regard.errors import UserError
-from regard.ladder.alignment import AlignmentReport, AttentionHead, HeadReport
+from regard.ladder.alignment import AlignmentReport, HeadReport
 from regard.metrics.alignment import AlignmentScore
+from regard.run.alignment import AlignmentHead
 from regard.viz.ladder import LadderPage, Row
 
 
@@ -83,7 +84,7 @@ def test_seeds_and_summary_of_a_ladder() -> None:
 
 
 def measured(scored: bool) -> AlignmentReport:
-    heads = [AttentionHead(0, 0), AttentionHead(1, 0), AttentionHead(1, 1), AttentionHead(2, 0), AttentionHead(2, 2)]
+    heads = [AlignmentHead(0, 0), AlignmentHead(1, 0), AlignmentHead(1, 1), AlignmentHead(2, 0), AlignmentHead(2, 2)]
     links = [AlignmentScore(4, 4, n, n) for n in range(len(heads))]
     reports = [
         HeadReport(head, links[number] if scored else None, 1.0, 0.5, 0.25 * number, 0.125 * (5 - number))
@@ -94,10 +95,10 @@ def measured(scored: bool) -> AlignmentReport:
 
 def test_the_head_whose_links_are_written() -> None:
     report = measured(scored=False)
-    assert align.select_head(report, None, None) == report.best.head == AttentionHead(2, 2)
-    assert align.select_head(report, 1, None) == AttentionHead(1, 0)
-    assert align.select_head(report, 1, 1) == AttentionHead(1, 1)
-    assert align.select_head(report, None, 2) == AttentionHead(2, 2)
+    assert align.select_head(report, None, None) == report.best.head == AlignmentHead(2, 2)
+    assert align.select_head(report, 1, None) == AlignmentHead(1, 0)
+    assert align.select_head(report, 1, 1) == AlignmentHead(1, 1)
+    assert align.select_head(report, None, 2) == AlignmentHead(2, 2)
     assert refused(align.select_head, report, 3, None) == ("invalid-option", "layer")
     assert refused(align.select_head, report, 1, 2) == ("invalid-option", "head")
 

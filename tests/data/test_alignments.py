@@ -17,7 +17,6 @@ from regard.data.alignments import (
     token_bytes,
     unit_links,
     units,
-    word_tokens,
     written_out,
 )
 from regard.data.builtin import Name
@@ -132,12 +131,3 @@ def test_links_between_units_are_those_between_their_parts(vocabulary: Tokenizer
 def test_tokens_of_another_text_are_refused(vocabulary: Tokenizer) -> None:
     with pytest.raises(ValueError, match="bytes of tokens"):
         units(english(42), vocabulary.encode("forty-three"), vocabulary)
-
-
-@pytest.mark.parametrize("text", ["twenty-one days", "  a   b ", "Größe 注意 x", ""])
-def test_words_have_the_pieces_that_write_them(text: str, vocabulary: Tokenizer) -> None:
-    ids = vocabulary.encode(text)
-    found = word_tokens(text, ids, vocabulary)
-    assert len(found) == len(text.split())
-    for word, places in zip(text.split(), found, strict=True):
-        assert word == vocabulary.decode(ids[n] for n in places).strip()

@@ -11,9 +11,10 @@ from regard.cli.screen import ProgressLine, print_json, print_result, print_tabl
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from regard.ladder.alignment import AlignmentReport, AttentionHead, TextPair
+    from regard.ladder.alignment import AlignmentReport
+    from regard.run.alignment import AlignmentHead
     from regard.run.model import Translator
     from regard.tasks.base import Example
 
@@ -57,7 +58,7 @@ def align(
       regard align runs/de --save --sentences 1000
     """
     from regard.files import require_writable
-    from regard.ladder.alignment import TextPair, evaluate_alignment, gold_alignments
+    from regard.ladder.alignment import evaluate_alignment, gold_alignments
 
     one_of("--by", by, UNITS)
     if output is not None:
@@ -70,21 +71,21 @@ def align(
         examples = list(islice(task.examples(name, sources), sentences if save else None))
     if save:
         return save_best_head(translator, examples, as_json)
-    pairs = [TextPair(example["src"], example["tgt"], example.get("to")) for example in examples]
     report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")
-    measured = evaluate_alignment(translator, gold_alignments(corpora) or pairs, sentences)
+    measured = evaluate_alignment(translator, gold_alignments(corpora) or examples, sentences)
     selected = select_head(measured, layer, head)
     if output is not None:
-        write_links(translator, pairs, selected, by, output)
+        write_links(translator, examples, selected, by, output)
     if as_json:
-        return print_json({**measured.to_json(), "links": {"file": str(output) if output else None, **vars(selected)}})
+        links = {"file": str(output) if output else None, "layer": selected.layer, "head": selected.head}
+        return print_json({**measured.to_json(), "links": links})
     print_report(measured)
     return print_result(f"links of {selected}: {output}") if output is not None else None
 
 
 def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_json: bool) -> None:
     """Measure every head on words that a sentence and its translation have in common, and save the best one."""
-    from regard.run.aligning import measure_heads, save_head
+    from regard.run.alignment import measure_heads, save_head
 
     if translator.run.outputs != translator.run.folder:
         raise UserError(
@@ -94,8 +95,7 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
             where=translator.run.folder,
         )
     targets = [str(example["tgt"]) for example in examples]
-    sources = [{key: value for key, value in example.items() if key != "tgt"} for example in examples]
-    measured = measure_heads(translator, sources, targets)
+    measured = measure_heads(translator, examples, targets)
     if not measured:
         raise UserError(
             "no sentence has a name, number or punctuation mark (but the last one) in common with its translation",
@@ -116,14 +116,14 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     print_result(f"of {measured[0].words:,} equal words; the first head is saved in {translator.run.folder}")
 
 
-def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AttentionHead":
+def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AlignmentHead":
     """The head that the options name; the best one if they name none."""
-    from regard.ladder.alignment import AttentionHead
+    from regard.run.alignment import AlignmentHead
 
     if layer is None and head is None:
         return measured.best.head
     heads = [item.head for item in measured.heads]
-    selected = AttentionHead(layer or max(item.layer for item in heads), head or 0)
+    selected = AlignmentHead(layer or max(item.layer for item in heads), head or 0)
     if selected not in heads:
         layers, per_layer = max(item.layer for item in heads), max(item.head for item in heads)
         raise UserError(
@@ -136,7 +136,7 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
 
 
 def write_links(
-    translator: "Translator", pairs: "Iterable[TextPair]", head: "AttentionHead", by: str, path: Path
+    translator: "Translator", examples: "Sequence[Example]", head: "AlignmentHead", by: str, path: Path
 ) -> None:
     """Write one line of links for every pair; a blank line for a blank pair."""
     from regard.files import replacing
@@ -144,7 +144,7 @@ def write_links(
     from regard.metrics.alignment import pharaoh
 
     with ProgressLine("aligned:") as progress, replacing(path) as file, file.open("w", encoding="utf-8") as stream:
-        for number, links in enumerate(align_pairs(translator, pairs, head, by), 1):
+        for number, links in enumerate(align_pairs(translator, examples, head, by), 1):
             stream.write(pharaoh(links) + "\n")
             progress(number)
 

@@ -235,16 +235,6 @@ def unit_links(links: Links, src: Units, tgt: Units) -> Links:
     return frozenset((unit_of_src[i], unit_of_tgt[j]) for i, j in links)
 
 
-def word_tokens(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]:
-    """For every word of `text` (between spaces) the indices of `ids` that write some of it."""
-    width = token_bytes(tokenizer)
-    starts = [0, *accumulate(width[number] for number in ids)]
-    spans = [(len(text[: m.start()].encode()), len(text[: m.end()].encode())) for m in re.finditer(r"\S+", text)]
-    return [
-        [n for n, (first, last) in enumerate(pairwise(starts)) if first < end and last > begin] for begin, end in spans
-    ]
-
-
 def token_bytes(tokenizer: Tokenizer) -> list[int]:
     """Number of bytes of each token of a tokenizer."""
     if not isinstance(tokenizer, SubwordTokenizer):

@@ -1,62 +1,49 @@
 """Attention as a word alignment: every layer and head measured on sentence pairs, against gold links if there are any.
 
-The target is given, not decoded: both sentences are known, as for any alignment tool, and the row of attention weights
-that predicts a token says where it was read from. Links are between words, not tokens: the weights of the tokens of a
-word are summed on the source side and averaged on the target side (metrics/alignment.py). A target word whose largest
-weight is at the end symbol of the source has no link.
+`run/alignment.py` computes the weights: the target is given, not decoded, and the row that predicts a token says where
+it was read from. Links are between words, not tokens: the weights of a word's tokens are summed on the source side and
+averaged on the target side (metrics/alignment.py). A target word whose largest weight is at the source's end symbol has
+no link.
 
 L layers, H heads, T target tokens, S source tokens.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from regard.data.alignments import AlignedPair, gold, unit_links, units, word_tokens
+from regard.data.alignments import AlignedPair, gold, unit_links, units
+from regard.data.examples import Example
 from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.metrics.alignment import (
-    AlignmentScore,
-    Links,
-    agreement,
-    argmax_links,
-    coverage_error,
-    covered,
-    entropy,
-    pool_words,
-    relative_entropy,
-    score_links,
+from regard.metrics import alignment as metrics
+from regard.metrics.alignment import AlignmentScore, Links
+from regard.run.alignment import (
+    AlignmentHead,
+    Array,
+    EncodedText,
+    cross_attentions,
+    encode_pairs,
+    list_heads,
+    word_groups,
 )
 from regard.run.model import Translator
 
-Array = npt.NDArray[np.float64]
-Groups = list[list[int]]
 SCORE_NAMES = ("aer", "precision", "recall", "f1")
-
-
-@dataclass(frozen=True)
-class AttentionHead:
-    """One head of one layer, counted from 1; head 0 is the mean of a layer, layer 0 the mean of all layers."""
-
-    layer: int
-    head: int
-
-    def __str__(self) -> str:
-        if not self.layer:
-            return "mean of all layers and heads"
-        return f"layer {self.layer}, " + (f"head {self.head}" if self.head else "mean of its heads")
+BETWEEN_SPACES = re.compile(r"\S+")
+CHUNK_PAIRS = 1000
+"""Pairs that are aligned before their links are written."""
 
 
 @dataclass(frozen=True)
 class HeadReport:
-    """Measures of one head, means over sentences; links are scored if there are gold links."""
+    """Statistics of one head, averaged over sentences; links are scored if there are gold links."""
 
-    head: AttentionHead
+    head: AlignmentHead
     links: AlignmentScore | None
     entropy: float
     relative_entropy: float
@@ -66,12 +53,12 @@ class HeadReport:
     def to_json(self) -> JsonObject:
         values = {name: value for name, value in asdict(self).items() if name not in ("head", "links")}
         scores = {name: getattr(self.links, name) for name in SCORE_NAMES} if self.links else {}
-        return values | asdict(self.head) | scores
+        return values | {"layer": self.head.layer, "head": self.head.head} | scores
 
 
 @dataclass(frozen=True)
 class AlignmentReport:
-    """Measures of every head of a model's cross-attention, and the agreement between them."""
+    """Statistics of every head of a model's cross-attention, and the agreement between heads."""
 
     sentences: int
     heads: list[HeadReport]
@@ -91,8 +78,8 @@ class AlignmentReport:
         """The head with the lowest alignment error; without gold links, with the lowest coverage error."""
         return min(self.heads, key=lambda report: report.links.aer if report.links else report.coverage_error)
 
-    def of(self, head: AttentionHead) -> HeadReport:
-        """The measures of one head."""
+    def of(self, head: AlignmentHead) -> HeadReport:
+        """The statistics of one head."""
         return next(report for report in self.heads if report.head == head)
 
     def to_json(self) -> JsonObject:
@@ -113,26 +100,20 @@ def gold_alignments(sources: Sequence[Source]) -> Iterator[AlignedPair] | None:
     return (pair for item in sources if item.builtin and item.split for pair in gold(item.builtin, item.split))
 
 
-class TextPair(NamedTuple):
-    """A sentence, its translation, and the language of the translation if the run has several."""
-
-    src: str
-    tgt: str
-    to: str | None = None
-
-
 def evaluate_alignment(
-    translator: Translator, pairs: Iterable[AlignedPair | TextPair], sentences: int = 200
+    translator: Translator, pairs: Iterable[AlignedPair | Example], sentences: int = 200
 ) -> AlignmentReport:
     """Measure every head on the first `sentences` pairs; pairs with gold links are scored too."""
-    measured = [one for pair in islice(pairs, sentences) if (one := measure_sentence(translator, pair)) is not None]
+    measured = measure_sentences(translator, list(islice(pairs, sentences)))
     if not measured:
-        raise UserError("there is no sentence to measure attention on", "name a text with at least one", code="no-data")
+        raise UserError("there is no sentence to measure attention on", "add at least one", code="no-data")
     scored = [one.links for one in measured if one.links is not None]
     sure, possible = [links.sure for links in scored], [links.possible for links in scored]
-    scores = [score_links(links, sure, possible) for links in zip(*(one.predicted for one in scored), strict=True)]
+    predicted = zip(*(one.predicted for one in scored), strict=True)
+    scores = [metrics.score_links(links, sure, possible) for links in predicted]
     agreements = np.mean([one.agreements for one in measured], axis=0).tolist()
-    means = np.mean([one.measures for one in measured], axis=0)
+    means = np.mean([one.statistics for one in measured], axis=0)
+    lowest = metrics.score_links(list(map(one_link_per_word, sure, possible)), sure, possible) if scored else None
     return AlignmentReport(
         sentences=len(measured),
         heads=[
@@ -141,7 +122,7 @@ def evaluate_alignment(
         ],
         agreement_of_heads=agreements[:-1],
         agreement_of_layers=agreements[-1],
-        lowest=score_links(list(map(one_link_per_word, sure, possible)), sure, possible) if scored else None,
+        lowest=lowest,
     )
 
 
@@ -156,92 +137,61 @@ class SentenceLinks:
 
 @dataclass(frozen=True)
 class SentenceReport:
-    """The measures of one sentence pair: one row per head; the agreement of the heads of each layer, and of layers."""
+    """Statistics of one sentence pair: a row per head; the agreement of the heads in each layer, and of the layers."""
 
-    heads: list[AttentionHead]
-    measures: Array
+    heads: list[AlignmentHead]
+    statistics: Array
     agreements: list[float]
     links: SentenceLinks | None
 
 
-def measure_sentence(translator: Translator, pair: AlignedPair | TextPair) -> SentenceReport | None:
-    """Measure every head on one sentence pair; None if a side is blank."""
-    if not pair.src.strip() or not pair.tgt.strip():
-        return None
-    (src, tgt), weights = cross_attention(translator, pair)
-    matrices, T = attention_matrices(weights), len(tgt)
-    agreements = [agreement(heads[:, :T]) for heads in (*weights, weights.mean(axis=1))]
-    return SentenceReport(
-        heads=list_heads(weights),
-        measures=measures(matrices, T, len(src)),
-        agreements=agreements,
-        links=predict_links(translator, pair, src, tgt, matrices) if isinstance(pair, AlignedPair) else None,
-    )
+def measure_sentences(translator: Translator, pairs: Sequence[AlignedPair | Example]) -> list[SentenceReport]:
+    """Measure every head on each sentence pair that has text on both sides."""
+    examples = [{"src": pair.src, "tgt": pair.tgt} if isinstance(pair, AlignedPair) else pair for pair in pairs]
+    texts = encode_pairs(translator, examples, [example["tgt"] for example in examples])
+    reports: dict[int, SentenceReport] = {}
+    for index, weights in cross_attentions(translator, texts):
+        (source, target), pair = texts[index], pairs[index]
+        if not source.text.strip() or not target.text.strip():
+            continue
+        heads, T = list_heads(*weights.shape[:2]), len(target.spans)
+        matrices = np.stack([head.select(weights) for head in heads])
+        reports[index] = SentenceReport(
+            heads=heads,
+            statistics=head_statistics(matrices),
+            agreements=[metrics.agreement(layer[:, :T]) for layer in (*weights, weights.mean(axis=1))],
+            links=predict_links(translator, pair, source, target, matrices) if isinstance(pair, AlignedPair) else None,
+        )
+    return [reports[index] for index in sorted(reports)]
 
 
 def predict_links(
-    translator: Translator, pair: AlignedPair, src: list[int], tgt: list[int], matrices: Array
+    translator: Translator, pair: AlignedPair, source: EncodedText, target: EncodedText, matrices: Array
 ) -> SentenceLinks | None:
     """The links of every head and the gold ones; None if a side was truncated."""
-    task = translator.task
-    if (task.src_tokenizer.encode(pair.src), task.tgt_tokenizer.encode(pair.tgt)) != (src, tgt):
+    task, src = translator.task, source.ids[source.tags :]
+    if (task.src_tokenizer.encode(pair.src), task.tgt_tokenizer.encode(pair.tgt)) != (src, target.ids):
         return None
     src_units = units(pair.src_segments, src, task.src_tokenizer)
-    tgt_units = units(pair.tgt_segments, tgt, task.tgt_tokenizer)
-    columns, rows = ([list(group) for group in side.tokens] for side in (src_units, tgt_units))
+    tgt_units = units(pair.tgt_segments, target.ids, task.tgt_tokenizer)
     return SentenceLinks(
-        predicted=[links_between(matrix, columns, rows) for matrix in matrices],
+        predicted=[links_between(matrix, src_units.tokens, tgt_units.tokens) for matrix in matrices],
         sure=unit_links(pair.sure, src_units, tgt_units),
         possible=unit_links(pair.possible, src_units, tgt_units),
     )
 
 
-def cross_attention(translator: Translator, pair: AlignedPair | TextPair) -> tuple[tuple[list[int], list[int]], Array]:
-    """The tokens of both sides, truncated as the model reads them, and (L, H, T or T + 1, S + 1) with end symbols last.
-
-    The tokens before the source are left out: the tag of the target language, and LENGTH of a masked model.
-    """
-    task = translator.task
-    tags = task.tags({"to": pair.to} if isinstance(pair, TextPair) and pair.to else {})
-    max_tokens = task.max_source - 1
-    src = task.src_tokenizer.encode(pair.src)[: max_tokens - len(tags)]
-    tgt = task.tgt_tokenizer.encode(pair.tgt)[:max_tokens]
-    weights = task.attention_weights(translator.model, pair.src, tgt, tags)[2].cross
-    if weights is None:
-        raise UserError(
-            f"{translator.run.folder} has no cross-attention: {translator.run.recipe.model.summary}",
-            "use a run whose model has it",
-            code="no-attention",
-            where=translator.run.folder,
-        )
-    return (src, tgt), weights[0, ..., -(len(src) + 1) :].double().cpu().numpy()
+def head_statistics(matrices: Array) -> Array:
+    """(heads, T, S + 1) -> (heads, 4): entropy, relative entropy, covered, coverage error; these without the end."""
+    words = matrices[..., :-1]
+    entropies = [metrics.entropy(matrices).mean(axis=-1), metrics.relative_entropy(matrices).mean(axis=-1)]
+    return np.stack([*entropies, metrics.covered(words), metrics.coverage_error(words)], axis=-1)
 
 
-def attention_matrices(weights: Array) -> Array:
-    """(L, H, T, S) -> (L x (H + 1) + 1, T, S): the heads of each layer and their mean, and the mean of everything."""
-    L, H, T, S = weights.shape
-    with_means = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
-    return np.concatenate([with_means.reshape(L * (H + 1), T, S), weights.mean(axis=(0, 1))[None]])
-
-
-def list_heads(weights: Array) -> list[AttentionHead]:
-    """The heads of `attention_matrices`, in their order."""
-    L, H = weights.shape[:2]
-    heads = [AttentionHead(layer, head) for layer in range(1, L + 1) for head in (*range(1, H + 1), 0)]
-    return [*heads, AttentionHead(0, 0)]
-
-
-def measures(matrices: Array, T: int, S: int) -> Array:
-    """(heads, ...) -> (heads, 4): entropy, relative entropy, covered, coverage error; without the end symbols."""
-    rows, words = matrices[:, :T], matrices[:, :T, :S]
-    entropies = [entropy(rows).mean(axis=-1), relative_entropy(rows).mean(axis=-1)]
-    return np.stack([*entropies, covered(words), coverage_error(words)], axis=-1)
-
-
-def links_between(matrix: Array, src: Groups, tgt: Groups) -> Links:
+def links_between(matrix: Array, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Links:
     """The links of one head between groups of tokens; the last column, the end of the source, is not a word."""
     end = matrix.shape[-1] - 1
-    links = argmax_links(pool_words(matrix, tgt, [*src, [end]]))
+    links = metrics.argmax_links(metrics.pool_words(matrix, tgt, [*src, [end]]))
     return frozenset((s, t) for s, t in links if s < len(src))
 
 
@@ -251,18 +201,22 @@ def one_link_per_word(sure: Links, possible: Links) -> Links:
     return frozenset(links.values())
 
 
-def align(translator: Translator, pairs: Iterable[TextPair], head: AttentionHead, by: str = "words") -> Iterator[Links]:
-    """The links of every pair between words (separated by blanks) or tokens; blank lines have none."""
-    group: Callable[..., Groups] = word_tokens if by == "words" else _single_tokens
-    task = translator.task
-    for pair in pairs:
-        (src, tgt), weights = cross_attention(translator, pair)
-        # Words beyond the maximum length have no tokens; they are at the end.
-        src_groups = [tokens for tokens in group(pair.src, src, task.src_tokenizer) if tokens]
-        tgt_groups = [tokens for tokens in group(pair.tgt, tgt, task.tgt_tokenizer) if tokens]
-        matrix = attention_matrices(weights)[list_heads(weights).index(head)]
-        yield links_between(matrix, src_groups, tgt_groups) if src_groups and tgt_groups else frozenset()
-
-
-def _single_tokens(text: str, ids: Sequence[int], tokenizer: object) -> Groups:
-    return [[index] for index in range(len(ids))]
+def align(
+    translator: Translator, examples: Sequence[Example], head: AlignmentHead, by: str = "words"
+) -> Iterator[Links]:
+    """The links of every pair between words (separated by spaces) or tokens; empty lines have none."""
+    for first in range(0, len(examples), CHUNK_PAIRS):
+        chunk = examples[first : first + CHUNK_PAIRS]
+        texts = encode_pairs(translator, chunk, [example["tgt"] for example in chunk])
+        links: list[Links] = [frozenset()] * len(chunk)
+        for index, weights in cross_attentions(translator, texts):
+            sides = texts[index]
+            src, tgt = (
+                word_groups(side, BETWEEN_SPACES) if by == "words" else {n: [n] for n in range(len(side.spans))}
+                for side in sides
+            )
+            if src and tgt:
+                between = links_between(head.select(weights), list(src.values()), list(tgt.values()))
+                numbers = list(src), list(tgt)
+                links[index] = frozenset((numbers[0][s], numbers[1][t]) for s, t in between)
+        yield from links

@@ -4,7 +4,7 @@ Every variant is measured by the same code on the same sentences.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,15 +15,9 @@ from torch import nn
 
 from regard.data.examples import Example
 from regard.files import JsonObject
-from regard.ladder.alignment import (
-    AttentionHead,
-    TextPair,
-    attention_matrices,
-    evaluate_alignment,
-    gold_alignments,
-    list_heads,
-)
+from regard.ladder.alignment import evaluate_alignment, gold_alignments
 from regard.ladder.cost import model_flops, parameters_without_embeddings
+from regard.run.alignment import AlignmentHead
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
 from regard.run.run import Run
@@ -125,7 +119,7 @@ def measure_attention(
     A model without cross-attention has no alignment.
     """
     task, count = translator.task, measurement.aligned
-    valid, test = (gold_alignments(task.sources(split)) or pairs(translator, split) for split in ("valid", test_split))
+    valid, test = (gold_alignments(task.sources(split)) or task.examples(split) for split in ("valid", test_split))
     best = alignment = None
     if task.attention_weights(translator.model, "1", [EOS])[2].cross is not None:
         best = evaluate_alignment(translator, valid, count).best.head
@@ -135,27 +129,22 @@ def measure_attention(
             "lowest_aer": report.lowest.aer if report.lowest else None,
             "heads": report.head_count,
         }
-    drawn = select_sentences(pairs(translator, test_split), measurement.pictures)
+    drawn = select_sentences(task.examples(test_split), measurement.pictures)
     return {
         "alignment": alignment,
-        "pictures": [picture(translator, pair.src, pair.tgt, best, search) for pair in drawn],
+        "pictures": [picture(translator, example["src"], example["tgt"], best, search) for example in drawn],
     }
 
 
-def pairs(translator: Translator, split: str) -> Iterator[TextPair]:
-    """The source and target sentences of a split."""
-    return (TextPair(example["src"], example["tgt"], example.get("to")) for example in translator.task.examples(split))
-
-
-def select_sentences(sentences: Iterable[TextPair], count: int) -> list[TextPair]:
+def select_sentences(examples: Iterable[Example], count: int) -> list[Example]:
     """A few sentences, from short to long, the same for every variant."""
-    short = [pair for pair in islice(sentences, 500) if 0 < len(pair.src.split()) <= MAX_DRAWN_WORDS]
-    short.sort(key=lambda pair: len(pair.src))
+    short = [example for example in islice(examples, 500) if 0 < len(example["src"].split()) <= MAX_DRAWN_WORDS]
+    short.sort(key=lambda example: len(example["src"]))
     return [short[int(share * (len(short) - 1))] for share in np.linspace(0.35, 0.95, count)] if short else []
 
 
 def picture(
-    translator: Translator, source: str, reference: str, head: AttentionHead | None, search: JsonObject
+    translator: Translator, source: str, reference: str, head: AlignmentHead | None, search: JsonObject
 ) -> JsonObject:
     """The output for a sentence and its cross-attention; without weights if there are none, or too many tokens."""
     prediction = translator.predict(source, **search)
@@ -164,8 +153,7 @@ def picture(
     columns, rows, weights = translator.task.attention_weights(translator.model, source, tokens)
     if weights.cross is None or head is None or max(len(rows), len(columns)) > MAX_DRAWN_TOKENS:
         return values
-    cross = weights.cross[0].double().cpu().numpy()
-    matrix = attention_matrices(cross)[list_heads(cross).index(head)]
+    matrix = head.mean(weights.cross[0].double().cpu().numpy())
     return {**values, "rows": rows, "columns": columns, "weights": np.round(matrix, 3).tolist()}
 
 

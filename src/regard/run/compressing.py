@@ -17,7 +17,7 @@ from regard.exchange.folders import require_new_folder
 from regard.files import replacing, require_writable, write_text
 from regard.reading import parse_json, read_text
 from regard.recipe import Recipe
-from regard.run.aligning import ALIGNMENT_FILE
+from regard.run.alignment import ALIGNMENT_FILE
 from regard.run.facts import write_changes
 from regard.run.run import CHECKPOINTS, Run
 from regard.tasks.base import RECIPE

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from regard.documents.segment import Segment, SegmentTranslation, join_steps
-from regard.run.aligning import align
+from regard.run.alignment import align
 
 if TYPE_CHECKING:
     from regard.run.model import Translator

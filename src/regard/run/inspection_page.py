@@ -9,7 +9,7 @@ from typing import cast
 
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.run.aligning import align
+from regard.run.alignment import align
 from regard.run.inspecting import Inspection, SearchTree
 from regard.run.model import Model, Translator
 from regard.run.page_data import head_json, inspection_json, tree_json

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
-from regard.run.aligning import align
+from regard.run.alignment import align
 from regard.run.model import Model, Translator
 from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker

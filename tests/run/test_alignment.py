@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from tests.conftest import TinyRun
@@ -13,7 +14,18 @@ from tests.tiny import number_sentences, translate_words
 from regard.attention.layouts import Attentions, Tokens
 from regard.documents.segment import Link
 from regard.errors import UserError
-from regard.run.aligning import ALIGNMENT_FILE, AlignmentHead, align, choose_head, measure_heads, save_head
+from regard.ladder.alignment import BETWEEN_SPACES
+from regard.run.alignment import (
+    ALIGNMENT_FILE,
+    AlignmentHead,
+    align,
+    choose_head,
+    encode_pairs,
+    list_heads,
+    measure_heads,
+    save_head,
+    word_groups,
+)
 from regard.run.model import Translator
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
@@ -54,13 +66,13 @@ def texts_of(link: Link, source: str, target: str) -> tuple[str, str]:
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 def test_a_model_that_translates_words_links_them(tiny_run: TinyRun, kind: str) -> None:
     translator = Translator.load(tiny_run("translation", kind if kind != "transformer" else ""), device="cpu")
-    found = align(translator, SOURCES, TRANSLATIONS)
+    aligned = align(translator, SOURCES, TRANSLATIONS)
     pairs = [
-        texts_of(link, *texts) for *texts, links in zip(SOURCES, TRANSLATIONS, found, strict=True) for link in links
+        texts_of(link, *texts) for *texts, links in zip(SOURCES, TRANSLATIONS, aligned, strict=True) for link in links
     ]
     assert len(pairs) == sum(len(line.split()) for line in SOURCES)
     assert sum(translate_words(source) == target for source, target in pairs) > 0.8 * len(pairs)
-    assert found == [
+    assert aligned == [
         align(translator, [source], [target])[0] for source, target in zip(SOURCES, TRANSLATIONS, strict=True)
     ]
     assert align(translator, ["one", " "], ["", "x"]) == [(), ()]
@@ -77,6 +89,28 @@ def test_a_token_knows_its_characters(tmp_path: Path) -> None:
         assert {place for link in links for place in range(link[2], link[3])} == {
             place for place, character in enumerate(text) if character != " "
         }
+
+
+@pytest.mark.parametrize("text", ["twenty-one days", "  a   b ", "Größe 注意 x", ""])
+@pytest.mark.parametrize("kind", ["char", "bpe"])
+def test_words_have_the_tokens_that_write_them(text: str, kind: Literal["char", "bpe"], tmp_path: Path) -> None:
+    translator = fake_translator(tmp_path, "twenty-one days", kind=kind)
+    ((side, _),) = encode_pairs(translator, [text], [text])
+    groups = word_groups(side, BETWEEN_SPACES)
+    assert list(groups) == list(range(len(text.split())))
+    for word, tokens in zip(text.split(), groups.values(), strict=True):
+        assert word == translator.task.src_tokenizer.decode(side.ids[n] for n in tokens).strip()
+
+
+def test_weights_of_every_head_and_every_mean() -> None:
+    weights = np.random.default_rng(0).random((2, 3, 4, 5))
+    heads = list_heads(2, 3)
+    assert len(heads) == 2 * (3 + 1) + 1
+    for head in heads:
+        layers = weights if not head.layer else weights[head.layer - 1 : head.layer]
+        selected = layers if not head.head else layers[:, head.head - 1 : head.head]
+        assert head.mean(weights) == pytest.approx(selected.mean(axis=(0, 1)))
+        assert (head.select(weights) == head.mean(weights)[:-1]).all()
 
 
 def test_the_head_that_links_equal_words_is_the_best(tmp_path: Path) -> None:

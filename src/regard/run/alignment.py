@@ -9,6 +9,7 @@ attention weights that predicts a token says which source tokens it was read fro
 
 Words are pooled first because the tokens of one word often look at different tokens of the same source word. Language
 tags and the end symbol are no words; attention rests on them when there is nothing to read (Voita et al. 2019).
+`ladder/alignment.py` measures the weights of every head.
 
 Which head is best depends on the run. `alignment.json` in its folder names one (see `measure_heads`). Without it the
 mean over the heads of the second last layer is used: in Transformers of six layers it has the lowest alignment error
@@ -19,19 +20,20 @@ B pairs, L layers, H heads, T target tokens, S source tokens.
 """
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from regard.attention.layouts import Padded
 from regard.data.planning import groups_by_length
 from regard.documents.segment import Link
 from regard.documents.words import WORD, equal_words
+from regard.engines.stepper_engine import pad_rows
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import read_json
@@ -53,7 +55,7 @@ SHALLOW = 3
 class AlignmentHead:
     """The attention that links are read from.
 
-    layer   from 1
+    layer   from 1; 0 is the mean over all layers and heads
     head    from 1; 0 is the mean over the heads of the layer
     shift   0: the row that predicts a token; 1: the next row, which reads it (Chen et al. 2020, "Accurate Word
             Alignment Induction from Neural Machine Translation", section 3)
@@ -63,16 +65,27 @@ class AlignmentHead:
     head: int = 0
     shift: int = 0
 
+    def __str__(self) -> str:
+        if not self.layer:
+            return "mean of all layers and heads"
+        return f"layer {self.layer}, " + (f"head {self.head}" if self.head else "mean of its heads")
+
+    def mean(self, weights: Array) -> Array:
+        """(L, H, T + 1, S + 1) -> (T + 1, S + 1): the weights of this head, or of these heads on average."""
+        if not self.layer:
+            return np.asarray(weights.mean(axis=(0, 1)))
+        heads = weights[self.layer - 1]
+        return np.asarray(heads[self.head - 1] if self.head else heads.mean(axis=0))
+
     def select(self, weights: Array) -> Array:
-        """(L, H, T + 1, S) -> (T, S)."""
-        heads = weights[self.layer - 1, :, self.shift : weights.shape[2] - 1 + self.shift]
-        selected: Array = heads[self.head - 1] if self.head else heads.mean(axis=0)
-        return selected
+        """(L, H, T + 1, S + 1) -> (T, S + 1): one row for each target token."""
+        rows = self.mean(weights)
+        return rows[self.shift : len(rows) - 1 + self.shift]
 
 
 @dataclass(frozen=True)
 class EncodedText:
-    """One side of a pair: the text, its tokens after `tags` language tags, and the spans of those of the text."""
+    """One side of a pair: the text, its tokens after `tags` language tags, and the span of each token of the text."""
 
     text: str
     ids: list[int]
@@ -83,10 +96,10 @@ class EncodedText:
 def align(
     model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
 ) -> list[tuple[Link, ...]]:
-    """The links of every translation, one for each of its tokens; none for a blank text, and from a model without
-    cross-attention.
+    """Link every token of the translations to a source token; an empty text and a model without cross-attention have
+    no links.
 
-    Of texts that are longer than the model can read, only the beginning has links.
+    If a text is longer than the model can read, only its beginning has links.
     """
     pairs = encode_pairs(model, examples, translations)
     links: list[tuple[Link, ...]] = [()] * len(pairs)
@@ -100,7 +113,7 @@ def align(
 
 
 def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
-    """The head that the file of a run names, else the mean over the heads of a layer near the end."""
+    """Read the head that `alignment.json` names; without this file, take the mean of a layer near the end."""
     path = run.folder / ALIGNMENT_FILE
     if not path.exists():
         return AlignmentHead(layers - 1 if layers > SHALLOW else layers)
@@ -110,7 +123,7 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
         raise UserError(
             f"{path}: there is no layer {head.layer}, head {head.head}, shift {head.shift}; the model has {layers} "
             f"layers with {heads} heads",
-            f"write it again: regard align {run.folder} --save",
+            f"write this file again: `regard align {run.folder} --save`",
             code="damaged-file",
             where=path,
         )
@@ -123,7 +136,7 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
 def encode_pairs(
     model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
 ) -> list[tuple[EncodedText, EncodedText]]:
-    """The tokens of both texts as the model reads them, at most as many as it can read."""
+    """Tokenize both texts as the model reads them, at most as many tokens as it can read."""
     task = model.task
     parsed = [task.parse(example) for example in examples]
     sources = task.src_tokenizer.encode_spans([example["src"] for example in parsed])
@@ -141,9 +154,9 @@ def encode_pairs(
 def cross_attentions(
     model: "Translator", pairs: Sequence[tuple[EncodedText, EncodedText]]
 ) -> Iterator[tuple[int, Array]]:
-    """The index and the weights (L, H, T + 1, S) of every pair with text, longest first.
+    """The index and the weights (L, H, T + 1, S + 1) of every pair with text, longest first.
 
-    Language tags and the end symbol of the source are left out.
+    The last column is the end symbol of the source; language tags are left out.
     """
     chosen = [n for n, (source, target) in enumerate(pairs) if source.spans and target.spans]
     lengths = [max(len(pairs[n][0].ids), len(pairs[n][1].ids)) + 1 for n in chosen]
@@ -153,7 +166,7 @@ def cross_attentions(
         for row, index in enumerate(indices):
             source, target = pairs[index]
             first = source.tags
-            yield index, weights[row, :, :, : len(target.spans) + 1, first : first + len(source.spans)]
+            yield index, weights[row, :, :, : len(target.spans) + 1, first : first + len(source.spans) + 1]
 
 
 def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, EncodedText]]) -> Array:
@@ -163,7 +176,7 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     rows = [[*source.ids, EOS] for source, _ in pairs]
     masked = task.start_symbol is None  # the decoder of a masked model reads the token that it predicts
     outputs = [[*target.ids, EOS] if masked else [BOS, *target.ids] for _, target in pairs]
-    src, tgt = (pad_rows(ids, device) for ids in (rows, outputs))
+    src, tgt = (pad_rows(ids, PAD, device) for ids in (rows, outputs))
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
     if weights is None:
         raise UserError(
@@ -176,46 +189,37 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     return array
 
 
-def pad_rows(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids (B, longest) with padding at the end, and their lengths (B,)."""
-    lengths = torch.tensor([len(row) for row in rows], device=device)
-    ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.long)
-    for index, row in enumerate(rows):
-        ids[index, : len(row)] = torch.tensor(row)
-    return ids.to(device), lengths
-
-
 # ---- links -----------------------------------------------------------------------------------------------------------
 
 
 def link_tokens(weights: Array, source: EncodedText, target: EncodedText) -> Iterator[Link]:
-    """A link for every target token that is not blank: first the best source word, then the best token in it."""
-    src_words = word_groups(source)
+    """A link for every target token that is not whitespace: first the best source word, then the best token in it."""
+    src_words = list(word_groups(source).values())
     if not src_words:
         return
     order = np.concatenate(src_words)
     starts = np.cumsum([0, *map(len, src_words[:-1])])
     pooled = np.add.reduceat(weights[:, order], starts, axis=1)  # (T, source words)
-    for tokens in word_groups(target):
+    for tokens in word_groups(target).values():
         word = src_words[int(pooled[tokens].mean(axis=0).argmax())]
         for t in tokens:
             s = word[int(weights[t, word].argmax())]
             yield (*trim(source.text, source.spans[s]), *trim(target.text, target.spans[t]))
 
 
-def word_groups(side: EncodedText) -> list[list[int]]:
-    """The tokens of every word that has some, in order; blank tokens are in none."""
-    starts = [match.start() for match in WORD.finditer(side.text)]
+def word_groups(side: EncodedText, words: re.Pattern[str] = WORD) -> dict[int, list[int]]:
+    """The tokens of each word, by the number of the word in the text from 0; whitespace is in none."""
+    starts = [match.start() for match in words.finditer(side.text)]
     groups: dict[int, list[int]] = {}
     for token, span in enumerate(side.spans):
         first, last = trim(side.text, span)
         if first < last:
-            groups.setdefault(bisect_right(starts, first), []).append(token)
-    return list(groups.values())
+            groups.setdefault(bisect_right(starts, first) - 1, []).append(token)
+    return groups
 
 
 def trim(text: str, span: Span) -> Span:
-    """A span without the blank space around it."""
+    """A span without the whitespace around it."""
     start, end = span
     part = text[start:end]
     start += len(part) - len(part.lstrip())
@@ -256,26 +260,31 @@ def measure_heads(
         equal = [(s, t) for s, t in equal_words(source.text, target.text) if (s[1], t[1]) != ends]
         words += len(equal)
         layers, heads = weights.shape[:2]
-        for head in list_heads(layers, heads, masked=model.task.start_symbol is None) if equal else ():
+        for head in candidates(layers, heads, masked=model.task.start_symbol is None) if equal else ():
             links = link_tokens(head.select(weights), source, target)
-            found = {(first, begin) for first, _, begin, _ in links}
-            counts[head] = counts.get(head, 0) + sum((s[0], t[0]) in found for s, t in equal)
+            starts = {(first, begin) for first, _, begin, _ in links}
+            counts[head] = counts.get(head, 0) + sum((s[0], t[0]) in starts for s, t in equal)
     measured = [HeadAgreement(head, count, words) for head, count in counts.items()]
     return sorted(measured, key=lambda item: -item.linked)
 
 
-def list_heads(layers: int, heads: int, masked: bool) -> list[AlignmentHead]:
-    """Every head of every layer and their means, for both rows of a token; a masked model has one row for a token."""
-    shifts = (0,) if masked else (0, 1)
+def candidates(layers: int, heads: int, masked: bool) -> list[AlignmentHead]:
+    """The heads and means that links can be read from, for both rows of a token; a masked model has one row."""
+    ordered = sorted(list_heads(layers, heads)[:-1], key=lambda head: (-head.layer, head.head))
     return [
-        AlignmentHead(layer, head, shift)
-        for shift in shifts
-        for layer in range(layers, 0, -1)
-        for head in range(heads + 1)
-        if head != 1 or heads > 1
+        replace(head, shift=shift)
+        for shift in ((0,) if masked else (0, 1))
+        for head in ordered
+        if head.head != 1 or heads > 1
     ]
 
 
+def list_heads(layers: int, heads: int) -> list[AlignmentHead]:
+    """Every head of each layer, then its mean; the mean of all layers is last."""
+    in_layers = [AlignmentHead(layer, head) for layer in range(1, layers + 1) for head in (*range(1, heads + 1), 0)]
+    return [*in_layers, AlignmentHead(0)]
+
+
 def save_head(run: "Run", head: AlignmentHead) -> None:
-    """Name the head that links of a run are read from, in its folder."""
+    """Write the head that a run's links are read from to its folder."""
     write_text(run.folder / ALIGNMENT_FILE, json.dumps(asdict(head)) + "\n")
