@@ -32,10 +32,11 @@ from regard.recipe import Recipe
 from regard.run.report import read_metrics
 from regard.run.run import Run
 from regard.run.train import train
+from regard.run_files import METRICS
 from regard.runtime import seed_everything
 from regard.tasks.base import AnyTask
 from regard.tasks.registry import TASKS, load_recipe
-from regard.training.log import METRICS, Logs, MetricsFile
+from regard.training.log import Logs, MetricsFile
 from regard.training.optimizer import build_schedule
 
 RECIPES = ("wnut17", "squad", "swag", "commonsenseqa")

@@ -24,9 +24,9 @@ import torch
 from benchmarks.language_data import LANGUAGES
 
 from regard.bundled import identification
-from regard.bundled_files import find_run
 from regard.files import open_binary
 from regard.run.model import Model
+from regard.run_files import find_run
 
 Answers = list[tuple[str, float]]
 """The language of each text and its confidence, from 0 to 1."""

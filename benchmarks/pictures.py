@@ -34,7 +34,7 @@ from regard.recipe import Recipe
 from regard.run.alignment import AlignmentHead, cross_attentions, encode_pairs
 from regard.run.model import Model, Translator
 from regard.run.train import train
-from regard.tasks.base import RECIPE
+from regard.run_files import RECIPE
 from regard.tasks.registry import build_recipe
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS

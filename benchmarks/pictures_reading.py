@@ -22,7 +22,7 @@ from regard.metrics.entities import entity_scores
 from regard.run.embedding import text_encoder
 from regard.run.model import Model
 from regard.run.train import train
-from regard.tasks.base import RECIPE
+from regard.run_files import RECIPE
 from regard.tasks.bio import best_sequence, transitions
 from regard.tasks.registry import build_recipe
 from regard.viz.plots import chart_svg

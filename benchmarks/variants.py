@@ -18,8 +18,9 @@ from regard.recipe import Recipe
 from regard.run.model import Translator
 from regard.run.report import read_metrics
 from regard.run.train import train
+from regard.run_files import METRICS
 from regard.tasks.variants import TRANSLATION_VARIANTS
-from regard.training.log import METRICS, Logs, MetricsFile
+from regard.training.log import Logs, MetricsFile
 
 
 def training_speed(recipe: Recipe, steps: int) -> float:

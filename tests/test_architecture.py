@@ -7,7 +7,7 @@ from pathlib import Path
 import regard
 
 # any room may import these
-GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "reading", "seeding"}
+GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "reading", "run_files", "seeding"}
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
@@ -20,7 +20,7 @@ ROOMS: dict[str, set[str]] = {
     "seeding": set(),
     "config": set(),
     "recipe_files": set(),
-    "bundled_files": set(),
+    "run_files": set(),
     "runtime": {"config"},
     "attention": set(),
     "trees": set(),
@@ -48,10 +48,10 @@ ROOMS: dict[str, set[str]] = {
     # floor 5
     "run": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "bundled_files", "tasks", "documents",
+        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "tasks", "documents",
     },
     # floor 6
-    "bundled": {"bundled_files", "run"},
+    "bundled": {"run"},
     "doctor": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "trees", "text", "data", "models", "decoding",
         "training", "recipe", "tasks", "run",
@@ -66,12 +66,12 @@ ROOMS: dict[str, set[str]] = {
     },
     # floor 7
     "serve": {
-        "config", "viz", "text", "data", "decoding", "engines", "tasks", "run", "documents", "bundled_files", "bundled",
+        "config", "viz", "text", "data", "decoding", "engines", "tasks", "run", "documents", "bundled",
     },
     "cli": {
         "serve",
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "lab", "documents", "engines", "recipe_files", "bundled_files", "bundled",
+        "run", "doctor", "ladder", "lab", "documents", "engines", "recipe_files", "bundled",
     },
     "__main__": {"cli"},
     "__init__": {

@@ -7,10 +7,10 @@ from tests.cli.command import regard
 
 from regard.bundled import bundled_run
 from regard.bundled.identification import identify
-from regard.bundled_files import BUNDLED, bundled_runs
 from regard.errors import UserError
 from regard.reading import parse_json
 from regard.run.run import Run
+from regard.run_files import BUNDLED, bundled_runs
 
 MAX_BYTES = 1_500_000
 TEXTS = {

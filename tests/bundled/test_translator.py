@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import fails, regard
 
-from regard.bundled_files import bundled_run
 from regard.run.model import Translator
+from regard.run_files import bundled_run
 
 SENTENCES = {
     ("en", "de"): ("Where is the train station?", "Wo ist der Bahnhof?"),

@@ -15,10 +15,10 @@ from regard.data import corpus_split as module
 from regard.data.corpus_split import LEFT_OUT, SplitPlan, SplitReport, assign, read_keys, split_corpora
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
-from regard.data.settings import SPLITS
 from regard.data.sources import Source
 from regard.data.split import hash_sentence, normalize_sentence
 from regard.errors import UserError
+from regard.run_files import SPLITS
 
 NOTHING = np.empty(0, np.uint64)
 Sides = tuple[str, str]

@@ -13,7 +13,8 @@ from regard.data.encoders import PairEncoder
 from regard.data.filters import KEEP_ALL
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
-from regard.data.store import DIGESTS, MANIFEST, open_or_build
+from regard.data.store import DIGESTS, open_or_build
+from regard.run_files import MANIFEST
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS

@@ -15,9 +15,10 @@ from regard.data.encoders import PairEncoder
 from regard.data.examples import Example
 from regard.data.filters import KEEP_ALL, FilterReport, Filters
 from regard.data.pairs import Pairs
-from regard.data.store import DIGESTS, MANIFEST, damaged_files, fingerprint_of, open_or_build
+from regard.data.store import DIGESTS, damaged_files, fingerprint_of, open_or_build
 from regard.errors import UserError
 from regard.files import checksum, digest
+from regard.run_files import MANIFEST
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS

@@ -17,7 +17,7 @@ from regard.data.formats import read_examples, read_locations
 from regard.data.sources import Source
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
-from regard.tasks.learning import STORES
+from regard.run_files import STORES
 from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings

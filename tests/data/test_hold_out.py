@@ -15,9 +15,10 @@ from regard.data.examples import Example
 from regard.data.fields import LABELLED_TEXT, LINES, PAIRS, SENTENCES, TREES, Fields
 from regard.data.hold_out import assign_units, choose_units, hold_out, read_split, report_held_out
 from regard.data.labelled import load_splits
-from regard.data.settings import SPLITS, DataSettings, LabelledDataSettings, PairDataSettings
+from regard.data.settings import DataSettings, LabelledDataSettings, PairDataSettings
 from regard.data.split import default_size, hash_sentence, split_of
 from regard.errors import UserError
+from regard.run_files import SPLITS
 
 
 def settings(folder: Path, fields: Fields, lines: list[str], **data: Any) -> Any:

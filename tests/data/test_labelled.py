@@ -15,10 +15,11 @@ from regard.data import labelled
 from regard.data.examples import Example
 from regard.data.fields import CHOICES, LABELLED_TEXT, QUESTIONS, TAGGED_WORDS, Fields
 from regard.data.labelled import MIN_ENDING, Keys, LabelledSplits, load_splits, open_splits, select
-from regard.data.settings import SPLITS, AnsweringDataSettings, LabelledDataSettings
+from regard.data.settings import AnsweringDataSettings, LabelledDataSettings
 from regard.data.sources import Source
 from regard.data.split import normalize_sentence
 from regard.errors import UserError
+from regard.run_files import SPLITS
 
 texts = st.text("abAB .!", max_size=4)
 lists_of_examples = st.lists(st.fixed_dictionaries({"text": texts, "label": st.sampled_from("xy")}), max_size=40)

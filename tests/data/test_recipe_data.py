@@ -11,8 +11,9 @@ import pytest
 
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
-from regard.data.settings import SPLITS, LabelledDataSettings
+from regard.data.settings import LabelledDataSettings
 from regard.recipe_files import shipped_recipes
+from regard.run_files import SPLITS
 from regard.tasks.registry import load_recipe
 
 AG = {

@@ -20,11 +20,12 @@ from regard.exchange.marian import read_marian
 from regard.files import digest
 from regard.run.certificate import CERTIFICATE, Bounds
 from regard.run.export_readme import README
-from regard.run.exporting import MANIFEST, export_run
+from regard.run.exporting import export_run
 from regard.run.importing import import_model
 from regard.run.model import Model, Translator
 from regard.run.run import Run
 from regard.run.train import train
+from regard.run_files import MANIFEST
 from regard.tasks import exporting
 from regard.tasks.registry import build_recipe
 from regard.text.bert import BertTokenizer

@@ -12,7 +12,8 @@ from regard.run.compressing import compress
 from regard.run.facts import read_facts
 from regard.run.model import Model, Translator
 from regard.run.run import Run
-from regard.training.checkpoint import MODEL, read_weights
+from regard.run_files import MODEL
+from regard.training.checkpoint import read_weights
 from regard.training.quantization import dequantize, quantize
 
 TEXTS = ["one two three", "six", "four four one"]

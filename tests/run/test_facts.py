@@ -13,7 +13,6 @@ from tests.conftest import TinyRun
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, locked
 from regard.run.facts import (
-    CHANGES,
     changed_settings,
     compare_with_defaults,
     count_weights,
@@ -23,6 +22,7 @@ from regard.run.facts import (
     source_text,
 )
 from regard.run.run import Run
+from regard.run_files import CHANGES
 from regard.tasks.registry import build_recipe
 
 

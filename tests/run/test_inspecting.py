@@ -21,7 +21,7 @@ from regard.run.page_data import (
     run_json,
     texts_json,
 )
-from regard.training.log import METRICS
+from regard.run_files import METRICS
 from regard.viz.packing import pack_array, unpack_array
 
 SENTENCE = "one two three"

@@ -6,6 +6,6 @@
 Each is the folder of a run, as `regard train` makes it, without its training state and data.
 """
 
-from regard.bundled_files import bundled_run, bundled_runs
+from regard.run_files import bundled_run, bundled_runs
 
 __all__ = ["bundled_run", "bundled_runs"]

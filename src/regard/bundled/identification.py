@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from regard.bundled_files import bundled_run
 from regard.run.model import Model
+from regard.run_files import bundled_run
 
 OTHER = "other"
 """The class of text in none of the languages."""

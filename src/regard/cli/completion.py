@@ -28,7 +28,7 @@ LANGUAGES = ("de", "en", "es", "fr", "zh")
 
 def complete_run(incomplete: str) -> list[str]:
     """Folders of runs below the folder that is typed, and the runs that come with regard."""
-    from regard.bundled_files import bundled_runs
+    from regard.run_files import bundled_runs
 
     return [name for name in (*bundled_runs(), *runs_below(incomplete)) if name.startswith(incomplete)]
 
@@ -135,7 +135,7 @@ def folder_of(incomplete: str) -> Path:
 
 def runs_below(incomplete: str) -> Iterator[str]:
     """The runs in the folder that is typed, two levels deep, as they would be typed."""
-    from regard.run.facts import RECIPE
+    from regard.run_files import RECIPE
 
     prefix = incomplete[: incomplete.rfind("/") + 1]
     for number, path in enumerate(folders_in(folder_of(incomplete))):

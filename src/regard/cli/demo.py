@@ -99,7 +99,7 @@ def remove_earlier_demo(folder: Path, name: str) -> None:
     """Remove an earlier demo; a UserError if the folder holds another run."""
     from regard.files import locked
     from regard.run.run import Run
-    from regard.tasks.base import RECIPE
+    from regard.run_files import RECIPE
 
     if not (folder / RECIPE).exists():
         return

@@ -10,13 +10,12 @@ from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLangua
 from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.cli.shell import as_called
 from regard.errors import UserError
+from regard.run_files import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regard.run.distill import Distilled
-
-SPLITS = ("train", "valid", "test")
 
 
 def distill(

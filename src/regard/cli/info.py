@@ -24,8 +24,8 @@ def info(run: RunFolder, as_json: AsJson = False) -> None:
       regard info runs/de
       regard info runs/de --json
     """
-    from regard.bundled_files import find_run
     from regard.run.facts import changed_settings, read_facts, require_run
+    from regard.run_files import find_run
 
     folder = find_run(run)
     require_run(folder)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from regard.bundled_files import TRANSLATOR
 from regard.cli.options import ModelOptions, OptionGroup, help_of, option_type
 from regard.cli.screen import report
 from regard.errors import UserError
+from regard.run_files import TRANSLATOR
 
 if TYPE_CHECKING:
     from regard.run.model import Model

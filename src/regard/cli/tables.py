@@ -50,7 +50,7 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     """How to read an input file by the recipe of a run and other `settings`; None if every line is an example."""
     from regard.data.formats import describe_sources
     from regard.data.lines import file_ending
-    from regard.tasks.base import SPLITS
+    from regard.run_files import SPLITS
 
     ending, source = file_ending(name), None
     sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]

@@ -73,7 +73,7 @@ def find_recipe_and_folder(
     """
     from regard.recipe_files import shipped_recipes
     from regard.run.run import Run, read_recipe
-    from regard.tasks.base import RECIPE
+    from regard.run_files import RECIPE
     from regard.tasks.registry import load_recipe
 
     path = Path(source)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.bundled_files import RECIPE, TRANSLATOR, bundled_runs
 from regard.cli.directions import choose_direction, with_detected_source
 from regard.cli.documents import DocumentOptions
 from regard.cli.options import (
@@ -36,6 +35,7 @@ from regard.cli.streams import (
 )
 from regard.cli.tables import read_rows, table_source
 from regard.errors import UserError
+from regard.run_files import RECIPE, TRANSLATOR, bundled_runs
 
 if TYPE_CHECKING:
     from regard.run.model import Translator

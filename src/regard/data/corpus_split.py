@@ -24,12 +24,12 @@ from regard.data.examples import Example
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.lines import csv_rows, file_ending, read_lines
-from regard.data.settings import SPLITS
 from regard.data.sources import Source
 from regard.data.split import POSITION_BITS, POSITIONS, Hashes, Mask, first_occurrences, hash_sentence, hash_text
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_json
+from regard.run_files import SPLITS
 
 Progress = Callable[[int, int | None], None]
 

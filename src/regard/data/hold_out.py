@@ -20,9 +20,10 @@ from regard.data.corpus_split import SplitPlan, assign, read_keys
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import read_examples
-from regard.data.settings import SPLITS, DataSettings
+from regard.data.settings import DataSettings
 from regard.data.split import POSITION_BITS, POSITIONS, default_size, hash_text
 from regard.errors import UserError
+from regard.run_files import SPLITS
 
 Assignments = npt.NDArray[np.uint8]
 

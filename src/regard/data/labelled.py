@@ -28,7 +28,7 @@ from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
-from regard.data.settings import SPLITS, LabelledDataSettings
+from regard.data.settings import LabelledDataSettings
 from regard.data.split import (
     POSITION_BITS,
     POSITIONS,
@@ -42,8 +42,9 @@ from regard.data.split import (
 from regard.errors import UserError
 from regard.files import Manifest, checksum, replacing
 from regard.reading import check_dataclass
+from regard.run_files import MANIFEST, SPLITS
 
-MANIFEST, EXAMPLES, OFFSETS, DIGESTS = "manifest.json", "examples.jsonl", "offsets.npy", "digests.json"
+EXAMPLES, OFFSETS, DIGESTS = "examples.jsonl", "offsets.npy", "digests.json"
 FORMAT = 1  # of the files; increase it when they change
 MIN_ENDING = 40  # letters and digits; a shorter text may well be the end of an unrelated one
 SEED = 1  # of the hold-out

@@ -13,8 +13,7 @@ from regard.data.lines import file_ending
 from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError
-
-SPLITS = ("train", "valid", "test")
+from regard.run_files import SPLITS
 
 Sources = Annotated[list[Source], BeforeValidator(as_list)]
 

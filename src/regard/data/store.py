@@ -32,8 +32,9 @@ from regard.errors import UserError
 from regard.files import Manifest, replacing
 from regard.processes import count_workers, in_chunks, map_in_order
 from regard.reading import check_type
+from regard.run_files import MANIFEST
 
-MANIFEST, DIGESTS = "manifest.json", "digests.json"
+DIGESTS = "digests.json"
 FORMAT = 4
 """Version of the files; a store of another version is built again."""
 CHUNK_ROWS = 1 << 16

@@ -7,11 +7,11 @@ import numpy as np
 
 from regard.data.examples import Example
 from regard.data.formats import describe_sources
-from regard.data.settings import SPLITS
-from regard.data.store import MANIFEST, damaged_files
+from regard.data.store import damaged_files
 from regard.doctor.check import STATUSES, Check, Status, grade, judge
 from regard.doctor.sample import DryRun, SplitSurvey, Survey
 from regard.recipe import Recipe
+from regard.run_files import MANIFEST, SPLITS
 from regard.tasks.base import AnyTask, truncate
 
 HELD_OUT = ("valid", "test")

@@ -15,8 +15,9 @@ from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
 from regard.recipe import Recipe
 from regard.run.run import Run, check_start, describe_best
+from regard.run_files import STORES
 from regard.runtime import World, close_world, open_world
-from regard.tasks.base import STORES, AnyTask
+from regard.tasks.base import AnyTask
 from regard.tasks.defaults import choose_defaults
 from regard.tasks.registry import load_recipe, task_of
 

@@ -20,8 +20,8 @@ from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
 from regard.processes import count_workers
+from regard.run_files import STORES
 from regard.runtime import World, seed_everything
-from regard.tasks.base import STORES
 from regard.training.advice import advise, peak_rate
 from regard.training.console import format_duration
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate

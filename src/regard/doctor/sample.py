@@ -20,11 +20,11 @@ from torch import nn
 
 from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.settings import SPLITS
 from regard.data.steps import BatchSource
 from regard.doctor.check import Progress
 from regard.recipe import Recipe
 from regard.run.run import Run, absolutize
+from regard.run_files import SPLITS
 from regard.runtime import World, seed_everything
 from regard.tasks.base import AnyTask
 from regard.tasks.checks import SplitExamples

@@ -20,9 +20,10 @@ from regard.recipe import Recipe
 from regard.recipe_files import find_recipe
 from regard.run.distill import distill
 from regard.run.model import Translator
-from regard.run.run import MANIFEST, Run, absolutize
+from regard.run.run import Run, absolutize
 from regard.run.train import train
-from regard.tasks.base import RECIPE, STORES, Report
+from regard.run_files import MANIFEST, RECIPE, STORES
+from regard.tasks.base import Report
 from regard.tasks.registry import build_recipe, task_of
 from regard.tasks.variants import Variant, VariantSet
 from regard.training.settings import TrainingSettings

@@ -21,10 +21,10 @@ from regard.run.certificate import Bounds, Certificate
 from regard.run.export_examples import Examples
 from regard.run.model import Model
 from regard.run.opened_exports import FORCED, OpenedExport, Pair, program_of
+from regard.run_files import MODEL
 from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.language import Language
 from regard.text.symbols import EOS
-from regard.training.checkpoint import MODEL
 
 PREDICTIONS = "predictions"
 NEAR = 0.01

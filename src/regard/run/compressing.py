@@ -19,10 +19,10 @@ from regard.reading import parse_json, read_text
 from regard.recipe import Recipe
 from regard.run.alignment import ALIGNMENT_FILE
 from regard.run.facts import write_changes
-from regard.run.run import CHECKPOINTS, Run
-from regard.tasks.base import RECIPE
+from regard.run.run import Run
+from regard.run_files import CHECKPOINTS, MODEL, RECIPE
 from regard.tasks.registry import task_of
-from regard.training.checkpoint import MODEL, name_of, read_progress, read_weights, write_checkpoint
+from regard.training.checkpoint import name_of, read_progress, read_weights, write_checkpoint
 from regard.training.quantization import dequantize, quantize
 
 

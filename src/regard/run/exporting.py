@@ -42,6 +42,7 @@ from regard.run.export_readme import README, readme
 from regard.run.model import Model, random_weights
 from regard.run.opened_exports import OpenedExport, ReadBack, has_transformers, open_export
 from regard.run.run import Run
+from regard.run_files import MANIFEST
 from regard.tasks.base import Report
 from regard.tasks.exporting import ExportedModel, count
 from regard.tasks.seq2seq import SYMBOLS
@@ -53,7 +54,7 @@ PROGRAMS = {"huggingface": "float32", "ctranslate2": "int8", "onnx": "float32", 
 QUANTIZED = ("ctranslate2", "onnx")
 """The programs whose weights can have another type."""
 QUANTIZATION = "int8"
-EXPORTS, MANIFEST, FORMAT = "exports", "manifest.json", 2
+EXPORTS, FORMAT = "exports", 2
 COMPARING = "comparing it with the run on {:,} examples"
 
 

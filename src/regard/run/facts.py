@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.files import LOCK, JsonObject, Manifest
 from regard.reading import read_json, read_toml
 from regard.recipe_files import DEFAULT_TASK
+from regard.run_files import CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
 
 try:
     import fcntl
@@ -21,12 +22,10 @@ except ImportError:  # this system has no file locks
 if TYPE_CHECKING:
     from regard.recipe import Recipe
 
-RECIPE, CHANGES, CHECKPOINTS, STORES = "recipe.toml", "changes.json", "checkpoints", "store"
-STATE, WEIGHTS, TOKENIZERS = "state.json", "model.safetensors", "*tokenizer.json"
+TOKENIZERS = "*tokenizer.json"
 FORMAT, MAX_NAMED_RUNS = 1, 8
 MAX_HEADER_BYTES = 64 << 20
 SCALE = ":scale"
-SPLITS = ("train", "valid", "test")
 BASE_SETTINGS = ("name", "about", "task", "start_from", "data.root", "data.train", "data.valid", "data.test")
 """Settings that every recipe has its own values for."""
 
@@ -101,7 +100,7 @@ def read_facts(folder: Path) -> Facts:
     names = sorted(path.name for path in (folder / CHECKPOINTS).glob("step-*") if path.is_dir())
     progress = _progress(folder / CHECKPOINTS / names[-1]) if names else {}
     best = f"step-{int(progress.get('best_step') or 0):08d}"
-    weights = folder / CHECKPOINTS / (best if best in names else names[-1] if names else "") / WEIGHTS
+    weights = folder / CHECKPOINTS / (best if best in names else names[-1] if names else "") / MODEL
     return Facts(
         run=str(folder),
         name=str(recipe.get("name", "")),

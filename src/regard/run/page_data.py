@@ -16,10 +16,10 @@ from regard.files import JsonObject
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
 from regard.run.model import Explanation, Input, Model
 from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
+from regard.run_files import METRICS
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.pretraining import Pretraining
 from regard.tasks.seq2seq import Seq2SeqTask
-from regard.training.log import METRICS
 from regard.viz.content import text_json
 from regard.viz.packing import pack_array
 from regard.viz.report import pack_map, points_json

@@ -9,16 +9,15 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard import __version__
-from regard.bundled_files import shown_name
 from regard.errors import UserError
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
+from regard.run_files import METRICS, shown_name
 from regard.tasks.base import Example as TaskExample
 from regard.tasks.base import Prediction
 from regard.training.checkpoint import step_of
 from regard.training.console import format_duration
-from regard.training.log import METRICS
 from regard.viz.content import Table
 from regard.viz.report import AttentionMap, Example, MonitorCurve, Report
 

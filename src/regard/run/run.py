@@ -20,7 +20,6 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from regard.bundled_files import find_run, output_folder
 from regard.config import apply_overrides
 from regard.data.digests import Digests
 from regard.data.formats import describe_sources, identify
@@ -30,15 +29,13 @@ from regard.files import JsonObject, Manifest, checksum, digest, io_errors, writ
 from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.run.facts import require_run, write_changes
-from regard.tasks.base import RECIPE, STORES, AnyTask, Progress, Report
+from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
+from regard.tasks.base import AnyTask, Progress, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
-from regard.training.checkpoint import MODEL, Checkpoints, read_progress, read_weights
-from regard.training.log import METRICS
+from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.progress import Progress as TrainingProgress
 
-MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
-CHECKPOINTS = "checkpoints"
 
 # Groups of settings that the weights and the data depend on: they may not change when a run is resumed.
 FIXED_GROUPS = ("task", "start_from", "text", "model", "data")

@@ -19,9 +19,10 @@ from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
-from regard.run.run import CHECKPOINTS, Run
+from regard.run.run import Run
+from regard.run_files import CHECKPOINTS, RECIPE, STORES
 from regard.runtime import World, close_world, open_world, seed_everything
-from regard.tasks.base import RECIPE, STORES, AnyTask, Example, Progress, Report, ValidationData
+from regard.tasks.base import AnyTask, Example, Progress, Report, ValidationData
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place

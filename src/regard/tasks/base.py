@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from regard.data.examples import Example as Example
-from regard.data.settings import SPLITS as SPLITS
 from regard.data.store import Progress as Progress
 from regard.decoding.engine import Engine
 from regard.errors import UserError
@@ -33,7 +32,6 @@ from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns
 from regard.tasks.languages import Languages
-from regard.tasks.learning import STORES as STORES
 from regard.tasks.learning import LearningTask
 from regard.tasks.learning import Report as Report
 from regard.tasks.learning import ValidationData as ValidationData
@@ -48,8 +46,6 @@ Prediction = dict[str, Any]
 """The output of a model for one example."""
 Ask = Callable[[str], str | None]
 """Asks a person for one line under a title; None at the end of the input."""
-
-RECIPE = "recipe.toml"
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.formats import read_examples
 from regard.data.hold_out import read_split
-from regard.data.settings import SPLITS
 from regard.files import write_text
 from regard.metrics.association import SideModel, independence_z, label_kernel, length_z, text_kernel
 from regard.recipe import Recipe
+from regard.run_files import SPLITS
 from regard.text.tokenizer import Tokenizer
 from regard.training.advice import Advice
 

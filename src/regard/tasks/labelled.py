@@ -51,9 +51,10 @@ from regard.models.text_encoder import (
 )
 from regard.reading import read_json
 from regard.recipe import Recipe, Rules
+from regard.run_files import SPLITS, STORES
 from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import SPLITS, STORES, AnyTask, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import AnyTask, Example, Prediction, Report, Task, ValidationData
 from regard.tasks.checks import ExpectedLoss, SplitExamples, entropy
 from regard.tasks.encoders import (
     LANGUAGE,

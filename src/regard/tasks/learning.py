@@ -20,7 +20,7 @@ from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
-from regard.data.settings import SPLITS, adopt_settings, build_source
+from regard.data.settings import adopt_settings, build_source
 from regard.data.sources import Source, column_setting
 from regard.data.steps import BatchSource, Share
 from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
@@ -30,6 +30,7 @@ from regard.kernels import kernels_available
 from regard.layers.meta import allocate, on_meta
 from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
+from regard.run_files import SPLITS, STORES
 from regard.runtime import World, total_memory
 from regard.tasks.checks import D, Examination, R
 from regard.training.settings import TrainingSettings
@@ -43,8 +44,6 @@ Report = Callable[[str], None]
 """Prints one line about the progress of the work."""
 
 T = TypeVar("T")
-
-STORES = "store"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import read_toml
 from regard.recipe import Recipe, no_rules
 from regard.recipe_files import DEFAULT_TASK, find_recipe
+from regard.run_files import RECIPE
 from regard.tasks.answering import Answering
-from regard.tasks.base import RECIPE, AnyTask
+from regard.tasks.base import AnyTask
 from regard.tasks.choice import Choice
 from regard.tasks.classification import Classification, Regression
 from regard.tasks.dependencies import Dependencies

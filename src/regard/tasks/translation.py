@@ -27,8 +27,9 @@ from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
+from regard.run_files import STORES
 from regard.runtime import World
-from regard.tasks.base import STORES, AnyTask, Example, Prediction, Report, ValidationData
+from regard.tasks.base import AnyTask, Example, Prediction, Report, ValidationData
 from regard.tasks.checks import pair_warnings
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian

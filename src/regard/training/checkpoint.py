@@ -33,11 +33,12 @@ from regard.files import (
     write_json,
 )  # fmt: skip
 from regard.reading import check_type, require_regular
+from regard.run_files import MODEL, STATE
 from regard.training.quantization import dequantize
 from regard.training.weights import Tensors, current_name
 
 FORMAT = 1
-MODEL, TRAINING, STATE, INDEX = "model.safetensors", "training.safetensors", "state.json", "checkpoints.json"
+TRAINING, INDEX = "training.safetensors", "checkpoints.json"
 AVERAGED = "averaged"
 
 

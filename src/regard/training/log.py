@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from regard.errors import UserError
 from regard.files import JsonObject, io_errors, replacing
 from regard.reading import parse_json, read_lines
+from regard.run_files import METRICS
 from regard.runtime import World
 from regard.training.console import build_console
 from regard.training.events import Event, Log, Note, TrainingEnded, TrainingStarted, TrainRecord, ValidationRecord
@@ -24,7 +25,7 @@ from regard.training.settings import TrainingSettings
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+TENSORBOARD = "tensorboard"
 MAX_NAMED_LINES = 5
 
 

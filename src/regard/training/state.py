@@ -6,9 +6,10 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.run_files import STATE
 from regard.runtime import World
 from regard.training.averaging import Ema
-from regard.training.checkpoint import STATE, Checkpoints, read_progress, read_training, read_weights, step_of
+from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
 from regard.training.distributed import broadcast_from_rank0, gather_to_rank0
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, Progress
