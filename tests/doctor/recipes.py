@@ -125,5 +125,5 @@ def dry_run(recipe: Path, temporary: Path, *overrides: str, quick: bool = False)
     """The temporary run as `examine` prepares it."""
     loaded = load_recipe(recipe, overrides)
     task = task_of(loaded)
-    surveyed = survey(task, task.read_splits(loaded, temporary), seed=1, quick=quick)
+    surveyed = survey(task, task.checks.read_splits(loaded, temporary), seed=1, quick=quick)
     return prepare(loaded, open_world(loaded.runtime), surveyed, temporary / "dry")

@@ -100,7 +100,7 @@ def test_outputs_of_the_wrong_scale_fail(
 def test_labels_that_are_the_input_fail(task: str, tmp_path: Path) -> None:
     dry = dry_run(write_recipe(tmp_path, task), tmp_path)
     batch = dry.small_batch
-    dry.__dict__["small_batch"] = batch.replaced(**{dry.task.causal_sequence: batch.labels})
+    dry.__dict__["small_batch"] = batch.replaced(**{dry.causal_sequence: batch.labels})
     check = model.check_first_loss(dry)
     assert check.status == "fail" and "labels" in check.finding
 
@@ -125,7 +125,7 @@ def test_a_loss_below_that_of_a_guess_is_right_only_for_a_trained_start(
 
 def test_logits_are_compared_in_single_precision(dry: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
     half = torch.ones(3, 5, dtype=torch.bfloat16)
-    monkeypatch.setattr(type(dry.task), "decoder_logits", lambda *_: half)
+    monkeypatch.setattr(type(dry.task.checks), "decoder_logits", lambda *_: half)
     assert model.decoder_logits(dry, dry.new_model(), dry.small_batch).dtype == torch.float32
 
 

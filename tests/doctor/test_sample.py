@@ -18,7 +18,7 @@ from regard.tasks.registry import load_recipe, task_of
 def read_survey(recipe: Path, **options: Any) -> Survey:
     loaded = load_recipe(recipe)
     task = task_of(loaded)
-    return survey(task, task.read_splits(loaded, recipe.parent), seed=1, **options)
+    return survey(task, task.checks.read_splits(loaded, recipe.parent), seed=1, **options)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -37,8 +37,8 @@ def test_a_sample_is_read_back_as_the_examples_it_was_made_of(
 ) -> None:
     monkeypatch.setattr(sample, "SAMPLE", 40)
     dry = dry_run(write_recipe(tmp_path, task), tmp_path)
-    texts = [dry.task.texts(example) for example in dry.survey.splits["train"].sample]
-    assert [dry.task.texts(example) for example in dry.task.examples("train")] == texts
+    texts = [dry.task.checks.texts(dry.task.fields, example) for example in dry.survey.splits["train"].sample]
+    assert [dry.task.checks.texts(dry.task.fields, example) for example in dry.task.examples("train")] == texts
     assert len(texts) == 40 and dry.scale == dry.survey.splits["train"].examples / 40
 
 
@@ -69,7 +69,7 @@ def test_quick_reads_the_beginning_of_each_source(tmp_path: Path, monkeypatch: p
     loaded = load_recipe(write_recipe(tmp_path))
     task, data = task_of(loaded), loaded.data
     data = data.model_copy(update={"train": [*data.train, *data.valid]})
-    splits = task.read_splits(loaded.model_copy(update={"data": data}), tmp_path)
+    splits = task.checks.read_splits(loaded.model_copy(update={"data": data}), tmp_path)
     result = survey(task, splits, seed=1, quick=True)
     train, valid = (read_examples(tmp_path / f"{split}.jsonl") for split in ("train", "valid"))
     assert result.splits["train"].sample == train[:10] + valid[:10]

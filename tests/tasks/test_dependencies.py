@@ -115,7 +115,7 @@ def test_a_batch_without_labels_has_no_loss() -> None:
 
 def test_the_expected_loss_of_an_untrained_model() -> None:
     batch = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token).pad(np.arange(4))
-    expected = TASK.expected_loss(batch).value
+    expected = TASK.checks.expected_loss(TASK, batch).value
     assert expected == pytest.approx((4 * np.log(4) + 3 * np.log(3)) / 8 + np.log(4))
     allowed = possible_heads(batch.labels != IGNORE)
     even = ArcScores(torch.where(allowed, 0.0, -1e30), torch.zeros(*batch.labels.shape, len(LABELS)))

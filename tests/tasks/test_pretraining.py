@@ -254,11 +254,11 @@ def test_the_score_states_the_pairs_of_other_kinds(negatives: str) -> None:
 def test_inputs_of_one_sentence_are_reported(length: int, unusual: bool) -> None:
     store = documents(seed=2)
     task = changed(TASK, data__max_length=length)
-    checked = task.check_store(store)
+    checked = task.checks.check_store(task, store)
     assert checked is not None and bool(checked[1]) == unusual
     labels = sample_pairs(store, task.recipe.data, rng(task.recipe.runtime.seed)).next_labels
     assert f"{labels.mean():.1%}" in checked[0]
-    assert changed(TASK, data__next_sentence=False).check_store(store) is None
+    assert TASK.checks.check_store(changed(TASK, data__next_sentence=False), store) is None
 
 
 def test_samples_show_what_was_hidden_and_what_was_said() -> None:

@@ -68,7 +68,8 @@ def show_examples(task: type[AnyTask], surveyed: Survey) -> Check:
 
 
 def _shown(task: type[AnyTask], example: Example) -> str:
-    texts, target = task.texts(example), task.recipe_type.fields.target
+    fields = task.recipe_type.fields
+    texts, target = task.checks.texts(fields, example), fields.target
     inputs = " | ".join(truncate(text, MAX_SHOWN_CHARACTERS) for text in texts["source"])
     if "target" in texts:
         return f"{inputs} -> {truncate(' '.join(texts['target']), MAX_SHOWN_CHARACTERS)}"
@@ -93,7 +94,7 @@ def check_overlap(recipe: Recipe, surveyed: Survey) -> Check:
 
 def check_labels(task: type[AnyTask], surveyed: Survey) -> Check:
     """There are several classes, each frequent enough to be learnt, and none only in valid or test."""
-    name, train, checks = "labels", surveyed.splits["train"], task.label_checks
+    name, train, checks = "labels", surveyed.splits["train"], task.checks.label_checks
     if train.numbers:
         return _check_numbers(train)
     counts, total = train.labels, train.labels.total()
@@ -126,7 +127,7 @@ def _check_numbers(train: SplitSurvey) -> Check:
 
 def check_plausibility(task: type[AnyTask], surveyed: Survey) -> Check | None:
     """Targets belong to their sources, and labels to their texts. None if the task has no such test."""
-    warnings = task.data_warnings(surveyed.samples)
+    warnings = task.checks.data_warnings(surveyed.samples)
     if warnings is None:
         return None
     status: Status = "fail" if any(item.fatal for item in warnings) else "warn" if warnings else "pass"
@@ -137,7 +138,7 @@ def check_plausibility(task: type[AnyTask], surveyed: Survey) -> Check | None:
 def check_filters(dry: DryRun) -> Check | None:
     """Filters drop few training examples. None if the task has no filters."""
     train, recipe = dry.survey.splits["train"], dry.recipe
-    counts = dry.task.filter_counts(dry.task.store(dry.run.folder, "train"))
+    counts = dry.task.checks.filter_counts(dry.task.store(dry.run.folder, "train"))
     if not counts and not dry.survey.dropped:
         return None
     shares = {reason: count / max(1, len(train.sample)) for reason, count in counts.items()}
@@ -158,7 +159,7 @@ def check_tokenizer(dry: DryRun) -> Check:
     """Words of the validation data have few tokens, and few are [UNK] or spelled in bytes."""
     name, task = "tokenizer", dry.task
     split = "valid" if dry.survey.splits["valid"].sample else "train"
-    examples = [task.texts(example) for example in task.examples(split)[:MAX_CHECKED]]
+    examples = [task.checks.texts(task.fields, example) for example in task.examples(split)[:MAX_CHECKED]]
     findings, max_tokens = [], 0.0
     worst: Status = "pass"
     for sequence, tokenizer in task.tokenizers.items():
@@ -183,7 +184,7 @@ def check_tokenizer(dry: DryRun) -> Check:
 
 def check_inputs(dry: DryRun) -> Check | None:
     """What the task says about the inputs that it makes of the tokenised data; None if it says nothing."""
-    checked = dry.task.check_store(dry.store)
+    checked = dry.task.checks.check_store(dry.task, dry.store)
     if checked is None:
         return None
     finding, advice = checked
@@ -195,19 +196,20 @@ def check_inputs(dry: DryRun) -> Check | None:
 
 def check_lengths(dry: DryRun) -> Check:
     """Few inputs are longer than the model was trained for."""
-    task, limit = dry.task, dry.task.max_length
+    task, checks = dry.task, dry.task.checks
+    limit = checks.max_length(task)
     assert limit is not None
-    splits = HELD_OUT if task.long_inputs == "split" else SPLITS  # others are dropped from train: see filters
+    splits = HELD_OUT if checks.long_inputs == "split" else SPLITS  # others are dropped from train: see filters
     lengths = {
-        split: np.array([task.input_length(example) for example in task.examples(split)[:MAX_CHECKED]])
+        split: np.array([checks.input_length(task, example) for example in task.examples(split)[:MAX_CHECKED]])
         for split in splits
         if dry.survey.splits[split].sample
     }
     shares = {split: float((values > limit).mean()) for split, values in lengths.items()}
-    finding = f"inputs of more than {limit} tokens, which are {task.long_inputs}: "
+    finding = f"inputs of more than {limit} tokens, which are {checks.long_inputs}: "
     finding += ", ".join(f"{split} {share:.1%}" for split, share in shares.items())
     finding += f"; the longest has {max(int(values.max()) for values in lengths.values())}"
-    too_many = max(shares.values(), default=0.0) > MAX_LONG_INPUTS[task.long_inputs]
+    too_many = max(shares.values(), default=0.0) > MAX_LONG_INPUTS[checks.long_inputs]
     bound = dry.recipe.model.length_limit
     remedy = f"raise data.max_length{f' (the model reads up to {bound})' if bound else ''}, or shorten these texts"
     return judge("lengths", "warn" if too_many else "pass", finding, remedy)

@@ -80,7 +80,7 @@ def _examine(
     recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: Progress | None
 ) -> Iterator[Check]:
     task: type[AnyTask] = task_of(recipe)
-    splits = task.read_splits(recipe, temporary)
+    splits = task.checks.read_splits(recipe, temporary)
     surveyed = survey(task, splits, recipe.runtime.seed, quick, progress)
     yield (files := data.check_files(recipe, surveyed))
     if files.status == "fail":
@@ -101,7 +101,7 @@ def _examine(
         yield guarded("tokenizer", lambda: data.check_tokenizer(dry))
     if (inputs := data.check_inputs(dry)) is not None:
         yield inputs
-    if dry.task.long_inputs:
+    if dry.task.checks.long_inputs:
         yield guarded("lengths", lambda: data.check_lengths(dry))
     yield from _examine_model(dry, folder, quick, progress)
 
@@ -112,7 +112,7 @@ def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: Progress | 
         yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))
         return
     yield guarded("first-loss", lambda: model.check_first_loss(dry))
-    if dry.task.causal_sequence:
+    if dry.causal_sequence:
         yield guarded("leaks", lambda: model.check_leaks(dry))
     yield guarded("gradients", lambda: model.check_gradients(dry))
     yield guarded("schedule", lambda: resources.check_schedule(dry))

@@ -39,13 +39,13 @@ def compute_loss(dry: DryRun, task: AnyTask, model: nn.Module, batch: Batch) -> 
 @torch.no_grad()
 def check_first_loss(dry: DryRun) -> Check:
     """An untrained model has the loss of a random guess."""
-    if dry.task.causal_sequence and not dry.recipe.start_from:
+    if dry.causal_sequence and not dry.recipe.start_from:
         return _check_first_logits(dry)
     name, batch, model = "first-loss", dry.small_batch, dry.new_model().eval()
     loss = _mean_loss(dry, model, batch)
     if not math.isfinite(loss):
         return Check(name, "fail", f"the loss is {loss}", MODEL_DEFECT)
-    expected = dry.task.expected_loss(batch)
+    expected = dry.task.checks.expected_loss(dry.task, batch)
     if expected is None:
         return Check(name, "pass", f"{loss:.2f}")
     finding = f"{loss:.2f}, about {expected.value:.2f} expected of an untrained model ({expected.formula})"
@@ -78,7 +78,7 @@ def _check_first_logits(dry: DryRun) -> Check:
     name, batch = "first-loss", dry.small_batch
     logits = decoder_logits(dry, dry.new_model().eval(), batch)  # (M, V)
     inside = not_padding(dry, batch)
-    tokens, labels = batch[dry.task.causal_sequence][inside], batch.labels[inside]
+    tokens, labels = batch[dry.causal_sequence][inside], batch.labels[inside]
     labelled = labels != PAD
     logits, tokens, labels = logits[labelled], tokens[labelled], labels[labelled]
     other = tokens != labels
@@ -102,12 +102,12 @@ def _check_first_logits(dry: DryRun) -> Check:
 def decoder_logits(dry: DryRun, model: nn.Module, batch: Batch) -> Tensor:
     """Logits (M, V) of all tokens, computed as in training."""
     with autocast(dry.world):
-        return dry.task.decoder_logits(model, batch, dry.task.supports_packing(dry.world)).float()
+        return dry.task.checks.decoder_logits(model, batch, dry.task.supports_packing(dry.world)).float()
 
 
 def not_padding(dry: DryRun, batch: Batch, sequence: str = "") -> Tensor:
     """(B, T): True for tokens, False for padding."""
-    name = sequence or dry.task.causal_sequence
+    name = sequence or dry.causal_sequence
     positions = torch.arange(batch[name].size(1), device=batch[name].device).expand_as(batch[name])
     return positions < batch[f"{name}_lengths"][:, None] if f"{name}_lengths" in batch.tensors else positions >= 0
 
@@ -115,7 +115,7 @@ def not_padding(dry: DryRun, batch: Batch, sequence: str = "") -> Tensor:
 @torch.no_grad()
 def check_leaks(dry: DryRun) -> Check:
     """Logits depend on nothing they must not depend on (later tokens, padding, other sequences), and on the input."""
-    name, causal = "leaks", dry.task.causal_sequence
+    name, causal = "leaks", dry.causal_sequence
     model, batch = dry.new_model().eval(), _shorten(dry, dry.small_batch)
     before, inside = decoder_logits(dry, model, batch), not_padding(dry, batch)
     if not bool(torch.isfinite(before).all()):
@@ -149,7 +149,7 @@ def check_leaks(dry: DryRun) -> Check:
 
 def _shorten(dry: DryRun, batch: Batch) -> Batch:
     """The batch with every second sequence cut in half, so that there is padding."""
-    for name in {"source", dry.task.causal_sequence}:
+    for name in {"source", dry.causal_sequence}:
         if f"{name}_lengths" in batch.tensors:
             lengths = batch[f"{name}_lengths"].clone()
             lengths[::2] = (lengths[::2] // 2).clamp(min=1)
@@ -184,7 +184,7 @@ def check_gradients(dry: DryRun) -> Check:
     (loss.sum / loss.count).backward()
     trained = {key: weight for key, weight in model.named_parameters() if weight.requires_grad}
     broken = [k for k, w in trained.items() if w.grad is not None and not bool(torch.isfinite(w.grad).all())]
-    exempt = dry.task.weights_without_gradient
+    exempt = dry.task.checks.weights_without_gradient
     zero = [k for k, w in trained.items() if not (w.grad is not None and w.grad.any()) and not k.startswith(exempt)]
     if broken:
         remedy = "write runtime.precision=fp32; if that does not help, " + MODEL_DEFECT
@@ -209,7 +209,7 @@ def check_overfit(dry: DryRun, progress: Progress | None = None) -> Check:
     model, settings = dry.new_model(plain=True).train(), dry.recipe.model
     peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
     optimizer = build_optimizer(model, task.recipe.training.model_copy(update={"optimizer": "adam"}))
-    bound, first, began = task.overfit_bound(batch), math.inf, time.monotonic()
+    bound, first, began = task.checks.overfit_bound(task, batch), math.inf, time.monotonic()
     for step in range(1, OVERFIT_STEPS + 1):
         result = compute_loss(dry, task, model, batch)
         loss = float(result.nll / result.count)

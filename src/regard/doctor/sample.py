@@ -83,15 +83,16 @@ def survey(
 ) -> Survey:
     """Read valid and test, then the training data; a UserError if a file has a defect."""
     result = Survey(complete=True, dropped=dict(data.dropped))
+    checks, fields = task.checks, task.recipe_type.fields
     size = QUICK_SAMPLE if quick else SAMPLE
     for split in ("valid", "test", "train"):
         read, hashes = result.splits.setdefault(split, SplitSurvey()), array("q")
-        reservoir = Reservoir(size, seed, beginning=task.contiguous)
+        reservoir = Reservoir(size, seed, beginning=checks.contiguous)
         for example in _examples(result, data, split, size if quick else None):
             reservoir.offer(example)
-            for value in task.label_values(example):
+            for value in checks.label_values(example):
                 read.labels.update([value]) if isinstance(value, str) else read.numbers.append(value)
-            if key := task.overlap_key(example):
+            if key := checks.overlap_key(fields, example):
                 hashes.append(hash(key))
                 if split == "train":
                     _compare(result, hashes[-1], reservoir.seen)
@@ -181,6 +182,11 @@ class DryRun:
         train = self.survey.splits["train"]
         return (train.examples + train.unread) / max(1, len(train.sample))
 
+    @property
+    def causal_sequence(self) -> str:
+        """The sequence of a batch that is predicted token by token; empty if there is none."""
+        return self.task.checks.causal_sequence(self.task)
+
     @cached_property
     def batches(self) -> BatchSource:
         return self.task.batches(self.store, self.world)
@@ -211,13 +217,14 @@ class DryRun:
     @cached_property
     def small_batch(self) -> Batch:
         """A few examples, padded, no two with the same input or the same target text."""
-        task, size = self.task, self.task.small_batch_size
-        if task.contiguous:
-            store, tokens = self.store, size * (task.max_length or 1)
+        task, checks = self.task, self.task.checks
+        size = checks.small_batch_size
+        if checks.contiguous:
+            store, tokens = self.store, size * (checks.max_length(task) or 1)
         else:
             folder = self.run.folder.parent / "small"
             folder.mkdir(exist_ok=True)
-            data = task.write_sample(self.recipe, {"train": self._distinct(size)}, folder)
+            data = checks.write_sample(self.recipe, {"train": self._distinct(size)}, folder)
             store = task.store(folder, "train", sources=with_data(self.recipe, data).data.train)
             tokens = 1 << 30
         bounds = {"batch_tokens": tokens, "batch_examples": size, "accumulation": 1}
@@ -228,7 +235,10 @@ class DryRun:
 
     def _distinct(self, count: int) -> list[Example]:
         """Examples of about median length that differ in every sequence."""
-        sample = [(self.task.texts(example), example) for example in self.survey.splits["train"].sample[:2000]]
+        sample = [
+            (self.task.checks.texts(self.task.fields, example), example)
+            for example in self.survey.splits["train"].sample[:2000]
+        ]
         sizes = np.array([sum(len(text) for texts in sides.values() for text in texts) for sides, _ in sample])
         chosen: list[Example] = []
         seen: set[tuple[str, str]] = set()
@@ -244,7 +254,7 @@ class DryRun:
 def prepare(recipe: Recipe, world: World, surveyed: Survey, folder: Path, progress: Progress | None = None) -> DryRun:
     """Prepare a run in `folder` from the samples; a UserError if training could not begin."""
     (folder / "sample").mkdir(parents=True)
-    data = task_of(recipe).write_sample(recipe, surveyed.samples, folder / "sample")
+    data = task_of(recipe).checks.write_sample(recipe, surveyed.samples, folder / "sample")
     run = Run.create(folder / "run", with_data(absolutize(recipe), data))
 
     def report(done: int, total: int | None) -> None:

@@ -125,7 +125,7 @@ def warn_about_data(run: Run, report: Report) -> None:
     if run.checkpoints.all():
         return
     samples = {split: run.task.some_examples(split, TESTED_EXAMPLES) for split in ("train", "valid")}
-    report_advice(run.task.data_warnings(samples) or (), report)
+    report_advice(run.task.checks.data_warnings(samples) or (), report)
 
 
 def warn_about_settings(run: Run, training: TrainingSettings, epoch: int, report: Report) -> None:

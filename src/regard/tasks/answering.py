@@ -39,7 +39,7 @@ from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
-from regard.tasks.labelled import LabelledRecipe, LabelledTask
+from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
@@ -71,6 +71,23 @@ class AnsweringRecipe(LabelledRecipe):
     data: AnsweringDataSettings
 
 
+class AnsweringChecks(LabelledChecks["Answering"]):
+    """Hooks for answers in a text."""
+
+    long_inputs = "read in windows"
+    label_checks = ("unseen",)
+    weights_without_gradient = ("head.bias",)
+
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        return [ANSWERABLE if example["answers"] else UNANSWERABLE] if "answers" in example else []
+
+    def expected_loss(self, task: "Answering", batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(float(batch["source_lengths"].double().log().mean()), "ln of the number of tokens")
+
+    def overfit_bound(self, task: "Answering", batch: Batch) -> float:
+        return 0.25 * self.expected_loss(task, batch).value
+
+
 @dataclass(frozen=True)
 class Answering(LabelledTask[AnsweringRecipe]):
     """{"question", "context"} -> {"answer", "start", "end", "score", "probability", "nbest"}.
@@ -93,9 +110,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
     comparable = True
     pooled = False
     head_dropout = False
-    long_inputs = "read in windows"
-    label_checks = ("unseen",)
-    weights_without_gradient = ("head.bias",)
+    checks = AnsweringChecks()
     empty: ClassVar[Mapping[str, object]] = {
         "answer": None, "start": None, "end": None, "score": None, "probability": None, "nbest": [],
     }  # fmt: skip
@@ -108,20 +123,6 @@ class Answering(LabelledTask[AnsweringRecipe]):
     def no_answer(self) -> bool:
         """True if a question may have no answer."""
         return UNANSWERABLE in self.labels
-
-    @classmethod
-    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
-        return sorted({ANSWERABLE if item["answers"] else UNANSWERABLE for item in examples if "answers" in item})
-
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        return [ANSWERABLE if example["answers"] else UNANSWERABLE]
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        return ExpectedLoss(float(batch["source_lengths"].double().log().mean()), "ln of the number of tokens")
-
-    def overfit_bound(self, batch: Batch) -> float:
-        return 0.25 * self.expected_loss(batch).value
 
     def same_head(self, start: AnyTask) -> bool:
         return start.name == self.name

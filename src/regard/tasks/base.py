@@ -27,12 +27,11 @@ from regard.errors import UserError
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.recipe import Recipe
-from regard.tasks.checks import D, R
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import check_text, split_columns
 from regard.tasks.languages import Languages
-from regard.tasks.learning import LearningTask
+from regard.tasks.learning import D, LearningTask, R
 from regard.tasks.learning import Report as Report
 from regard.tasks.learning import ValidationData as ValidationData
 from regard.tasks.variants import VariantSet

@@ -8,7 +8,7 @@ without an error and still wrong (shuffled lines, exchanged sides, copies) need 
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
@@ -17,18 +17,17 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.data.examples import Example
+from regard.data.fields import Fields
 from regard.data.formats import read_examples
 from regard.data.hold_out import read_split
 from regard.files import write_text
 from regard.metrics.association import SideModel, independence_z, label_kernel, length_z, text_kernel
 from regard.recipe import Recipe
 from regard.run_files import SPLITS
-from regard.text.tokenizer import Tokenizer
 from regard.training.advice import Advice
 
-R = TypeVar("R", bound=Recipe)
-D = TypeVar("D", bound=Sized)
-"""The tokenised data of a task: a view of its store."""
+T = TypeVar("T")
+D = TypeVar("D")
 MIN_COMPARED_WORDS = 8
 """Lines of running text are compared between splits if they have this many words."""
 Pair = tuple[str, str]
@@ -68,21 +67,21 @@ class ExpectedLoss(NamedTuple):
     tolerance: float = 0.7
 
 
-class Examination(Generic[R, D]):
-    """Base of tasks: their hooks for the doctor."""
+class DoctorHooks(Generic[T, D]):
+    """What `regard doctor` cannot know without the task T, whose stores are D; the defaults fit every task.
 
-    recipe: R
-    recipe_type: ClassVar[type[Recipe]]
+    `texts` and the hooks above it are called before the task has tokenizers and labels.
+    """
 
     long_inputs: ClassVar[str] = ""
     """Treatment of an input of more than `max_length` tokens: "truncated", "split" or "read in windows"; empty if
     inputs have no limit."""
     contiguous: ClassVar[bool] = False
     """True if the examples {"text", "first"?} are lines of running text: a sample is then the beginning of the data."""
+    sorted_by_label: ClassVar[bool] = False
+    """True if files are often sorted by label: a sample is then taken from all parts of the data."""
     label_checks: ClassVar[tuple[str, ...]] = ("one-class", "unseen", "rare", "majority")
     """The checks of labels that apply to this task."""
-    causal_sequence: ClassVar[str] = ""
-    """The sequence of a batch that is predicted token by token: "source" or "target"; empty if there is none."""
     weights_without_gradient: ClassVar[tuple[str, ...]] = ()
     """Prefixes of weights that rightly get no gradient: a bias that is added to all logits of a softmax."""
     small_batch_size: ClassVar[int] = 8
@@ -90,9 +89,8 @@ class Examination(Generic[R, D]):
 
     # ---- data -------------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def read_splits(cls, recipe: R, folder: Path) -> SplitExamples:
-        """The examples of all splits, before tokenizers and labels exist; temporary files go to `folder`."""
+    def read_splits(self, recipe: Recipe, folder: Path) -> SplitExamples:
+        """The examples of all splits; temporary files go to `folder`."""
         data, fields = recipe.data, recipe.fields
         read: dict[str, list[Iterable[Example]]] = {
             split: [read_examples([source], data.folder, fields) for source in getattr(data, split)] for split in SPLITS
@@ -101,8 +99,7 @@ class Examination(Generic[R, D]):
             read[split] = [read_split(data, fields, split)]
         return SplitExamples(read)
 
-    @classmethod
-    def write_sample(cls, recipe: R, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
+    def write_sample(self, recipe: Recipe, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
         """Write examples of each split to `folder`; return the settings of [data] that read them."""
         settings: dict[str, object] = {"workers": 1, "hold_out": 0.0, "hold_out_test": 0.0}
         for split, examples in samples.items():
@@ -111,43 +108,31 @@ class Examination(Generic[R, D]):
             settings[split] = [{"file": str(path.absolute()), "format": "examples"}] if examples else []
         return settings
 
-    @classmethod
-    def texts(cls, example: Example) -> dict[str, list[str]]:
-        """The texts of an example that the model reads or writes, by sequence of a batch ("source", "target")."""
-        values = [example[key] for key in cls.recipe_type.fields.inputs if example.get(key)]
-        return {"source": [value if isinstance(value, str) else " ".join(value) for value in values]}
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        """The labels of an example: names of classes, or numbers; empty if the task has none."""
+        return []
 
-    @classmethod
-    def overlap_key(cls, example: Example) -> str:
+    def data_warnings(self, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        """Signs that the examples are wrong, from some of each split; None if the task has no such test."""
+        return None
+
+    def texts(self, fields: Fields, example: Example) -> dict[str, list[str]]:
+        """The texts of an example that the model reads or writes, by sequence of a batch ("source", "target")."""
+        return {"source": fields.texts(example)}
+
+    def overlap_key(self, fields: Fields, example: Example) -> str:
         """A string that is equal for equal examples of different splits.
 
         It is empty for short lines of running text: headings rightly occur in every split.
         """
-        key = "\n".join(" ".join(text.split()) for texts in cls.texts(example).values() for text in texts)
-        return "" if cls.contiguous and key.count(" ") < MIN_COMPARED_WORDS - 1 else key
+        key = "\n".join(" ".join(text.split()) for texts in self.texts(fields, example).values() for text in texts)
+        return "" if self.contiguous and key.count(" ") < MIN_COMPARED_WORDS - 1 else key
 
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        """The labels of an example: names of classes, or numbers; empty if the task has none."""
-        return []
-
-    @classmethod
-    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
-        """Signs that the examples are wrong, from some of each split; None if the task has no such test."""
+    def max_length(self, task: T) -> int | None:
+        """Maximum number of tokens of one input; None if there is no limit."""
         return None
 
-    @property
-    def tokenizers(self) -> dict[str, Tokenizer]:
-        """The tokenizers by the sequence they encode, with the keys of `texts`."""
-        tokenizer = getattr(self, "tokenizer", None)
-        return {} if tokenizer is None else {"source": tokenizer}
-
-    @property
-    def max_length(self) -> int | None:
-        """Maximum number of tokens of one input; None if there is no limit."""
-        return getattr(self.recipe.data, "max_length", None)
-
-    def input_length(self, example: Example) -> int:
+    def input_length(self, task: T, example: Example) -> int:
         """Number of tokens of an example before anything is truncated or split."""
         return 0
 
@@ -155,22 +140,26 @@ class Examination(Generic[R, D]):
         """By reason: training examples that were left out when `store` was built."""
         return {}
 
-    def check_store(self, store: D) -> tuple[str, list[Advice]] | None:
+    def check_store(self, task: T, store: D) -> tuple[str, list[Advice]] | None:
         """A finding about the inputs made of the tokenised training data, with advice; None if there is none."""
         return None
 
     # ---- model ------------------------------------------------------------------------------------------------------
 
-    def expected_loss(self, batch: Batch) -> ExpectedLoss | None:
+    def causal_sequence(self, task: T) -> str:
+        """The sequence of a batch that is predicted token by token: "source" or "target"; empty if there is none."""
+        return ""
+
+    def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss | None:
         """The loss of an untrained model on a batch, if theory says it. Causal tasks are checked by their logits."""
         return None
 
-    def overfit_bound(self, batch: Batch) -> float:
+    def overfit_bound(self, task: T, batch: Batch) -> float:
         """A loss that a model reaches on this batch only if it uses its input."""
         return 0.1
 
     def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
-        """Logits (M, V) of all M tokens of `causal_sequence` of a padded batch; `packed` as in training on a GPU."""
+        """Logits (M, V) of all M tokens of the causal sequence of a padded batch; `packed` as in training on a GPU."""
         raise NotImplementedError(f"{type(self).__name__}.decoder_logits")
 
 

@@ -27,7 +27,7 @@ from regard.metrics.score import Score
 from regard.tasks.base import Ask, Example, Prediction, truncate
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledRecipe, LabelledTask
+from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
 from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.training.task import Sample
 from regard.viz.content import Matrix, Shares, Table, Text
@@ -48,6 +48,23 @@ class ChoiceRecipe(LabelledRecipe):
     monitors = ("loss", "accuracy")
 
 
+class ChoiceChecks(LabelledChecks["Choice"]):
+    """Hooks for several texts with one right one."""
+
+    label_checks = ("one-class", "rare", "majority")  # a choice is judged by its text, not by its position
+    weights_without_gradient = ("head.bias",)
+
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        return [f"choice {example['label']}"]
+
+    def expected_loss(self, task: "Choice", batch: Batch) -> ExpectedLoss:
+        choices = (batch["input_index"] >= 0).sum(dim=1).double()
+        return ExpectedLoss(float(choices.log().mean()), "ln of the number of choices")
+
+    def overfit_bound(self, task: "Choice", batch: Batch) -> float:
+        return 0.25 * self.expected_loss(task, batch).value
+
+
 class Choice(LabelledTask[ChoiceRecipe]):
     """{"text", "choices"} -> {"label", "choice", "probabilities"}; labels count from 0."""
 
@@ -58,27 +75,12 @@ class Choice(LabelledTask[ChoiceRecipe]):
     comparable = True
     grouped_inputs = True
     empty: ClassVar[Mapping[str, object]] = {"label": None, "choice": None, "probabilities": []}
-    label_checks = ("one-class", "rare", "majority")  # a choice is judged by its text, not by its position
-    weights_without_gradient = ("head.bias",)
+    checks = ChoiceChecks()
+    has_named_labels = False
 
     @property
     def outputs(self) -> int:
         return 1
-
-    @classmethod
-    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
-        return []
-
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        return [f"choice {example['label']}"]
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        choices = (batch["input_index"] >= 0).sum(dim=1).double()
-        return ExpectedLoss(float(choices.log().mean()), "ln of the number of choices")
-
-    def overfit_bound(self, batch: Batch) -> float:
-        return 0.25 * self.expected_loss(batch).value
 
     def encode(self, example: Example) -> list[Input]:
         text, label = self.tokenizer.tokenize(example["text"]), example.get("label")

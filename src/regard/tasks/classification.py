@@ -40,7 +40,7 @@ from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import L, LabelledRecipe, LabelledTask, classification_loss, label_ids
+from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, T, classification_loss, label_ids
 from regard.tasks.tables import (
     ERROR_CHARACTERS,
     MAX_ERRORS,
@@ -76,27 +76,35 @@ class ClassificationRecipe(LabelledRecipe):
     monitors = ("loss", "f1", "matthews", "accuracy")
 
 
-class LabelledTexts(LabelledTask[L]):
-    """Base of the tasks with one label for a text or a pair of texts."""
+class LabelledTextChecks(LabelledChecks[T]):
+    """Hooks for one label per text or pair of texts."""
 
+    sorted_by_label = True
     label_checks = ("one-class", "unseen", "rare")  # a majority class is one of the warnings below
 
-    @classmethod
-    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+    def data_warnings(self, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
         """Single texts only: the label of a pair may depend on nothing but the relation of the two."""
         train = samples["train"]
         pairs = any(example.get("pair") for example in train)
         texts = None if pairs else [example["text"] for example in train]
         return label_warnings([example["label"] for example in train], texts)
 
-    def some_examples(self, split: str, count: int) -> Sequence[Example]:
-        """Examples from all parts of the data: files are often sorted by label."""
-        examples = self.examples(split)
-        return examples[:: max(1, len(examples) // count)]
+
+class RegressionChecks(LabelledTextChecks["Regression"]):
+    """Hooks for numbers as labels."""
+
+    def expected_loss(self, task: "Regression", batch: Batch) -> ExpectedLoss:
+        """The mean square of the labels: an untrained head outputs numbers around 0, of at most about 1."""
+        value = float((batch.labels**2).mean())
+        return ExpectedLoss(value, "the mean square of the labels", 1 + 2 * math.sqrt(value))
+
+    def overfit_bound(self, task: "Regression", batch: Batch) -> float:
+        """A quarter of the variance, which is the loss of the best constant."""
+        return 0.25 * float(batch.labels.var(unbiased=False)) or math.inf
 
 
 @dataclass(frozen=True)
-class Classification(LabelledTexts[ClassificationRecipe]):
+class Classification(LabelledTask[ClassificationRecipe]):
     """{"text", "pair"} -> {"label", "probability", "probabilities"}; the most probable class is the first."""
 
     top: int | None = None
@@ -106,6 +114,7 @@ class Classification(LabelledTexts[ClassificationRecipe]):
     exchange = Exchange("logits", "text-classification", SEQUENCE_CLASSIFICATION)
     title = "the class of a text, or of a pair of texts"
     recipe_type = ClassificationRecipe
+    checks = LabelledTextChecks["Classification"]()
     comparable = True
     empty: ClassVar[Mapping[str, object]] = {"label": None, "probability": None, "probabilities": {}}
 
@@ -217,13 +226,14 @@ class RegressionRecipe(LabelledRecipe):
         yield "training.label_smoothing", "tasks with classes"
 
 
-class Regression(LabelledTexts[RegressionRecipe]):
+class Regression(LabelledTask[RegressionRecipe]):
     """{"text", "pair"} -> {"score"}."""
 
     name = "regression"
     exchange = Exchange("logits", "sentence-similarity", SEQUENCE_REGRESSION)
     title = "a number for a text, or for a pair of texts"
     recipe_type = RegressionRecipe
+    checks = RegressionChecks()
     empty: ClassVar[Mapping[str, object]] = {"score": None}
 
     @property
@@ -241,15 +251,6 @@ class Regression(LabelledTexts[RegressionRecipe]):
         labelled = labels != IGNORE
         squares = ((logits[: len(batch.labels), 0].float() - labels) ** 2 * labelled).sum()
         return Loss(squares, labelled.sum(), squares.detach())
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        """The mean square of the labels: an untrained head outputs numbers around 0, of at most about 1."""
-        value = float((batch.labels**2).mean())
-        return ExpectedLoss(value, "the mean square of the labels", 1 + 2 * math.sqrt(value))
-
-    def overfit_bound(self, batch: Batch) -> float:
-        """A quarter of the variance, which is the loss of the best constant."""
-        return 0.25 * float(batch.labels.var(unbiased=False)) or math.inf
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
         return {"score": float(logits[0][0])}

@@ -51,9 +51,9 @@ def take_defaults(recipe: Recipe, earlier: Recipe) -> Recipe:
 
 def survey(recipe: Recipe) -> Corpus:
     """Count the training examples and their words."""
-    texts, words, lengths = task_of(recipe).texts, 0, Counter[int]()
+    checks, words, lengths = task_of(recipe).checks, 0, Counter[int]()
     for example in read_examples(recipe.data.train, recipe.data.folder, recipe.fields):
-        sides = texts(example)
+        sides = checks.texts(recipe.fields, example)
         counts = {name: sum(map(count_words, side)) for name, side in sides.items()}
         words += sum(counts.values())
         lengths[counts.get("source", 0)] += 1

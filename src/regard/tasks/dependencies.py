@@ -47,7 +47,7 @@ from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.encoders import Outputs, words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledRecipe, LabelledTask, classification_loss, label_ids
+from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.spanning_tree import best_tree, greedy_heads
 from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs
 from regard.tasks.tagging import TagWindow, tag_window
@@ -97,6 +97,24 @@ class DependenciesRecipe(LabelledRecipe):
     parser: ParserSettings = ParserSettings()
 
 
+class DependenciesChecks(LabelledChecks["Dependencies"]):
+    """Hooks for heads and relations."""
+
+    label_checks = ("one-class", "unseen", "rare")
+
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        return list(example.get("relations", ()))
+
+    def expected_loss(self, task: "Dependencies", batch: Batch) -> ExpectedLoss:
+        """n words of a sentence have n possible heads each: the root, and all other words."""
+        words = (batch.labels != IGNORE).sum(dim=1)
+        heads = float((words * words.clamp(min=1).log()).sum() / words.sum().clamp(min=1))
+        return ExpectedLoss(heads + math.log(task.outputs), f"mean ln(words) + ln {task.outputs}")
+
+    def overfit_bound(self, task: "Dependencies", batch: Batch) -> float:
+        return 0.25 * self.expected_loss(task, batch).value
+
+
 @dataclass(frozen=True)
 class Dependencies(LabelledTask[DependenciesRecipe]):
     """{"words"} -> {"words", "heads", "relations"}; heads count from 1, and the head of the root is 0."""
@@ -112,19 +130,11 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
     per_token = True
     text_ending = ".conllu"
     has_picture = True
-    label_checks = ("one-class", "unseen", "rare")
+    checks = DependenciesChecks()
 
     @property
     def outputs(self) -> int:
         return len(self.labels)
-
-    @classmethod
-    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
-        return sorted({name for example in examples for name in example.get("relations", ())})
-
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        return list(example["relations"])
 
     def configure(self, **options: object) -> Self:
         """`search` is "tree" or "greedy"."""
@@ -186,15 +196,6 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
         numbers, known = labels.long(), labels >= 0
         heads, relations = numbers // len(self.labels), numbers % len(self.labels)
         return heads.where(known, IGNORE), relations.where(known, IGNORE)
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        """n words of a sentence have n possible heads each: the root, and all other words."""
-        words = (batch.labels != IGNORE).sum(dim=1)
-        heads = float((words * words.clamp(min=1).log()).sum() / words.sum().clamp(min=1))
-        return ExpectedLoss(heads + math.log(self.outputs), f"mean ln(words) + ln {self.outputs}")
-
-    def overfit_bound(self, batch: Batch) -> float:
-        return 0.25 * self.expected_loss(batch).value
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 

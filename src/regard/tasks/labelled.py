@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch.nn.functional as F
 from pydantic import model_validator
@@ -55,7 +55,7 @@ from regard.run_files import SPLITS, STORES
 from regard.runtime import World
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Report, Task, ValidationData
-from regard.tasks.checks import ExpectedLoss, SplitExamples, entropy
+from regard.tasks.checks import DoctorHooks, ExpectedLoss, SplitExamples, entropy
 from regard.tasks.encoders import (
     LANGUAGE,
     STARTS,
@@ -75,6 +75,7 @@ from regard.text.bert import BertTokenizer
 from regard.text.factory import load_input_tokenizer, train_tokenizer
 from regard.text.inputs import InputTokenizer
 from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
+from regard.text.tokenizer import Tokenizer
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import load_weights
@@ -139,6 +140,45 @@ class LabelledRecipe(Recipe):
 
 
 L = TypeVar("L", bound=LabelledRecipe)
+T = TypeVar("T", bound="LabelledTask[Any]")
+
+
+class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
+    """Hooks for labelled texts."""
+
+    long_inputs = "truncated"
+    small_batch_size = 32
+
+    def read_splits(self, recipe: Recipe, folder: Path) -> SplitExamples:
+        assert isinstance(recipe, LabelledRecipe)
+        splits = open_splits(folder / EXAMPLES, recipe.data, recipe.fields)
+        dropped = {"duplicate": splits.report.duplicates}
+        if splits.report.kept_apart:
+            dropped["also in valid or test"] = splits.report.shared
+        return SplitExamples({split: [getattr(splits, split)] for split in SPLITS}, dropped)
+
+    def write_sample(self, recipe: Recipe, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
+        """The splits are made already: nothing is held out or left out again."""
+        whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "keep_apart": False}
+        return super().write_sample(recipe, samples, folder) | whole
+
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        return [example["label"]] if "label" in example else []
+
+    def max_length(self, task: T) -> int:
+        return task.recipe.data.max_length
+
+    def input_length(self, task: T, example: Example) -> int:
+        lengths = [len(item.ids) + item.truncated for item in task.encode(example)]
+        return max(lengths) if task.pooled else sum(lengths)
+
+    def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(math.log(task.outputs), f"ln {task.outputs}")
+
+    def overfit_bound(self, task: T, batch: Batch) -> float:
+        """A quarter of the loss of a model that knows how often each label is right, and does not read the text."""
+        labels = batch.labels[batch.labels != IGNORE].tolist()
+        return 0.25 * (entropy(labels) or self.expected_loss(task, batch).value)
 
 
 @dataclass(frozen=True)
@@ -160,7 +200,14 @@ class LabelledTask(Task[L, Inputs]):
     grouped_inputs: ClassVar[bool] = False
     """True if a softmax compares the inputs of an example, so that they stay in one batch."""
     head_dropout: ClassVar[bool] = True
+    has_named_labels: ClassVar[bool] = True
+    """True if labels that are strings have an output of the head each."""
     optional_outputs = ("truncated",)
+    checks: ClassVar[DoctorHooks[Any, Inputs]] = LabelledChecks()
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {"source": self.tokenizer}
 
     # ---- what a task of this family defines -------------------------------------------------------------------------
 
@@ -225,7 +272,8 @@ class LabelledTask(Task[L, Inputs]):
     @classmethod
     def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
         """The label names that occur in examples, sorted."""
-        return sorted({label for example in examples if isinstance(label := example.get("label"), str)})
+        values = (label for example in examples if cls.has_named_labels for label in cls.checks.label_values(example))
+        return sorted({label for label in values if isinstance(label, str)})
 
     @classmethod
     def check_labels(cls, labels: Sequence[str]) -> None:
@@ -293,45 +341,6 @@ class LabelledTask(Task[L, Inputs]):
         seed = self.recipe.runtime.seed
         return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
 
-    # ---- examination ------------------------------------------------------------------------------------------------
-
-    long_inputs = "truncated"
-    small_batch_size = 32
-
-    @classmethod
-    def read_splits(cls, recipe: L, folder: Path) -> SplitExamples:
-        splits = open_splits(folder / EXAMPLES, recipe.data, recipe.fields)
-        dropped = {"duplicate": splits.report.duplicates}
-        if splits.report.kept_apart:
-            dropped["also in valid or test"] = splits.report.shared
-        return SplitExamples({split: [getattr(splits, split)] for split in SPLITS}, dropped)
-
-    @classmethod
-    def write_sample(cls, recipe: L, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
-        """The splits are made already: nothing is held out or left out again."""
-        whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "keep_apart": False}
-        return super().write_sample(recipe, samples, folder) | whole
-
-    @classmethod
-    def texts(cls, example: Example) -> dict[str, list[str]]:
-        return {"source": cls.recipe_type.fields.texts(example)}
-
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        return [example["label"]]
-
-    def input_length(self, example: Example) -> int:
-        lengths = [len(item.ids) + item.truncated for item in self.encode(example)]
-        return max(lengths) if self.pooled else sum(lengths)
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        return ExpectedLoss(math.log(self.outputs), f"ln {self.outputs}")
-
-    def overfit_bound(self, batch: Batch) -> float:
-        """A quarter of the loss of a model that knows how often each label is right, and does not read the text."""
-        labels = batch.labels[batch.labels != IGNORE].tolist()
-        return 0.25 * (entropy(labels) or self.expected_loss(batch).value)
-
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> EncoderModel:
@@ -377,7 +386,7 @@ class LabelledTask(Task[L, Inputs]):
 
         They do not depend on the model, so that their outputs can be compared from one validation to the next.
         """
-        labels = [{label for label in self.label_values(item) if isinstance(label, str)} for item in examples]
+        labels = [{label for label in self.checks.label_values(item) if isinstance(label, str)} for item in examples]
         kinds = [min(found - {OUTSIDE}, default="") for found in labels]
         return some_of_each(kinds, self.recipe.training.samples)
 

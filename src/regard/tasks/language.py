@@ -49,7 +49,7 @@ from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
-from regard.tasks.checks import entropy
+from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
@@ -125,6 +125,27 @@ class LanguageRecipe(Recipe):
         yield from unless(not isinstance(self.model, NGramSettings), "models trained by gradient steps", *gradient)
 
 
+class LanguageChecks(DoctorHooks["Language", TokenizedText]):
+    """Hooks for running text."""
+
+    contiguous = True
+
+    def max_length(self, task: "Language") -> int:
+        return task.recipe.data.bptt
+
+    def causal_sequence(self, task: "Language") -> str:
+        return "source"
+
+    def overfit_bound(self, task: "Language", batch: Batch) -> float:
+        """A quarter of the loss of a unigram model, and what it takes to recognise one of B streams."""
+        streams, length = batch.labels.shape
+        return 0.25 * entropy(batch.labels.flatten().tolist()) + math.log(streams) / length
+
+    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
+        logits: Tensor = model(batch["source"])[0].logits()
+        return logits.flatten(0, 1)
+
+
 @dataclass(frozen=True)
 class Language(Task[LanguageRecipe, TokenizedText]):
     """{"text"} -> {"continuations": [{"text", "log_prob", "finished", "looped"}]}."""
@@ -141,6 +162,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     title = "the continuation of a text"
     command = "generate"
     variants = LANGUAGE_VARIANTS
+    checks = LanguageChecks()
     recipe_type = LanguageRecipe
     has_search = True
     scored_by_examples = False
@@ -148,6 +170,10 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decoding", self.decoding or self.recipe.decoding)
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {"source": self.tokenizer}
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 
@@ -231,24 +257,6 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def batches(self, store: TokenizedText, world: World) -> BPTTBatches:
         batch_tokens, seed = self.recipe.training.batch_tokens, self.recipe.runtime.seed
         return BPTTBatches(store.ids, batch_tokens, self.recipe.data.bptt, seed, self.share(world))
-
-    # ---- examination ------------------------------------------------------------------------------------------------
-
-    contiguous = True
-    causal_sequence = "source"
-
-    @property
-    def max_length(self) -> int:
-        return self.recipe.data.bptt
-
-    def overfit_bound(self, batch: Batch) -> float:
-        """A quarter of the loss of a unigram model, and what it takes to recognise one of B streams."""
-        streams, length = batch.labels.shape
-        return 0.25 * entropy(batch.labels.flatten().tolist()) + math.log(streams) / length
-
-    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
-        logits: Tensor = model(batch["source"])[0].logits()
-        return logits.flatten(0, 1)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

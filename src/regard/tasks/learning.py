@@ -5,7 +5,7 @@ sources -> examples -> store -> batches -> model -> loss
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,8 @@ from regard.losses.crossentropy import Loss
 from regard.recipe import Recipe
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World, total_memory
-from regard.tasks.checks import D, Examination, R
+from regard.tasks.checks import DoctorHooks
+from regard.text.tokenizer import Tokenizer
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import check_shapes, count_parameters, load_weights
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 """Prints one line about the progress of the work."""
 
+R = TypeVar("R", bound=Recipe)
+D = TypeVar("D", bound=Sized)
+"""The tokenised data of a task: a view of its store."""
 T = TypeVar("T")
 
 
@@ -65,7 +69,7 @@ class ValidationData(Generic[D]):
 
 
 @dataclass(frozen=True)
-class LearningTask(Examination[R, D], ABC, Generic[R, D]):
+class LearningTask(ABC, Generic[R, D]):
     """The part of a task that training uses: preparation, data, model, loss and validation."""
 
     recipe: R
@@ -77,6 +81,8 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
     """A few words for lists of tasks."""
     compatible_starts: ClassVar[tuple[str, ...]] = ()
     """Other tasks whose runs `start_from` accepts."""
+    checks: ClassVar[DoctorHooks[Any, Any]] = DoctorHooks()
+    """What `regard doctor` asks about the task."""
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 
@@ -108,6 +114,11 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
         return values
 
     # ---- data -------------------------------------------------------------------------------------------------------
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """The tokenizers by the sequence of a batch that they encode: "source", "target"."""
+        return {}
 
     @property
     def fields(self) -> Fields:
@@ -152,7 +163,10 @@ class LearningTask(Examination[R, D], ABC, Generic[R, D]):
 
     def some_examples(self, split: str, count: int) -> Sequence[Example]:
         """About `count` examples of a split, without reading all of it if it is large."""
-        return list(islice(self.read(split), count))
+        if not self.checks.sorted_by_label:
+            return list(islice(self.read(split), count))
+        examples = self.examples(split)
+        return examples[:: max(1, len(examples) // count)]
 
     @abstractmethod
     def encoder(self, filtered: bool) -> Encoder:

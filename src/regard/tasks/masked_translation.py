@@ -33,7 +33,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_r_drop
 from regard.tasks.checks import ExpectedLoss
-from regard.tasks.translation import Translation
+from regard.tasks.translation import Translation, TranslationChecks
 from regard.text.symbols import BOS, EOS, PAD
 
 MASK = BOS
@@ -78,17 +78,24 @@ def length_cross_entropy(projection: OutputProjection, counts: Tensor) -> Tensor
     return F.cross_entropy(exact, counts, ignore_index=NO_LENGTH, reduction="sum")
 
 
+class MaskedChecks(TranslationChecks):
+    """Hooks for models that write all tokens at once."""
+
+    def causal_sequence(self, task: Translation) -> str:
+        return ""
+
+    def expected_loss(self, task: Translation, batch: Batch) -> ExpectedLoss:
+        """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
+        tokens = int(batch["target_lengths"].sum())
+        lengths = math.log(task.recipe.model.length_limit or 1) * len(batch.labels) / tokens
+        return ExpectedLoss(math.log(len(task.tgt_tokenizer)) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
+
+
 class MaskedTranslation(Translation):
     """The task of a model that writes all tokens at once."""
 
     start_symbol = None
-    causal_sequence = ""
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
-        tokens = int(batch["target_lengths"].sum())
-        lengths = math.log(self.recipe.model.length_limit or 1) * len(batch.labels) / tokens
-        return ExpectedLoss(math.log(len(self.tgt_tokenizer)) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
+    checks = MaskedChecks()
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The objective, summed over a batch, with masks sampled at every call."""

@@ -58,7 +58,7 @@ from regard.runtime import World
 from regard.seeding import rng
 from regard.tasks import sizing
 from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
-from regard.tasks.checks import ExpectedLoss, entropy
+from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
 from regard.tasks.encoders import encoder_attention, parse_text, text_input
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_bert
@@ -68,6 +68,7 @@ from regard.text.bert import BertTokenizer
 from regard.text.factory import load_masked_tokenizer, train_tokenizer
 from regard.text.inputs import MaskedTokenizer, TextInput
 from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
+from regard.text.tokenizer import Tokenizer
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.content import Shares, Text
@@ -209,6 +210,28 @@ def scores_of(
     return scores
 
 
+class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
+    """Hooks for documents with masked tokens."""
+
+    contiguous = True
+
+    def max_length(self, task: "Pretraining") -> int:
+        return task.recipe.data.max_length
+
+    def expected_loss(self, task: "Pretraining", batch: Batch) -> ExpectedLoss:
+        return ExpectedLoss(math.log(len(task.tokenizer)), "ln V")
+
+    def overfit_bound(self, task: "Pretraining", batch: Batch) -> float:
+        """A quarter of the loss of a model that knows how often each token is masked, and no context."""
+        return 0.25 * entropy(batch.labels[batch.labels != task.tokenizer.pad].tolist())
+
+    def check_store(self, task: "Pretraining", store: TokenizedDocuments) -> tuple[str, list[Advice]] | None:
+        data = task.recipe.data
+        if not data.next_sentence:
+            return None
+        return check_next_labels(sample_pairs(store, data, rng(task.recipe.runtime.seed)).next_labels, data)
+
+
 @dataclass(frozen=True)
 class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     """{"text", "pair"?} -> {"masks": [[{"token", "probability"}]], "next"?}: the most probable tokens at every [MASK].
@@ -229,6 +252,11 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     scored_by_examples = False
     scored_by_store = True
     optional_outputs = ("masks", "next")
+    checks = PretrainingChecks()
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {"source": self.tokenizer}
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 
@@ -294,23 +322,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def objective(self) -> type[Objective]:
         """What is predicted: masked tokens, or the next ones."""
         return NextTokens if self.recipe.model.causal else Masking
-
-    # ---- examination ------------------------------------------------------------------------------------------------
-
-    contiguous = True
-
-    def expected_loss(self, batch: Batch) -> ExpectedLoss:
-        return ExpectedLoss(math.log(len(self.tokenizer)), "ln V")
-
-    def overfit_bound(self, batch: Batch) -> float:
-        """A quarter of the loss of a model that knows how often each token is masked, and no context."""
-        return 0.25 * entropy(batch.labels[batch.labels != self.tokenizer.pad].tolist())
-
-    def check_store(self, store: TokenizedDocuments) -> tuple[str, list[Advice]] | None:
-        data = self.recipe.data
-        if not data.next_sentence:
-            return None
-        return check_next_labels(sample_pairs(store, data, rng(self.recipe.runtime.seed)).next_labels, data)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

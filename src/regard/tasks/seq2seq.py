@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from regard.models.translation import TranslationModelSettings
 from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
+from regard.tasks.checks import DoctorHooks
 from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
 from regard.text.settings import PairTextSettings
 from regard.text.symbols import BOS, EOS, PAD
@@ -110,6 +111,41 @@ class TranslationRecipe(Recipe):
 
 
 R = TypeVar("R", bound=TranslationRecipe)
+T = TypeVar("T", bound="Seq2SeqTask[Any]")
+
+
+class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
+    """Hooks for pairs of sentences."""
+
+    long_inputs = "split"
+
+    def texts(self, fields: Fields, example: Example) -> dict[str, list[str]]:
+        return {"source": [example["src"]], "target": [example["tgt"]]}
+
+    def max_length(self, task: T) -> int:
+        return task.recipe.data.max_length
+
+    def input_length(self, task: T, example: Example) -> int:
+        return len(task.src_tokenizer.encode(example["src"])) + 1
+
+    def filter_counts(self, store: Pairs) -> dict[str, int]:
+        counts = asdict(store.report)
+        return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
+
+    def causal_sequence(self, task: T) -> str:
+        return "target"
+
+    def overfit_bound(self, task: T, batch: Batch) -> float:
+        """Half the loss of a decoder that ignores the source: it has to guess which of B targets it writes."""
+        sentences = max(2, len(batch.labels))
+        return 0.5 * sentences * math.log(sentences) / int(batch["target_lengths"].sum())
+
+    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
+        layout: type[Packed] | type[Padded] = Packed if packed else Padded
+        source, target = (layout.of(batch[name], batch[f"{name}_lengths"]) for name in ("source", "target"))
+        logits: Tensor = model(source, target).logits()
+        inside = torch.arange(batch["target"].size(1), device=logits.device) < batch["target_lengths"][:, None]
+        return logits if packed else logits[inside]
 
 
 @dataclass(frozen=True)
@@ -131,8 +167,7 @@ class Seq2SeqTask(Task[R, Pairs]):
     source_language: str = ""
     """The source language of examples that name none; it is needed for a direction through a pivot language."""
 
-    long_inputs = "split"
-    causal_sequence = "target"
+    checks: ClassVar[DoctorHooks[Any, Pairs]] = Seq2SeqChecks()
     has_search = True
     engines = tuple(ENGINES)
     scored_by_store = True
@@ -180,18 +215,9 @@ class Seq2SeqTask(Task[R, Pairs]):
             total, count = total + float(loss.nll), count + int(loss.count)
         return total, count
 
-    # ---- examination ------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def texts(cls, example: Example) -> dict[str, list[str]]:
-        return {"source": [example["src"]], "target": [example["tgt"]]}
-
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"source": self.src_tokenizer, "target": self.tgt_tokenizer}
-
-    def input_length(self, example: Example) -> int:
-        return len(self.src_tokenizer.encode(example["src"])) + 1
 
     # ---- languages --------------------------------------------------------------------------------------------------
 
@@ -208,22 +234,6 @@ class Seq2SeqTask(Task[R, Pairs]):
     def tags(self, example: Example) -> list[int]:
         """The tokens before a source: the tag of its target language, if the model has several."""
         return language_tags(self.src_tokenizer, example.get("to") or self.target_language)
-
-    def filter_counts(self, store: Pairs) -> dict[str, int]:
-        counts = asdict(store.report)
-        return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
-
-    def overfit_bound(self, batch: Batch) -> float:
-        """Half the loss of a decoder that ignores the source: it has to guess which of B targets it writes."""
-        sentences = max(2, len(batch.labels))
-        return 0.5 * sentences * math.log(sentences) / int(batch["target_lengths"].sum())
-
-    def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
-        layout: type[Packed] | type[Padded] = Packed if packed else Padded
-        source, target = (layout.of(batch[name], batch[f"{name}_lengths"]) for name in ("source", "target"))
-        logits: Tensor = model(source, target).logits()
-        inside = torch.arange(batch["target"].size(1), device=logits.device) < batch["target_lengths"][:, None]
-        return logits if packed else logits[inside]
 
     def configure(self, **options: object) -> Self:
         tokenizer = options.pop("tokenize", None)

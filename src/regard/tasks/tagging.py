@@ -35,7 +35,7 @@ from regard.tasks.base import Example, Prediction, truncate
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledRecipe, LabelledTask, classification_loss, label_ids
+from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
 from regard.training.task import Sample
@@ -59,6 +59,16 @@ class TaggingRecipe(LabelledRecipe):
     monitors = ("loss", "accuracy", "f1")
 
 
+class TaggingChecks(LabelledChecks["Tagging"]):
+    """Hooks for a tag per word."""
+
+    long_inputs = "read in windows"
+    label_checks = ("one-class", "unseen", "rare")  # most words are outside of entities
+
+    def label_values(self, example: Example) -> Sequence[str | float]:
+        return list(example.get("tags", ()))
+
+
 @dataclass(frozen=True)
 class Tagging(LabelledTask[TaggingRecipe]):
     """{"words"} -> {"words", "tags"}, and for entity tags {"entities": [{"type", "start", "end", "text"}]}.
@@ -75,20 +85,11 @@ class Tagging(LabelledTask[TaggingRecipe]):
     recipe_type = TaggingRecipe
     pooled = False
     per_token = True
-    long_inputs = "read in windows"
-    label_checks = ("one-class", "unseen", "rare")  # most words are outside of entities
+    checks = TaggingChecks()
 
     @property
     def outputs(self) -> int:
         return len(self.labels)
-
-    @classmethod
-    def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
-        return sorted({tag for example in examples for tag in example.get("tags", ())})
-
-    @classmethod
-    def label_values(cls, example: Example) -> Sequence[str | float]:
-        return list(example["tags"])
 
     def encode(self, example: Example) -> list[Input]:
         tags = example.get("tags", [None] * len(example["words"]))

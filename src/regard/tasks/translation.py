@@ -35,7 +35,7 @@ from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.languages import Languages, through_pivots
-from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqTask, TranslationRecipe
+from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqChecks, Seq2SeqTask, TranslationRecipe
 from regard.tasks.translation_tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -268,6 +268,13 @@ class TranslationTask(Seq2SeqTask[R]):
         return [*chat, f"echo {example} | regard translate {folder}{to}", evaluate, *inspect]
 
 
+class TranslationChecks(Seq2SeqChecks["Translation"]):
+    """Hooks for translations: sources and targets belong together."""
+
+    def data_warnings(self, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        return pair_warnings({split: [(e["src"], e["tgt"]) for e in examples] for split, examples in samples.items()})
+
+
 class Translation(TranslationTask[TranslationRecipe]):
     """{"src", "prefix"?} -> {"translation", "score", "finished", "looped", "parts", "hypotheses"}."""
 
@@ -278,6 +285,7 @@ class Translation(TranslationTask[TranslationRecipe]):
     recipe_type = TranslationRecipe
     command = "translate"
     variants = TRANSLATION_VARIANTS
+    checks = TranslationChecks()
 
     @cached_property
     def languages(self) -> Languages:
@@ -303,7 +311,3 @@ class Translation(TranslationTask[TranslationRecipe]):
         from regard.tasks.masked_translation import MaskedTranslation
 
         return MaskedTranslation if isinstance(recipe.model, MaskedSettings) else Translation
-
-    @classmethod
-    def data_warnings(cls, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
-        return pair_warnings({split: [(e["src"], e["tgt"]) for e in examples] for split, examples in samples.items()})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard.data.fields import LINES, PAIRS
 from regard.tasks.checks import entropy
 from regard.tasks.language import Language
 from regard.tasks.translation import Translation
@@ -13,6 +14,6 @@ def test_entropy_is_the_loss_of_the_relative_frequencies() -> None:
 
 
 def test_only_long_lines_of_running_text_are_compared() -> None:
-    assert Language.overlap_key({"text": "a  b c d e f g h "}) == "a b c d e f g h"
-    assert Language.overlap_key({"text": "a short heading"}) == ""
-    assert Translation.overlap_key({"src": " a  b", "tgt": "c"}) == "a b\nc"
+    assert Language.checks.overlap_key(LINES, {"text": "a  b c d e f g h "}) == "a b c d e f g h"
+    assert Language.checks.overlap_key(LINES, {"text": "a short heading"}) == ""
+    assert Translation.checks.overlap_key(PAIRS, {"src": " a  b", "tgt": "c"}) == "a b\nc"
