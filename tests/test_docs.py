@@ -17,6 +17,7 @@ from tests.pages import (
     inline_commands,
     read,
 )
+from tests.test_architecture import ROOMS
 
 from regard.config import describe
 from regard.recipe_files import shipped_recipes
@@ -92,3 +93,42 @@ def test_recipes_that_a_page_shows_have_known_settings() -> None:
             for group, values in tomllib.loads(shown).items():
                 if isinstance(values, dict):
                     assert {f"{group}.{name}" for name in values} <= settings(), page.name
+
+
+TWINS = ("guide", "data", "page", "glossary", "exchange", "design")
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_page_has_a_chinese_twin(name: str) -> None:
+    """Both languages have the same headings, code blocks, tables and rows, and link to each other."""
+    english, chinese = ROOT / "docs" / f"{name}.md", ROOT / "docs" / f"{name}.zh.md"
+    shapes = []
+    for page in (english, chinese):
+        text, code = split_code(read(page))
+        headings = re.findall(r"^(#+) ", text, re.MULTILINE)
+        rows = len(re.findall(r"^\|", text, re.MULTILINE))
+        shapes.append((headings, rows, [len(block.splitlines()) for block in code]))
+    assert shapes[0] == shapes[1]
+    assert f"[中文]({name}.zh.md)" in read(english)
+    assert f"[English]({name}.md)" in read(chinese)
+
+
+def split_code(text: str) -> tuple[str, list[str]]:
+    """A page without its code blocks, fenced or indented, and these blocks."""
+    pattern = re.compile(r"^```.*?^```$|(?<=\n\n)(?: {4}\S[^\n]*\n(?:\n* {4,}\S[^\n]*\n)*)", re.DOTALL | re.MULTILINE)
+    return pattern.sub("", text), pattern.findall(text)
+
+
+def test_chinese_pages_use_one_form_of_words() -> None:
+    """One form of address, and the words that students use."""
+    for page in PAGES:
+        if page.name.endswith(".zh.md") and "lab" not in page.parts:
+            found = re.findall(r"您|\d 百万|后置归一化|前置归一化", read(page))
+            assert found == [], page.name
+
+
+@pytest.mark.parametrize("name", ["design.md", "design.zh.md"])
+def test_design_lists_all_rooms(name: str) -> None:
+    block = next(code for code in split_code(read(ROOT / "docs" / name))[1] if "errors" in code)
+    listed = re.findall(r"^ {4}[ \d]  ([a-z_]+) |   (viz|ladder) ", block, re.MULTILINE)
+    assert sorted("".join(pair) for pair in listed) == sorted(name for name in ROOMS if not name.startswith("__"))
