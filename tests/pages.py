@@ -4,7 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
-from regard.cli.app import VERBS, build_command
+from regard.cli.app import build_command
+from regard.cli.shell import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -83,25 +84,25 @@ def broken_links(paths: list[Path]) -> list[str]:
 
 
 def check_names(line: str) -> str:
-    """Check a command that may be incomplete: its verb and its options exist; return the verb, or "" if there is none.
+    """Check a call that may be incomplete: its command and options exist; return the command, or "" if there is none.
 
     "NAME", "..." and words in capitals stand for anything.
     """
     words = shlex.split(line)[1:]
     if not words or words[0].startswith("-") or not re.fullmatch("[a-z]+", words[0]) or words[0] == "help":
         return ""
-    verb, *arguments = words
-    assert verb in VERBS, f"{line}: there is no verb {verb}"
-    parameters = build_command(verb).params
+    command, *arguments = words
+    assert command in COMMANDS, f"{line}: there is no command {command}"
+    parameters = build_command(command).params
     options = {"-h", "--help", *(name for each in parameters for name in (*each.opts, *each.secondary_opts))}
     for argument in arguments:
         name = argument.partition("=")[0]
-        assert not argument.startswith("-") or name in options, f"{line}: {verb} has no option {name}"
-    return verb
+        assert not argument.startswith("-") or name in options, f"{line}: {command} has no option {name}"
+    return command
 
 
 def check_command(line: str) -> tuple[str, list[str]]:
-    """The verb and arguments of a command; an error of click if the command line does not accept them."""
-    verb, *arguments = shlex.split(line)[1:]
-    build_command(verb).make_context(verb, list(arguments))
-    return verb, arguments
+    """The command and arguments of a call; an error of click if the command line does not accept them."""
+    command, *arguments = shlex.split(line)[1:]
+    build_command(command).make_context(command, list(arguments))
+    return command, arguments

@@ -132,15 +132,15 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_commands_do_not_import_each_other() -> None:
-    from regard.cli.app import VERBS
+    from regard.cli.shell import COMMANDS
 
-    verbs = {"import_" if verb == "import" else verb for verb in VERBS}
+    commands = {"import_" if command == "import" else command for command in COMMANDS}
     wrong = {
         name_of(path): name
         for path in (SOURCE / "cli").glob("*.py")
-        if path.stem in verbs
+        if path.stem in commands
         for name in imported_modules(path)
-        if name.startswith("regard.cli.") and name.split(".")[2] in verbs - {path.stem}
+        if name.startswith("regard.cli.") and name.split(".")[2] in commands - {path.stem}
     }
     assert not wrong
 

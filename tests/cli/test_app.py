@@ -13,13 +13,13 @@ from typer.models import OptionInfo
 
 import regard as package
 from regard.cli import main
-from regard.cli.app import GROUPS, VERBS, build_command
-from regard.cli.app import verb as function_of
+from regard.cli.app import build_command, find_function
 from regard.cli.options import OptionGroup, expand_groups
+from regard.cli.shell import COMMANDS, GROUPS
 
 LARGE_LIBRARIES = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
 WITHOUT_JSON = {"predict", "embed", "serve"}
-"""Verbs that always print JSON, have --format, or print no result."""
+"""Commands that always print JSON, have --format, or print no result."""
 
 
 def loaded_after(code: str, names: tuple[str, ...] = LARGE_LIBRARIES) -> set[str]:
@@ -61,31 +61,31 @@ def sections(help_text: str) -> dict[str, list[str]]:
     return found
 
 
-def test_help_lists_every_verb_by_purpose() -> None:
+def test_help_lists_every_command_by_purpose() -> None:
     listed = sections(regard("--help").out)
     assert {title: tuple(listed[title][: len(names)]) for title, names in GROUPS.items()} == GROUPS
-    assert len(set(VERBS)) == len(VERBS)
+    assert len(set(COMMANDS)) == len(COMMANDS)
 
 
-def test_help_verb_is_the_help_of_the_verb() -> None:
+def test_help_command_is_the_help_of_the_command() -> None:
     assert regard("help", "average") == regard("average", "--help")
     assert regard("help") == regard("--help")
     assert regard("help", "trian").status == 2
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_options_of_a_group_have_a_heading(name: str) -> None:
     shown = sections(regard(name, "--help").out)
-    groups = [kind for kind in function_of(name).__annotations__.values() if isinstance(kind, type)]
+    groups = [kind for kind in find_function(name).__annotations__.values() if isinstance(kind, type)]
     titles = [kind.title for kind in groups if issubclass(kind, OptionGroup)]
     assert [title for title in shown if title != "Arguments"] == ["Options", *titles]
     assert "-h," in shown["Options"] and len(shown["Options"]) <= 10
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_options_have_the_names_of_their_parameters(name: str) -> None:
     """typer 0.27 names an option by its metavar, if both are the same word: --FILE."""
-    for parameter in inspect.signature(expand_groups(function_of(name))).parameters.values():
+    for parameter in inspect.signature(expand_groups(find_function(name))).parameters.values():
         _, option = get_args(parameter.annotation)
         if isinstance(option, OptionInfo) and (option.metavar or "").lower() == parameter.name:
             assert option.default == f"--{parameter.name}"
@@ -93,24 +93,31 @@ def test_options_have_the_names_of_their_parameters(name: str) -> None:
     assert options == [option.lower() for option in options if option != "RUN"]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_of_every_verb_has_examples(verb: str) -> None:
-    result = regard(verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_has_examples(command: str) -> None:
+    result = regard(command, "--help")
     assert result.status == 0
     assert "Examples:\n" in result.out
-    assert f"    regard {verb}" in result.out
-    assert "--json" in result.out or verb in WITHOUT_JSON
+    assert f"    regard {command}" in result.out
+    assert "--json" in result.out or command in WITHOUT_JSON
     assert not re.search(r"[{}<>]\S*\b(str|RUN|RECIPE|TEXT)\b", result.out), "types of Python are not shown"
     assert "[[" not in result.out
 
 
-def test_options_have_the_same_letter_in_every_verb() -> None:
+def test_options_have_the_same_letter_in_every_command() -> None:
     letters: dict[str, set[str]] = {}
-    for verb in VERBS:
-        for letter, name in re.findall(r"^  (-\w), (--[\w-]+)", regard(verb, "--help").out, re.MULTILINE):
+    for command in COMMANDS:
+        for letter, name in re.findall(r"^  (-\w), (--[\w-]+)", regard(command, "--help").out, re.MULTILINE):
             letters.setdefault(letter, set()).add(name)
     assert all(len(names) == 1 for names in letters.values()), letters
     assert letters["-i"] == {"--input"} and letters["-o"] == {"--output"}
+
+
+def test_an_unknown_command_suggests_similar_ones() -> None:
+    errors = regard("tran").err
+    assert "`regard train`" in errors and "`regard translate`" in errors
+    assert "`regard train`" in regard("help", "trian").err
+    assert "Did you mean" not in regard("zzz").err
 
 
 @pytest.mark.parametrize(
@@ -143,10 +150,10 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         regard("evaluate", "any")
 
 
-@pytest.mark.parametrize("verb", ["translate", "recipes"])
-def test_a_closed_pipe_is_not_reported(verb: str, trained: Path) -> None:
-    command = [sys.executable, "-m", "regard", *([verb, str(trained)] if verb == "translate" else [verb])]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1) as process:
+@pytest.mark.parametrize("command", ["translate", "recipes"])
+def test_a_closed_pipe_is_not_reported(command: str, trained: Path) -> None:
+    words = [command, str(trained)] if command == "translate" else [command]
+    with subprocess.Popen([sys.executable, "-m", "regard", *words], stdin=-1, stdout=-1, stderr=-1) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdout.close()
         process.stdin.write(b"one two three\n" * 10)
@@ -163,7 +170,7 @@ def test_only_the_first_process_of_a_training_prints(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RANK", "0")
     assert regard("train", "dtaes").code == "unknown-recipe"
     monkeypatch.setenv("RANK", "1")
-    assert regard("recipes").out, "a verb that has one process"
+    assert regard("recipes").out, "a command that has one process"
 
 
 def test_errors_are_red_on_a_terminal_only() -> None:

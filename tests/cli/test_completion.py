@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.app import VERBS, app, build_command
+from regard.cli.app import app, build_command
 from regard.cli.completion import complete_run
+from regard.cli.shell import COMMANDS
 from regard.recipe_files import shipped_recipes
 
 
@@ -71,9 +72,9 @@ def test_choices() -> None:
     assert offered("regard predict runs/a --checkpoint b") == ["best"]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_run_and_recipe_has_values_to_offer(verb: str) -> None:
-    for parameter in build_command(verb).params:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_run_and_recipe_has_values_to_offer(command: str) -> None:
+    for parameter in build_command(command).params:
         if parameter.metavar in ("RUN", "RECIPE", "NAME=VALUE", "CODE"):
             assert parameter._custom_shell_complete is not None
 

@@ -1,4 +1,4 @@
-"""Errors of every verb: a code, the file, line or setting, and no traceback."""
+"""Errors of every command: a code, the file, line or setting, and no traceback."""
 
 import errno
 from pathlib import Path
@@ -118,10 +118,10 @@ def test_settings_with_wrong_values(recipe: Path) -> None:
     assert "training" in fails("train", recipe, "training").err
 
 
-@pytest.mark.parametrize("verb", ["translate", "evaluate", "average"])
-def test_a_folder_that_is_not_a_run(verb: str, tmp_path: Path, trained: Path) -> None:
-    assert fails(verb, tmp_path).code == "not-a-run"
-    result = fails(verb, trained.parent / "wrods")
+@pytest.mark.parametrize("command", ["translate", "evaluate", "average"])
+def test_a_folder_that_is_not_a_run(command: str, tmp_path: Path, trained: Path) -> None:
+    assert fails(command, tmp_path).code == "not-a-run"
+    result = fails(command, trained.parent / "wrods")
     assert result.code == "not-a-run" and str(trained) in result.err, "runs near it are named"
     assert fails("train", tmp_path).code == "not-a-run"
 

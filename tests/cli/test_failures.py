@@ -44,8 +44,8 @@ def test_errors_of_the_machine_have_a_message(monkeypatch: pytest.MonkeyPatch, e
         raise error
 
     monkeypatch.setattr(Run, "open", fail)
-    for verb in ("average", "evaluate"):
-        result = fails(verb, "runs/x")
+    for command in ("average", "evaluate"):
+        result = fails(command, "runs/x")
         assert result.code == code
         assert (getattr(error, "filename", None) or "") in result.err
 

@@ -201,7 +201,7 @@ def test_other_tasks_read_their_files(
         assert item[key] in (values.get("context") or " ".join(choice["choices"]))
 
 
-def test_other_verbs_read_the_same_columns(
+def test_other_commands_read_the_same_columns(
     trained: Path, parser: Path, intents: Path, tagger: Path, pretrained: Path, tmp_path: Path
 ) -> None:
     pairs = write_csv(tmp_path / "p.csv", [["id", "english", "tgt"], ["7", "one two six", "x"], ["8", "", "x"]])

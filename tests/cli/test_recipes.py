@@ -72,6 +72,12 @@ def test_settings_of_a_recipe_are_those_of_its_task_and_model() -> None:
     assert not names & {"model.num_heads", "data.src_lang"}
 
 
+def test_the_kinds_of_model_are_one_setting_of_a_task() -> None:
+    (row,) = settings("tagging", "model.kind")
+    assert (row["default"], row["of"]) == ('"recurrent"', "")
+    assert set(row["type"].split(" | ")) >= {"bert", "transformer", "recurrent"} and "bert: " in row["meaning"]
+
+
 def test_unknown_names_of_settings() -> None:
     for names in (["trainig"], ["lstm", "training"], ["translation", "classification"]):
         result = fails("recipes", "--settings", *names)

@@ -124,7 +124,7 @@ def test_a_very_long_line_is_left_out_and_counted(recipe: Path, tmp_path: Path) 
 
 
 def test_the_commands_to_try_next_work_for_every_task(tiny_run: TinyRun) -> None:
-    verbs = set()
+    tried = set()
     for task in TASKS:
         run = tiny_run(task)
         examples = Run.open(run).task.examples("valid")
@@ -134,15 +134,15 @@ def test_the_commands_to_try_next_work_for_every_task(tiny_run: TinyRun) -> None
         assert first == "next:" and commands
         for command in commands:
             before, _, command = command.rpartition("| ")
-            name, verb, *arguments = shlex.split(command)
+            name, called, *arguments = shlex.split(command)
             assert name == "regard"
-            if verb == "train":
+            if called == "train":
                 assert arguments[1] == f"start_from={run}"
                 continue
-            done = regard(verb, *arguments, stdin=before.strip().removeprefix("echo ").strip("' "))
+            done = regard(called, *arguments, stdin=before.strip().removeprefix("echo ").strip("' "))
             assert done.status == 0, (command, done.err)
-            verbs.add(verb)
-    assert verbs == {"translate", "generate", "parse", "predict", "embed", "evaluate", "inspect"}
+            tried.add(called)
+    assert tried == {"translate", "generate", "parse", "predict", "embed", "evaluate", "inspect"}
 
 
 def test_the_commands_to_try_next_have_a_short_example(tiny_run: TinyRun) -> None:
@@ -159,8 +159,8 @@ def test_the_commands_to_try_next_have_a_short_example(tiny_run: TinyRun) -> Non
         command = next_steps(Trained(run, outcome, [example])).splitlines()[1]
         assert "..." not in command and len(command) < 400 + len(str(run.folder)), command
         if task != "translation":
-            _, verb, *arguments = shlex.split(command)
-            assert regard(verb, *arguments).status == 0
+            _, called, *arguments = shlex.split(command)
+            assert regard(called, *arguments).status == 0
 
 
 def test_labels_that_occur_in_validation_data_only_are_reported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hostile run folders: every verb refuses them with a UserError, or works; nothing else happens."""
+"""Hostile run folders: every command refuses them with a UserError, or works; nothing else happens."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""The command line: one verb per file, and `main`, which runs a command.
+"""The command line: one command per file, and `main`, which runs one.
 
-Large libraries are imported inside the verbs, so that help is printed at once.
+Large libraries are imported inside the commands, so that help is printed at once.
 """
 
 import io

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from regard.cli.screen import in_colour, print_drawing, print_json, print_result, print_table, report
 from regard.cli.shell import as_called
-from regard.cli.shell import in_language as in_shell_language
 from regard.files import JsonObject
 from regard.lab.experiment import TOPICS, Experiment, Text
 from regard.lab.gallery import PAGE
@@ -15,6 +14,7 @@ from regard.lab.pages import write_pages
 from regard.lab.presenting import KINDS, Language, in_language, picture_paths, plots_of, tables_of
 from regard.lab.records import Finished, find_finished, verdict_json
 from regard.lab.running import Failure, Outcome
+from regard.messages import is_chinese
 from regard.training.console import format_duration
 from regard.viz.cells import cut, pad_left, pad_right, width
 from regard.viz.panel import Screen
@@ -32,7 +32,7 @@ ONE_SEED = Text("quick", "快速")
 
 def language() -> Language:
     """The language of the terminal."""
-    return "zh" if in_shell_language("en", "zh") == "zh" else "en"
+    return "zh" if is_chinese() else "en"
 
 
 def print_list(experiments: Sequence[Experiment], folder: Path, as_json: bool) -> None:

@@ -1,6 +1,6 @@
-"""Options that several verbs share. An option has the same name, letter and meaning in every verb.
+"""Options that several commands share. An option has the same name, letter and meaning in every command.
 
-A verb has a parameter `search: SearchOptions`, and `expand_groups` replaces it by --beam, --nbest and so on.
+A command has a parameter `search: SearchOptions`, and `expand_groups` replaces it by --beam, --nbest and so on.
 """
 
 import copy
@@ -71,7 +71,7 @@ class SearchOptions(OptionGroup):
 
     title = "Decoding (default: as in the recipe of the run)"
     left_out: ClassVar[tuple[str, ...]] = ()
-    """Settings that have no effect in a verb."""
+    """Settings that have no effect in a command."""
 
     def __init__(self, **values: object) -> None:
         self.values = values
@@ -281,12 +281,12 @@ def data_of_recipe(sources: "list[Source] | None") -> Iterator[None]:
         raise UserError(error.problem, remedy, code=error.code, where=error.where) from error
 
 
-def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
+def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     """The command with every parameter that is a group of options replaced by these options."""
     groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
     expanded: list[Parameter] = []
-    types = get_type_hints(verb, include_extras=True)
-    for parameter in inspect.signature(verb).parameters.values():
+    types = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
         kind = types[parameter.name]
         if isinstance(kind, type) and issubclass(kind, OptionGroup):
             members = kind.parameters()
@@ -295,11 +295,11 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
         else:
             expanded.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
 
-    @functools.wraps(verb)
+    @functools.wraps(function)
     def command(**values: object) -> None:
         for name, (kind, members) in groups.items():
             values[name] = kind(**{member: values.pop(member) for member in members})
-        verb(**values)
+        function(**values)
 
     command.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}

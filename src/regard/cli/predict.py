@@ -19,7 +19,6 @@ from regard.cli.options import (
     WeightOptions,
 )
 from regard.cli.screen import ProgressLine, panel, print_error, print_json, report
-from regard.cli.shell import in_language
 from regard.cli.streams import (
     INVITATION,
     STDIO,
@@ -33,6 +32,7 @@ from regard.cli.streams import (
 from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 from regard.files import require_writable, write_text
+from regard.messages import localize
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
@@ -192,7 +192,7 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
     """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
     task = model.task.configure(**options)
     task.check_predict()
-    report(in_language(*INVITATION))
+    report(localize(INVITATION))
     for value in task.ask(make_prompt()):
         try:
             example, prediction = predict_one(model, value, options)

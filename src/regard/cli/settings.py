@@ -1,9 +1,12 @@
 """The list of all settings, for `regard recipes --settings`."""
 
+import copy
 import shutil
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from regard.config import Setting
 
-REQUIRED, NOT_SET = "required", "not set"
+REQUIRED, NOT_SET, MODEL_KIND = "required", "not set", "model.kind"
 INDENT, PLAIN_WIDTH, MAX_WIDTH = "    ", 80, 100
 
 Row = dict[str, str]
@@ -24,7 +27,7 @@ Entry = tuple[str, "Setting"]
 
 
 def show_settings(names: Sequence[str], as_json: bool) -> None:
-    """Print the settings that fit all names: default, tasks or kinds of model, then meaning and type."""
+    """Print the settings that match all names: default, tasks or model kinds, then meaning and type."""
     rows = list(setting_rows(names))
     if as_json:
         print_json(rows)
@@ -38,20 +41,20 @@ def show_settings(names: Sequence[str], as_json: bool) -> None:
         print_result(fill(text, width, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False))
     if not names:
         print_result(
-            "\nregard recipes --settings NAME lists fewer: those of a task, a recipe or a group like training."
+            "\nTo list fewer, name a task, a recipe or a group such as training: `regard recipes --settings NAME`"
         )
 
 
 def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
-    """The settings that fit all names, each once, with the tasks or kinds of model that have it; none means all."""
+    """The settings that match all names, each once, with the tasks or model kinds that have it; no owner means all."""
     entries = all_settings()
     for name in names:
         fits = build_filter(name, entries)
         entries = [entry for entry in entries if fits(*entry)]
         if not entries:
             raise UserError(
-                f"{name}: no task, recipe, kind of model or setting, or none that fits the other names too",
-                "regard recipes --settings lists all settings",
+                f"{name} is no task, recipe, model kind or setting, or none that matches the other names too",
+                "list all settings with `regard recipes --settings`",
                 code="invalid-option",
                 where=name,
             )
@@ -75,12 +78,29 @@ def all_settings() -> list[Entry]:
     entries = []
     for name, task in all_tasks().items():
         defaults = {key: value for key, value in task.recipe_type.defaults.items() if key != "task"}
-        settings = describe(task.recipe_type, defaults, lists=True)
+        default = defaults.get(MODEL_KIND, task.recipe_type.model_fields["model"].get_default().kind)
+        settings = merge_kinds(list(describe(task.recipe_type, defaults, lists=True)), default)
         entries += [(name, item) for item in settings if not item.name.startswith(("data.valid.", "data.test."))]
         for field, meaning in task.recipe_type.fields.columns.items():
             column = FieldInfo(annotation=Columns | None, default=None)
             entries.append((name, Setting(f"data.train.{column_setting(field)}", column, meaning)))
     return entries
+
+
+def merge_kinds(settings: "Sequence[Setting]", default: object) -> "Iterator[Setting]":
+    """The settings of a task with one `model.kind`, which explains each kind by the docstring of its settings."""
+    kinds = {get_args(item.field.annotation): item.help for item in settings if item.name == MODEL_KIND}
+    texts = (
+        f"{', '.join(names)}: {text.partition('.')[0].removeprefix('Settings of ')}" for names, text in kinds.items()
+    )
+    for item in settings:
+        if item.name != MODEL_KIND:
+            yield item
+        elif kinds:
+            field = copy.copy(item.field)
+            field.annotation, field.default = Literal[tuple(chain(*kinds))], default  # type: ignore[assignment]
+            yield replace(item, field=field, help="; ".join(texts), kinds=())
+            kinds = {}
 
 
 def build_filter(name: str, entries: Sequence[Entry]) -> "Callable[[str, Setting], bool]":
@@ -103,10 +123,10 @@ def build_filter(name: str, entries: Sequence[Entry]) -> "Callable[[str, Setting
 def default_text(field: "FieldInfo") -> str:
     """The default of a setting as it is written in a recipe."""
     if field.is_required():
-        return "required"
+        return REQUIRED
     value = field.get_default(call_default_factory=True)
     if value is None:
-        return "not set"
+        return NOT_SET
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

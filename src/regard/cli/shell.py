@@ -1,15 +1,22 @@
-"""What depends on the shell of the user: how regard is called there, and the language of its messages."""
+"""The commands of regard, and how they are called in the user's shell."""
 
-import os
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
 
-from regard.cli.app import VERBS
-
-COMMAND = re.compile(rf"(?<![\w./-])regard (?=(?:{'|'.join(VERBS)})\b)")
+GROUPS = {
+    "Start here": ("translate", "demo", "lab"),
+    "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),
+    "Use": ("predict", "generate", "chat", "parse", "embed", "serve"),
+    "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
+    "Exchange with other libraries": ("import", "export"),
+}
+"""The commands by purpose, in the order of the help."""
+COMMANDS = tuple(command for group in GROUPS.values() for command in group)
+"""Every command. Its module and function have the same name."""
+CALL = re.compile(rf"(?<![\w./-])regard (?=(?:{'|'.join(COMMANDS)})\b)")
 
 
 def program() -> str:
@@ -26,12 +33,6 @@ def program() -> str:
 
 
 def as_called(text: str) -> str:
-    """A text with its commands `regard VERB` written so that they work in this shell."""
+    """A text whose commands `regard COMMAND` are written so that they work in this shell."""
     words = program()
-    return text if words == "regard" else COMMAND.sub(lambda _: f"{words} ", text)
-
-
-def in_language(english: str, chinese: str) -> str:
-    """The text in the language of the terminal: LC_ALL, LC_MESSAGES or LANG, the first that is set."""
-    names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return chinese if next(filter(None, names), "").lower().startswith("zh") else english
+    return text if words == "regard" else CALL.sub(lambda _: f"{words} ", text)

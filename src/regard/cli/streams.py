@@ -1,4 +1,4 @@
-"""Input and output of the verbs: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
+"""Input and output of commands: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
 
 import io
 import sys
