@@ -19,8 +19,8 @@ from itertools import islice
 from regard.data.alignments import gold
 from regard.documents.document import open_document
 from regard.documents.words import is_wide
-from regard.run.documents import translate_segments
 from regard.run.model import Translator
+from regard.run.translating import translate_segments
 
 PATTERNS = (
     "The {color} {noun} is very old.",
@@ -123,11 +123,11 @@ def judge(case: Case, page: str, text: str) -> Iterator[bool]:
             yield inside in stems if case.exact else few and any(stem in inside for stem in stems)
 
 
-def measure(translator: Translator, cases: Sequence[Case], **options: str) -> tuple[int, int, int]:
+def measure(translator: Translator, cases: Sequence[Case], target: str | None) -> tuple[int, int, int]:
     """Tags that can be judged; right ones by links, and by position."""
     documents = [open_document(case.page, "html", language="en") for case in cases]
     segments = [segment for document in documents for segment in document.segments]
-    remaining = iter(translate_segments(translator, segments, lambda count: None, **options))
+    remaining = iter(translate_segments(translator, segments, target=target))
     totals = [0, 0, 0]
     for case, document in zip(cases, documents, strict=True):
         translations = [next(remaining) for _ in document.segments]
@@ -151,8 +151,7 @@ def main() -> None:
     cases = (
         date_cases(arguments.sentences) if arguments.to is None else pattern_cases(arguments.to, arguments.sentences)
     )
-    options = {"to": arguments.to} if arguments.to and translator.task.src_tokenizer.language_tags else {}
-    judged, linked, placed = measure(translator, list(cases), **options)
+    judged, linked, placed = measure(translator, list(cases), arguments.to)
     print(f"| {arguments.to or 'dates'} | {judged} | {linked / judged:.1%} | {placed / judged:.1%} |")
 
 

@@ -67,7 +67,7 @@ def score_run(name: str, translator: Translator | None, sets: Sequence[TestSet])
             outputs = part.sources
         elif part.direction in translator.task.languages.directions:
             options = {"to": target} if translator.task.src_tokenizer.language_tags else {}
-            outputs = translator.translate(part.sources, **options)
+            outputs = [prediction["translation"] for prediction in translator.predict(part.sources, **options)]
         else:
             continue
         direction = f"{source}-{target}"

@@ -4,7 +4,7 @@ import pytest
 
 from regard.bundled import identification
 from regard.bundled.identification import Detected
-from regard.cli.directions import with_detected_source
+from regard.cli.directions import detect_source
 from regard.cli.options import DataOptions, data_of_recipe
 from regard.errors import UserError
 from regard.tasks.languages import Languages
@@ -27,7 +27,7 @@ def languages(monkeypatch: pytest.MonkeyPatch) -> Languages:
 def test_a_text_without_a_direct_translation_goes_through_a_third_language(
     languages: Languages, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert with_detected_source(languages, {"to": "de", "beam": 2}, "zh 0.95") == {"to": "de", "beam": 2, "from": "zh"}
+    assert detect_source(languages, "de", "zh 0.95") == "zh"
     assert " zh" in (note := capsys.readouterr().err) and " en " in note
 
 
@@ -38,13 +38,14 @@ def test_a_text_without_a_direct_translation_goes_through_a_third_language(
 def test_other_texts_are_translated_as_they_are(
     languages: Languages, capsys: pytest.CaptureFixture[str], to: str, text: str
 ) -> None:
-    assert with_detected_source(languages, {"to": to}, text) == {"to": to}
+    assert detect_source(languages, to, text) is None
     assert capsys.readouterr().err == ""
 
 
-def test_a_language_that_is_named_is_not_detected(languages: Languages) -> None:
-    assert with_detected_source(languages, {"to": "de", "from": "en"}, "zh 1.0") == {"to": "de", "from": "en"}
-    assert with_detected_source(Languages(), {}, "zh 1.0") == {}
+def test_a_language_that_does_not_matter_is_not_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(identification, "identify")
+    assert detect_source(Languages(), None, "zh 1.0") is None
+    assert detect_source(Languages(DIRECTIONS), "en", "zh 1.0") is None
 
 
 def test_languages_of_other_files() -> None:

@@ -20,7 +20,7 @@ def test_lines_keep_their_order_and_blank_lines_stay(trained: Path) -> None:
     lines = [LINES[0], "", "one", "  ", LINES[1]]
     result = regard("translate", trained, stdin="\n".join(lines))
     assert len(result.lines) == 5
-    assert result.lines[1] == result.lines[3] == ""
+    assert (result.lines[1], result.lines[3]) == ("", "  ")
     assert (result.lines[0], result.lines[4]) == (translate_words(LINES[0]), translate_words(LINES[1]))
 
 

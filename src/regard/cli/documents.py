@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.directions import with_detected_source
+from regard.cli.directions import detect_source
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine
 from regard.cli.streams import STDIO
@@ -17,6 +17,7 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.documents.files import FileDocument
     from regard.run.model import Translator
+    from regard.run.translating import Direction
 
 FORMATS = {"lines": "", "text": ".txt", "html": ".html", "srt": ".srt", "po": ".po", "docx": ".docx"}
 """The values of --format, and the ending of files of this format."""
@@ -53,12 +54,13 @@ class DocumentOptions(OptionGroup):
             one_of("--format", self.format, tuple(FORMATS))
         found = "" if input_ == STDIO else file_format(input_)
         ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
-        if self.glossary is not None and not ending:
-            if self.format:
-                raise UserError(
-                    "--glossary is for documents", "write --format text", code="conflicting-options", where="glossary"
-                )
-            return ".txt"
+        if self.glossary is not None and self.format == "lines":
+            raise UserError(
+                "`--glossary` does not work with `--format lines`",
+                "write `--format text`",
+                code="conflicting-options",
+                where="glossary",
+            )
         return ending
 
     def check(self, input_: str, **others: object) -> str:
@@ -80,34 +82,38 @@ class DocumentOptions(OptionGroup):
         options: Options,
         content: tuple[str, str | None],
         output: str,
-        source: str | None,
+        direction: "Direction",
     ) -> None:
         """Translate a document: the text that is given, or the input."""
-        from regard.run.documents import translate_segments
+        from regard.run.translating import translate_segments
 
-        input_, text = content
-        name = f"{'stdin' if input_ == STDIO else Path(input_).stem}{self.ending(input_) or '.txt'}"
+        (input_, text), (source, target) = content, direction
+        name = f"{'stdin' if input_ == STDIO else Path(input_).stem}{self.ending(input_)}"
         read = text.encode() if text is not None else read_input(input_)
         document = self.open(translator, name, read, source)
         if source is None:
             sentences = " ".join(segment.text for segment in document.segments)
-            options = with_detected_source(translator.task.languages, options, sentences)
-            if "from" in options:  # sentences end with other marks
-                document = self.open(translator, name, read, str(options["from"]))
+            source = detect_source(translator.task.languages, target, sentences)
+            if source is not None:  # sentences end with other marks
+                document = self.open(translator, name, read, source)
         with ProgressLine("translated sentences:") as progress:
-            translations = translate_segments(translator, document.segments, progress, **options)
+            translations = translate_segments(translator, document.segments, source, target, progress, **options)
         write_output(document.render(translations), output, text is not None)
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The terms of the glossary."""
+        return read_glossary(self.glossary) if self.glossary else {}
 
     def open(self, translator: "Translator", name: str, content: bytes, language: str | None) -> "FileDocument":
         """A document with the glossary, for a model."""
         from regard.documents.files import open_file
 
-        glossary = read_glossary(self.glossary) if self.glossary else {}
         return open_file(
             name,
             content,
             language=language or "",
-            glossary=glossary,
+            glossary=self.terms,
             placeholders=translator.task.languages.placeholders,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.attention import draw_map, map_svg, map_values, select_head
-from regard.cli.directions import with_detected_source
+from regard.cli.directions import detect_source
 from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions, SourceLanguage, TargetLanguage
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
@@ -87,7 +87,8 @@ def direction_options(model: "Model", text: str, source: str | None, to: str | N
     options = {name: code for name, code in (("from", source), ("to", to)) if code is not None}
     if model.task.languages is None or source is not None or to is None:
         return options
-    return with_detected_source(model.task.languages, options, text)
+    detected = detect_source(model.task.languages, model.task.languages.choose(None, to)[1], text)
+    return options | {"from": detected} if detected else options
 
 
 def write_picture(

@@ -1,6 +1,7 @@
 """regard translate: one line of output for one line of input, or a document."""
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.directions import choose_direction, with_detected_source
+from regard.cli.directions import detect_source
 from regard.cli.documents import DocumentOptions
 from regard.cli.options import (
     AsJson,
@@ -61,6 +62,7 @@ Scores = Annotated[
     bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
 ]
 
+LINE_END = re.compile(r"\r\n|\r|\n")
 BEGINNING = 1000
 """Characters of the input from which its language is detected."""
 
@@ -83,17 +85,17 @@ def translate(
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
 
-    Without RUN, the translator that comes with regard is used: English to and from German, French, Spanish and Chinese.
-    A run of several languages needs --to. A direction that a run was not trained on goes through a third language:
-    --from de --to fr translates from German to English to French. Without --from, the language is detected.
+    Without RUN, the bundled translator is used: English to and from German, French, Spanish and Chinese. Set --to to
+    choose the target language of a run that has several. A direction that a run was not trained on goes through a pivot
+    language: --from de --to fr translates from German to English to French. Without --from, the language is detected.
 
-    Lines keep their order, and blank lines stay blank. An .html, .srt, .po or .docx file is translated as a whole, and
-    its markup is kept. --format text splits lines into sentences; so is TEXT, if the run names its languages. Of a
-    .csv, .tsv, .json or .jsonl file it translates the column of the source, by the recipe or --columns. Without --input
-    it reads stdin; on a terminal it asks for sentences. With --nbest N, each translation is a line "index ||| text |||
-    score"; index counts input lines from 0, and score is the log-probability of the text divided by the length penalty.
-    With --json, each line of input gives one object: source, translation, score, finished, looped, parts and, with
-    --nbest, hypotheses. A line that is too long for the model is translated in parts.
+    Lines keep their order and their whitespace. If the run names its languages, a line is split into sentences. Code,
+    addresses and placeholders such as %s are copied. An .html, .srt, .po or .docx file keeps its markup. In a .csv,
+    .tsv, .json or .jsonl file the source column is translated, as named by the recipe or --columns. Without --input,
+    stdin is read; on a terminal you are asked for sentences. With --nbest N, each translation is a line "index ||| text
+    ||| score"; index counts input lines from 0, and score is the log-probability of the text divided by the length
+    penalty. With --json, each line gives one object: source, translation, score, finished, looped, parts and, with
+    --nbest, hypotheses. A line of several sentences, or too long for the model, is translated in parts.
 
     \b
     Examples:
@@ -109,22 +111,21 @@ def translate(
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
     runs, text = split_arguments(arguments or [], bool(source or target))
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
+    nbest = (search.changes().get("nbest") or 1) > 1
     lines_only = {"--prefix": prefix, "--prefix-file": prefix_file, "--scores": scores, "--json": as_json}
-    lines_only["--nbest"] = (search.changes().get("nbest") or 1) > 1
-    is_document = documents.check(input_, **lines_only)
+    is_document = documents.check(input_, **lines_only, **{"--nbest": nbest})
     translator, options = model.load_translator(*runs or [TRANSLATOR]), search.changes()
-    options |= choose_direction(translator.task.languages, source, target)
-    is_text = text is not None and documents.format is None and not any(lines_only.values())
-    if is_document or (is_text and translator.task.languages.directions):
-        return documents.translate(translator, options, (input_, text), output, source)
+    source, target = translator.task.languages.choose(source, target)
+    if is_document:
+        return documents.translate(translator, options, (input_, text), output, (source, target))
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
     prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
+    job = LineTranslation(translator, target, prefixes, form, documents, options)
     if is_interactive(input_ != STDIO, text is not None):
-        return answer_lines(translator, options, with_prefixes(prompt_lines(), prefixes), form, source is None)
-    lines = input_lines(task, input_, table) if text is None else iter(text.splitlines() or [""])
-    options, lines = detect_language(task, options, lines) if source is None else (options, lines)
-    return translate_lines(translator, options, with_prefixes(lines, prefixes), form, output)
+        return job.prompt(source)
+    lines = input_lines(task, input_, table) if text is None else iter(LINE_END.split(text))
+    return job.write(lines, source, output)
 
 
 def input_lines(task: "Translation", input_: str, table: TableOptions) -> Iterator[str]:
@@ -133,39 +134,59 @@ def input_lines(task: "Translation", input_: str, table: TableOptions) -> Iterat
     return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
 
 
-def detect_language(task: "Translation", options: Options, lines: Iterator[str]) -> tuple[Options, Iterator[str]]:
-    """The options with the language of the first lines, if the translation depends on it; and all lines."""
-    first: list[str] = []
-    for line in lines:
-        first.append(line)
-        if sum(map(len, first)) >= BEGINNING:
-            break
-    return with_detected_source(task.languages, options, "\n".join(first)), chain(first, lines)
+@dataclass(frozen=True)
+class LineTranslation:
+    """Translates lines, each with the beginning of its translation if prefixes are given."""
 
+    translator: "Translator"
+    target: str | None
+    prefixes: Iterable[str] | None
+    form: "Form"
+    documents: DocumentOptions
+    options: Options
 
-def answer_lines(
-    translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form", detect: bool
-) -> None:
-    """Print the translation of each line that a person writes; `detect` detects its language."""
-    task = translator.task.configure(**options)
-    for number, example in enumerate(examples):
-        line = example if isinstance(example, str) else str(example["src"])
-        chosen = with_detected_source(task.languages, options, line) if detect else options
-        for pair in translator.stream_pairs([example], **chosen):
-            print(form(number, pair[0], task.output(pair[1])), flush=True)
+    def prompt(self, source: str | None) -> None:
+        """Print the translation of each line that a person types; its language is detected if it is not given."""
+        for number, line in enumerate(prompt_lines()):
+            for example, prediction in self.predict([line], source or self.detect(line)):
+                print(self.form(number, example, self.task.output(prediction)), flush=True)
 
+    def write(self, lines: Iterator[str], source: str | None, output: str) -> None:
+        """Write the translation of each line, and report how many may be wrong."""
+        if source is None:
+            source, lines = self.detect_beginning(lines)
+        counts = Counts()
+        with open_output(output) as stream, ProgressLine("translated lines:") as progress:
+            for example, prediction in self.predict(lines, source):
+                print(self.form(counts.lines, example, self.task.output(prediction)), file=stream, flush=True)
+                counts.add(prediction, progress.clear)
+                progress(counts.lines)
+        counts.report()
 
-def translate_lines(
-    translator: "Translator", options: Options, examples: "Iterable[str | Example]", form: "Form", output: str
-) -> None:
-    """Write the translation of each line, and report how many may be wrong."""
-    task, counts = translator.task.configure(**options), Counts()
-    with open_output(output) as stream, ProgressLine("translated lines:") as progress:
-        for pair in translator.stream_pairs(examples, where="line", **options):
-            print(form(counts.lines, pair[0], task.output(pair[1])), file=stream, flush=True)
-            counts.add(pair[1], progress.clear)
-            progress(counts.lines)
-    counts.report()
+    @property
+    def task(self) -> "Translation":
+        return self.translator.task.configure(**self.options)
+
+    def detect(self, text: str) -> str | None:
+        """The language of a text, if its translation depends on it."""
+        return detect_source(self.translator.task.languages, self.target, text)
+
+    def detect_beginning(self, lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
+        """The language of the first lines, and all lines."""
+        first: list[str] = []
+        for line in lines:
+            first.append(line)
+            if sum(map(len, first)) >= BEGINNING:
+                break
+        return self.detect("\n".join(first)), chain(first, lines)
+
+    def predict(self, lines: Iterable[str], source: str | None) -> "Iterator[tuple[Example, Prediction]]":
+        """Each line and its prediction."""
+        from regard.run.translating import predict_texts
+
+        examples, documents = with_prefixes(lines, self.prefixes), self.documents
+        reading: Options = {"glossary": documents.terms, "split": documents.format != "lines", "where": "line"}
+        return predict_texts(self.translator, examples, source, self.target, **reading, **self.options)
 
 
 def split_arguments(arguments: list[str], languages_given: bool = False) -> tuple[list[str], str | None]:
@@ -207,18 +228,24 @@ def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "It
     yield from ({"src": source, "prefix": next(remaining, "")} for source in sources)
 
 
+def one_line(text: object) -> str:
+    """A text on one line: a line of input, and a row of a table, gives one line of output."""
+    return LINE_END.sub(" ", str(text))
+
+
 def plain_line(index: int, example: "Example", output: "Prediction") -> str:
     """The best translation, or with --nbest one line for each: index ||| text ||| score."""
+    text = one_line(output["translation"])
     if "hypotheses" not in output:
-        return str(output["translation"])
+        return text
     if output["parts"] != 1:
-        return f"{index} ||| {output['translation']} ||| {output['score'] or 0.0:.4f}"
-    return "\n".join(f"{index} ||| {item['text']} ||| {item['score']:.4f}" for item in output["hypotheses"])
+        return f"{index} ||| {text} ||| {output['score'] or 0.0:.4f}"
+    return "\n".join(f"{index} ||| {one_line(item['text'])} ||| {item['score']:.4f}" for item in output["hypotheses"])
 
 
 def scored_line(index: int, example: "Example", output: "Prediction") -> str:
     """score, tab, text."""
-    return f"{output['score'] or 0.0:.4f}\t{output['translation']}"
+    return f"{output['score'] or 0.0:.4f}\t{one_line(output['translation'])}"
 
 
 def json_line(index: int, example: "Example", output: "Prediction") -> str:

@@ -47,12 +47,14 @@ def open_document(
     language: str = "",
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
+    split: bool = True,
 ) -> Document:
     """Open a text that is plain ("text") or HTML ("html").
 
     language      the code of its language, for sentence splitting
     glossary      terms of the source and what they must become in the translation
     placeholders  symbols that the model copies from source to translation, such as "⦅0⦆"
+    split         False: a line is one sentence, also if it looks like several
     """
     if format not in FORMATS:
         raise UserError(
@@ -65,5 +67,5 @@ def open_document(
             code="too-large",
             where="document",
         )
-    reading = Reading(language, Glossary.of(glossary), tuple(placeholders))
+    reading = Reading(language, Glossary.of(glossary), tuple(placeholders), split=split)
     return HtmlReader(reading).read(text) if format == "html" else read_text(text, reading)

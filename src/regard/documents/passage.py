@@ -19,7 +19,7 @@ from regard.documents.protecting import Glossary, Protected, find_protected
 from regard.documents.restoring import Hidden, Restored, links_by_order, restore
 from regard.documents.rewriting import is_replaced
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.sentences import Span, sentence_spans
+from regard.documents.sentences import Span, sentence_spans, without_blanks
 from regard.documents.words import equal_words, is_wide, word_spans
 from regard.errors import UserError
 
@@ -53,6 +53,8 @@ class Reading:
     glossary: Glossary = field(default_factory=lambda: Glossary({}))
     placeholders: tuple[str, ...] = ()
     limit: Limit | None = None
+    split: bool = True
+    """False: a passage is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ class Passage:
         self.parts = find_protected(text, reading.glossary, opaque)
         self.cuts = sorted({place for item in elements for place in (item.start, item.end)})
         plain = BLANK.sub(" ", text) if collapse else text
-        spans = join_spans(sentence_spans(plain, reading.language), self.parts)
+        spans = sentence_spans(plain, reading.language) if reading.split else without_blanks(text, [(0, len(text))])
+        spans = join_spans(spans, self.parts)
         self.sentences = [self._sentence(span, collapse) for span in spans]
 
     def _sentence(self, span: Span, collapse: bool) -> Sentence:

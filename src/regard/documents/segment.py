@@ -1,6 +1,7 @@
 """What a document gives to a translator, and what it gets back: sentences, translations and their links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 Link = tuple[int, int, int, int]
 """source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
@@ -12,27 +13,33 @@ class Segment:
 
     text          plain text; protected parts are already replaced by placeholders if the model has any
     needs_links   the translation must come with `links`, since tags or protected parts have to be located in it
+    prefix        the beginning of its translation, if that is given
     """
 
     text: str
     needs_links: bool = False
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
 class SegmentTranslation:
-    """The translation of one segment: the best one, others from the second best on, and one link per target token."""
+    """The translation of one segment: the best one, others from the second best on, and one link per target token.
+
+    `prediction` is what the model says about it: score, hypotheses, ...; None if no model translated it.
+    """
 
     text: str
     alternatives: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+    prediction: dict[str, Any] | None = None
 
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
-    """A translation through a third language, with links from the first to the last text."""
+    """A translation through a pivot language, with links from the first to the last text."""
     links: list[Link] = []
     for start, end, target_start, target_end in after.links:
         common = [(min(end, d) - max(start, c), a, b) for a, b, c, d in before.links]
         overlap, source_start, source_end = max(common, default=(0, 0, 0))
         if overlap > 0:
             links.append((source_start, source_end, target_start, target_end))
-    return SegmentTranslation(after.text, after.alternatives, tuple(links))
+    return replace(after, links=tuple(links))

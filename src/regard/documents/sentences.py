@@ -40,7 +40,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
     for start, end in windows(text):
         found = get_sentence_boundaries(code, text[start:end])
         cuts = ((start + item["start_index"], start + item["end_index"]) for item in found)
-        spans += _without_blanks(text, cuts)
+        spans += without_blanks(text, cuts)
     return spans
 
 
@@ -63,7 +63,7 @@ def windows(text: str) -> Iterator[Span]:
 def simple_spans(text: str) -> list[Span]:
     """Spans that end at 。！？, or at . ! ? … before blank space, but not after an abbreviation or initial."""
     cuts = [0, *(match.end() for match in _END.finditer(text) if _ends_sentence(text, match)), len(text)]
-    return list(_without_blanks(text, pairwise(cuts)))
+    return without_blanks(text, pairwise(cuts))
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
@@ -79,14 +79,15 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     return not (before.lower() in ABBREVIATIONS or ordinal or initial)
 
 
-def _without_blanks(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+def without_blanks(text: str, spans: Iterable[Span]) -> list[Span]:
     """The spans without the blank space around them; spans of blank space only are left out."""
+    kept = []
     for start, end in spans:
         part = text[start:end]
-        stripped = part.strip()
-        if stripped:
+        if stripped := part.strip():
             first = start + len(part) - len(part.lstrip())
-            yield first, first + len(stripped)
+            kept.append((first, first + len(stripped)))
+    return kept
 
 
 def _next_character(text: str, position: int) -> str:

@@ -27,6 +27,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
+from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
@@ -325,10 +326,15 @@ class Translator(Model):
     def translate(self, sentences: Sequence[str], **options: Any) -> list[str]: ...
 
     def translate(self, sentences: str | Sequence[str], **options: Any) -> str | list[str]:
-        """The best translation of a sentence (a string for a string) or of each of several (a list for a list)."""
+        """The best translation of a text (a string for a string) or of each of several (a list for a list).
+
+        Options are `source` and `target` (language codes), those of `translating.predict_texts`, and of the search.
+        """
+        names = {"from": "source", "to": "target"}
+        options = {names.get(name, name): value for name, value in options.items()}
         if isinstance(sentences, str):
-            return str(self.predict(sentences, **options)["translation"])
-        return [str(prediction["translation"]) for prediction in self.predict(sentences, **options)]
+            return next(translating.translate_texts(self, [sentences], **options))
+        return list(translating.translate_texts(self, sentences, **options))
 
 
 def pop_empty(waiting: "deque[tuple[Example, Prediction | None]]") -> Iterator[tuple[Example, Prediction]]:

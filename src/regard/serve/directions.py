@@ -13,12 +13,6 @@ NamedDirection = tuple[str, str, str]
 """A direction and the name of its run."""
 
 
-def directions_of(model: Model) -> tuple[Direction, ...]:
-    """The directions of a translation run, those through a third language too; () if its recipe does not say them."""
-    pairs = model.task.languages.pairs if model.task.languages else ()
-    return tuple((source.lower(), target.lower()) for source, target in pairs)
-
-
 def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[str, tuple[Direction, ...]]:
     """The directions that the setting `languages` gives to runs: RUN=SOURCE:TARGET."""
     found: dict[str, tuple[Direction, ...]] = {}

@@ -1,20 +1,18 @@
-"""Sentences of documents through the worker of a translation run.
-
-sentence -> without letters? unchanged -> in the cache? -> search -> looped? search again, or cut -> links if needed
-"""
+"""Sentences of requests through the worker of a translation run: the steps of run/translating.py, with a cache and
+events."""
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.run.alignment import align
 from regard.run.model import Model, Translator
+from regard.run.translating import Alignment, Direction, Numbers, Search, SegmentTask
 from regard.serve.predicting import Predict
 from regard.serve.worker import OnResult, Worker
 from regard.tasks.base import Example, Prediction
@@ -24,28 +22,19 @@ CHUNK = 256
 """Sentences of one request that wait at the same time, so that a long document does not fill the queue."""
 MAX_CACHED = 500
 """Characters of the longest sentence that is kept in the cache."""
-NO_REPEAT = 3
-"""A sentence whose translation loops is translated again without repeated n-grams of this size."""
-REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
-
+Key = tuple[str | None, str, int]
+"""Target language, sentence, and number of alternatives."""
 OnSegment = Callable[[int, str, bool], None]
 """Called in the event loop with the number of a segment, its translation, and True if it is complete.
 
 If the engine can, it is also called with the beginning of a translation after each token; beam search may change it.
 """
-Found = tuple[str, tuple[str, ...]]
-"""The best translation of a sentence, and others."""
 
 
 def align_batch(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Link, ...]]:
     """The links of a batch of sources and translations."""
     examples, translations = [example for example, _ in pairs], [translation for _, translation in pairs]
     return align(cast(Translator, model), examples, translations)
-
-
-def cut_repetition(text: str) -> str:
-    """A text in which a part that is repeated three times or more in a row stands once."""
-    return REPEATED.sub(r"\1", text).strip()
 
 
 @dataclass
@@ -55,179 +44,97 @@ class SentenceCache:
     size: int
 
     def __post_init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str, int], Found] = OrderedDict()
+        self._kept: OrderedDict[Key, SegmentTranslation] = OrderedDict()
 
-    def get(self, key: tuple[str, str, int]) -> Found | None:
+    def get(self, key: Key) -> SegmentTranslation | None:
         """The translation that is kept, or None."""
-        found = self._found.get(key)
-        if found is not None:
-            self._found.move_to_end(key)
-        return found
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
 
-    def put(self, key: tuple[str, str, int], found: Found) -> None:
+    def put(self, key: Key, translation: SegmentTranslation) -> None:
         """Keep a translation; the least recently used one makes place."""
         if self.size and len(key[1]) <= MAX_CACHED:
-            self._found[key] = found
-            self._found.move_to_end(key)
-            if len(self._found) > self.size:
-                self._found.popitem(last=False)
+            self._kept[key] = translation
+            self._kept.move_to_end(key)
+            if len(self._kept) > self.size:
+                self._kept.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._kept)
 
 
-class Announcer:
-    """Tells a request the translations of its segments as soon as they are known, and their beginnings before."""
+class SegmentEvents:
+    """Notifies a request of the translations of its segments as soon as they are known, and of their beginnings."""
 
-    def __init__(self, texts: Sequence[str], first: int, on_segment: OnSegment) -> None:
-        """`first` is the number of the first text."""
-        self.numbers: dict[str, list[int]] = {}
-        for number, text in enumerate(texts, first):
-            self.numbers.setdefault(text, []).append(number)
+    def __init__(self, segments: range, on_segment: OnSegment) -> None:
+        """`segments` are the numbers of the segments in their document."""
+        self.first, self.waiting = segments.start, set(segments)
         self.on_segment, self.loop = on_segment, asyncio.get_running_loop()
 
-    def __call__(self, text: str, translation: str, complete: bool = True) -> None:
-        numbers = self.numbers.pop(text, ()) if complete else self.numbers.get(text, ())
-        for number in numbers:
-            self.on_segment(number, translation, complete)
+    def notify(self, numbers: Numbers, translation: str, complete: bool = True) -> None:
+        """Report the translation of segments; a segment is complete once."""
+        for number in (self.first + number for number in numbers):
+            if number in self.waiting:
+                self.on_segment(number, translation, complete)
+            if complete:
+                self.waiting.discard(number)
 
-    def on_result(self, texts: Sequence[str], index: int, prediction: Prediction) -> None:
-        """For the thread of a worker: report the translation of texts[index]; not yet if it repeats itself."""
+    def on_result(self, numbers: Sequence[Numbers], index: int, prediction: Prediction) -> None:
+        """For the thread of a worker: report the translation of an input; not yet if it repeats itself."""
         if not prediction["looped"]:
-            self._tell(texts[index], str(prediction["translation"]), True)
+            self._notify_later(numbers[index], str(prediction["translation"]), True)
 
-    def on_partial(self, texts: Sequence[str], index: int, translation: str) -> None:
-        """For the thread of a worker: report the beginning of the translation of texts[index]."""
-        self._tell(texts[index], translation, False)
+    def on_partial(self, numbers: Sequence[Numbers], index: int, translation: str) -> None:
+        """For the thread of a worker: report the beginning of the translation of an input."""
+        self._notify_later(numbers[index], translation, False)
 
-    def _tell(self, text: str, translation: str, complete: bool) -> None:
+    def _notify_later(self, numbers: Numbers, translation: str, complete: bool) -> None:
         with suppress(RuntimeError):  # the event loop is closed, with all requests
-            self.loop.call_soon_threadsafe(self, text, translation, complete)
+            self.loop.call_soon_threadsafe(self.notify, numbers, translation, complete)
 
 
 class SegmentTranslator:
     """Translates segments with one run, joined with those of other requests."""
 
-    def __init__(self, worker: Worker, model: Model, several: bool, cache: int) -> None:
-        """`several`: the run has more than one target language, so an example names it."""
-        assert isinstance(model.task, Translation)
-        self.worker, self.task, self.several = worker, model.task, several
+    def __init__(self, worker: Worker, task: Translation, cache: int) -> None:
+        self.worker, self.task = worker, task
         self.cache = SentenceCache(cache)
-
-    def example(self, text: str, direction: tuple[str, str]) -> Example:
-        """The example of a sentence."""
-        return {"src": text, "from": direction[0], "to": direction[1]} if self.several else {"src": text}
 
     async def translate(
         self,
         segments: Sequence[Segment],
-        direction: tuple[str, str],
+        direction: Direction,
         *,
         alternatives: int = 0,
         links: bool = False,
         on_segment: OnSegment | None = None,
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
+        source, target = (self.task.languages.find(code) if code else None for code in direction)
+        job = SegmentTask(self.task, {}, alternatives, links, self.cache)
         results: list[SegmentTranslation] = []
-        pivot = self.task.languages.pivot(*direction)
-        if pivot is not None:
-            before = await self.translate(segments, (direction[0], pivot), links=links)
-            between = [Segment(item.text, s.needs_links) for item, s in zip(before, segments, strict=True)]
-            direction = (pivot, direction[1])
-            after = await self.translate(
-                between, direction, alternatives=alternatives, links=links, on_segment=on_segment
-            )
-            return [join_steps(*pair) for pair in zip(before, after, strict=True)]
         for first in range(0, len(segments), CHUNK):
-            chunk = segments[first : first + CHUNK]
-            texts = [segment.text for segment in chunk]
-            tell = None if on_segment is None else Announcer(texts, first, on_segment)
-            found = await self._search(texts, direction, alternatives, tell)
-            chosen = [links or segment.needs_links for segment in chunk]
-            linked = await self._links(texts, found, chosen, direction)
-            results += [SegmentTranslation(*pair, item) for pair, item in zip(found, linked, strict=True)]
+            part = segments[first : first + CHUNK]
+            events = SegmentEvents(range(first, first + len(part)), on_segment) if on_segment else None
+            steps = replace(job, notify=events.notify if events else None).translate(part, (source, target))
+            try:
+                work = next(steps)
+                while True:
+                    work = steps.send(await self._compute(work, events))
+            except StopIteration as end:
+                results += end.value
         return results
 
-    async def _search(
-        self, texts: Sequence[str], direction: tuple[str, str], alternatives: int, tell: "Announcer | None"
-    ) -> list[Found]:
-        """Translations from the cache, or of the model; equal sentences are translated once."""
-        found: dict[str, Found] = {}
-        for text in dict.fromkeys(texts):
-            if not any(map(str.isalpha, text)):
-                found[text] = (text, ())
-            elif (kept := self.cache.get((direction[1], text, alternatives))) is not None:
-                found[text] = kept
-            if tell is not None and text in found:
-                tell(text, found[text][0])
-        new = [text for text in dict.fromkeys(texts) if text not in found]
-        for text, item in zip(new, await self._decode(new, direction, alternatives, tell), strict=True):
-            found[text] = item
-            self.cache.put((direction[1], text, alternatives), item)
-            if tell is not None:
-                tell(text, item[0])
-        return [found[text] for text in texts]
-
-    async def _decode(
-        self, texts: Sequence[str], direction: tuple[str, str], alternatives: int, tell: "Announcer | None"
-    ) -> list[Found]:
-        """Translations of the model. The best one does not depend on the number of alternatives."""
-        examples = [self.example(text, direction) for text in texts]
-        nbest, decoding = alternatives + 1, self.task.decoding
-        same_search = decoding.search == "beam" and decoding.beam >= nbest
-        options = {"nbest": nbest} if alternatives and same_search else {}
-        tellers = () if tell is None else (partial(tell.on_result, texts), partial(tell.on_partial, texts))
-        best = await self._predict(examples, options, *tellers)
-        others = best
-        if alternatives and not same_search:
-            others = await self._predict(examples, {"nbest": nbest})
-        found = await self._without_loops(examples, best)
-        return [(text, other_texts(text, item, alternatives)) for text, item in zip(found, others, strict=True)]
-
-    async def _without_loops(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[str]:
-        """The best texts; one that repeats itself endlessly is searched again, and cut if it still does."""
-        texts = [str(prediction["translation"]) for prediction in predictions]
-        looped = [number for number, prediction in enumerate(predictions) if prediction["looped"]]
-        if looped and self.task.decoding.search in ("greedy", "beam"):
-            again = await self._predict([examples[number] for number in looped], {"no_repeat_ngram": NO_REPEAT})
-            for number, prediction in zip(looped, again, strict=True):
-                texts[number] = str(prediction["translation"])
-        for number in looped:
-            texts[number] = cut_repetition(texts[number])
-        return texts
-
-    async def _predict(
-        self, examples: Sequence[Example], options: dict[str, Any], *tellers: OnResult
-    ) -> list[Prediction]:
-        function = Predict(options)
-        return await asyncio.wrap_future(self.worker.submit(function.key, function, examples, *tellers))
-
-    async def _links(
-        self, texts: Sequence[str], found: Sequence[Found], chosen: Sequence[bool], direction: tuple[str, str]
-    ) -> list[tuple[Link, ...]]:
-        """The links of the chosen sentences, () for others; an unchanged sentence is one link."""
-        results: list[tuple[Link, ...]] = [()] * len(texts)
-        pairs, numbers = [], []
-        for number, (text, (translation, _)) in enumerate(zip(texts, found, strict=True)):
-            if not chosen[number] or not text or not translation:
-                continue
-            if text == translation:
-                results[number] = ((0, len(text), 0, len(text)),)
-            else:
-                pairs.append((self.example(text, direction), translation))
-                numbers.append(number)
-        computed = await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs))
-        for number, links in zip(numbers, computed, strict=True):
-            results[number] = links
-        return results
-
-
-def other_texts(best: str, prediction: Prediction, count: int) -> tuple[str, ...]:
-    """At most `count` other translations, none twice; none if the text was translated in parts, or if they loop."""
-    if not count or prediction["parts"] != 1:
-        return ()
-    texts = (str(item["text"]) for item in prediction["hypotheses"] if not item["looped"])
-    return tuple(text for text in dict.fromkeys(texts) if text != best)[:count]
+    async def _compute(self, work: Search | Alignment, events: SegmentEvents | None) -> list[Any]:
+        """Let the worker do the work of a step."""
+        if isinstance(work, Alignment):
+            pairs = list(zip(work.examples, work.translations, strict=True))
+            return await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs))
+        function, callbacks = Predict(dict(work.options)), list[OnResult]()
+        if events is not None and work.numbers:
+            callbacks = [partial(callback, work.numbers) for callback in (events.on_result, events.on_partial)]
+        return await asyncio.wrap_future(self.worker.submit(function.key, function, work.examples, *callbacks))
 
 
 def text_links(
@@ -240,11 +147,9 @@ def text_links(
     links: list[Link] = []
     source = target = 0
     for segment, translation in zip(segments, translations, strict=True):
-        start, place = text.find(segment.text, source), rendered.find(translation.text, target)
-        if start < 0 or place < 0:
+        start, begin = text.find(segment.text, source), rendered.find(translation.text, target)
+        if start < 0 or begin < 0:
             continue
-        links += [
-            (start + a, start + b, place + c, place + d) for a, b, c, d in translation.links
-        ]  # fmt: skip
-        source, target = start + len(segment.text), place + len(translation.text)
+        links += [(start + a, start + b, begin + c, begin + d) for a, b, c, d in translation.links]
+        source, target = start + len(segment.text), begin + len(translation.text)
     return links

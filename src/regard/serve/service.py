@@ -6,18 +6,19 @@ Every method may raise a ServiceError, and a UserError for an input that its tas
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
 
 from regard.bundled.identification import Detected
-from regard.documents.document import Document, open_document
+from regard.documents.document import Document
 from regard.documents.files import open_file
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
-from regard.serve.directions import Direction, NamedDirection, choose, directions_of, find_codes, parse_languages
+from regard.run.translating import open_text
+from regard.serve.directions import Direction, NamedDirection, choose, find_codes, parse_languages
 from regard.serve.errors import ServiceError
 from regard.serve.identifying import identify_batch, load_identifier
 from regard.serve.languages import without_tags
@@ -26,6 +27,7 @@ from regard.serve.segments import OnSegment, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
+from regard.tasks.languages import Languages
 from regard.tasks.translation import Translation
 
 T = TypeVar("T")
@@ -76,14 +78,20 @@ class ServedRun:
 
     name: str
     model: Model
-    directions: tuple[Direction, ...]
+    languages: Languages | None
+    """None if it is not a translation run."""
     worker: Worker
     segments: SegmentTranslator | None
-    """None if it is not a translation run."""
 
     @property
     def task(self) -> AnyTask:
         return self.model.task
+
+    @cached_property
+    def directions(self) -> tuple[Direction, ...]:
+        """All directions in lowercase codes, those through a pivot language too; () if they are unknown."""
+        pairs = self.languages.pairs if self.languages else ()
+        return tuple((source.lower(), target.lower()) for source, target in pairs)
 
     @property
     def info(self) -> dict[str, object]:
@@ -115,13 +123,14 @@ class Service:
         self.stopping = False
         given = parse_languages(settings.languages, models)
         self.runs: Mapping[str, ServedRun] = {
-            name: self._serve(name, model, given.get(name) or directions_of(model)) for name, model in models.items()
+            name: self._serve(name, model, given.get(name, ())) for name, model in models.items()
         }
         self._identify = identify
         self._identifier: Worker | None = None
 
     def _serve(self, name: str, model: Model, directions: tuple[Direction, ...]) -> ServedRun:
-        settings = self.settings
+        """Give a run its worker; `directions` replace those of its recipe."""
+        settings, languages = self.settings, model.task.languages
         worker = Worker(
             name,
             partial(load, model),
@@ -129,10 +138,11 @@ class Service:
             max_queue=settings.max_queue,
             delay=settings.batch_delay / 1000,
         )
-        translates = model.task.languages is not None
-        several = len({target for _, target in directions}) > 1
-        segments = SegmentTranslator(worker, model, several, settings.cache) if translates else None
-        return ServedRun(name, model, directions, worker, segments)
+        segments = None
+        if languages is not None:
+            languages = replace(languages, directions=directions or languages.directions)
+            segments = SegmentTranslator(worker, cast(Translation, model.task), settings.cache)
+        return ServedRun(name, model, languages, worker, segments)
 
     # ---- start and stop ---------------------------------------------------------------------------------------------
 
@@ -223,15 +233,8 @@ class Service:
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
 
     async def _open(self, text: str, request: TranslateRequest, plan: Plan, glossary: Glossary) -> Document:
-        assert plan.run is not None
-        read = partial(
-            open_document,
-            text,
-            request.format,
-            language=plan.direction[0],
-            glossary=glossary,
-            placeholders=require_translation(plan.run).task.languages.placeholders,
-        )
+        assert plan.run is not None and plan.run.languages is not None
+        read = partial(open_text, text, plan.run.languages, plan.direction[0], request.format, glossary)
         with too_large_is_too_long():
             return await self._in_thread_if_long(len(text), read)
 

@@ -1,0 +1,319 @@
+"""Texts translated by a model: one path for the command, Python and the server.
+
+text -> sentences (documents) -> no letters? unchanged -> search -> looped? search again, then cut -> links -> text
+
+`translate_segments` is a generator: it yields work for a model and is sent the results. A command does the work at
+once (`compute`); a server joins it with the work of other requests, and adds a cache and events.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from regard.documents.document import Document, open_document
+from regard.documents.protecting import NO_TERMS, Glossary
+from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.run.alignment import align
+from regard.tasks.base import Example, Prediction
+from regard.tasks.inputs import chunk
+from regard.tasks.languages import Languages
+from regard.tasks.seq2seq import CHUNK_LINES
+from regard.tasks.translation import Translation
+
+if TYPE_CHECKING:
+    from regard.run.model import Translator
+
+NO_REPEAT = 3
+"""A sentence whose translation loops is translated again without repeated n-grams of this size."""
+REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
+
+Options = Mapping[str, Any]
+Direction = tuple[str | None, str | None]
+Numbers = Sequence[int]
+Notify = Callable[[Numbers, str], None]
+"""Called with the numbers of equal segments and their translation as soon as that is known."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Sentences to translate with options of the task; the result is a prediction for each.
+
+    `numbers` are the segments that each sentence stands for; () if nobody waits for these translations.
+    """
+
+    examples: Sequence[Example]
+    options: Options
+    numbers: Sequence[Numbers] = ()
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Sentences and translations to link; the result is a tuple of links for each."""
+
+    examples: Sequence[Example]
+    translations: Sequence[str]
+
+
+Steps = Generator[Search | Alignment, list[Any], list[SegmentTranslation]]
+
+
+class Cache(Protocol):
+    """Translations of sentences by target language, text and number of alternatives."""
+
+    def get(self, key: tuple[str | None, str, int]) -> SegmentTranslation | None: ...
+
+    def put(self, key: tuple[str | None, str, int], translation: SegmentTranslation) -> None: ...
+
+
+@dataclass(frozen=True)
+class SegmentTask:
+    """How segments are translated.
+
+    task           the task of the model, configured by `options`
+    options        options of the search
+    alternatives   how many other translations of a segment are wanted
+    links          True: all segments need links
+    notify         called as soon as a translation is known
+    """
+
+    task: Translation
+    options: Options
+    alternatives: int = 0
+    links: bool = False
+    cache: Cache | None = None
+    notify: Notify | None = None
+
+    def translate(self, segments: Sequence[Segment], direction: Direction) -> Steps:
+        """Translate each segment; equal ones once. A pivot direction is two translations, each with its own links."""
+        source, target = direction
+        pivot = self.task.languages.pivot(source, target)
+        if pivot is not None:
+            first = replace(self, alternatives=0, notify=None)
+            before = yield from first.translate([replace(item, prefix="") for item in segments], (source, pivot))
+            pairs = list(zip(before, segments, strict=True))
+            between = [Segment(item.text, segment.needs_links, segment.prefix) for item, segment in pairs]
+            after = yield from self.translate(between, (pivot, target))
+            return [join_steps(*steps) for steps in zip(before, after, strict=True)]
+        if source and source == target and direction not in self.task.languages.directions:
+            return [SegmentTranslation(item.text, links=copy_links(item.text)) for item in segments]
+        translations = yield from self._search(segments, target)
+        return (yield from self._link(segments, translations, target))
+
+    def example(self, segment: Segment, target: str | None) -> Example:
+        """The example that the model reads."""
+        values = {"prefix": segment.prefix, "to": target if self.task.languages.tags else None}
+        return {"src": segment.text, **{name: value for name, value in values.items() if value}}
+
+    def _search(self, segments: Sequence[Segment], target: str | None) -> Steps:
+        """Translations without links: of sentences without letters the sentences, of others from the cache or model."""
+        results = [SegmentTranslation(item.text) for item in segments]
+        groups: dict[tuple[str, str, int], list[int]] = {}
+        drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
+        for number, item in enumerate(segments):
+            if any(map(str.isalpha, item.text)):
+                groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
+            else:
+                self._report([number], results, results[number])
+        for key in list(groups):
+            if self.cache is not None and (cached := self.cache.get((target, key[0], self.alternatives))) is not None:
+                self._report(groups.pop(key), results, cached)
+        examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
+        translations = yield from self._decode(examples, list(groups.values()))
+        for numbers, translation in zip(groups.values(), translations, strict=True):
+            self._report(numbers, results, translation)
+            if self.cache is not None:
+                name = (target, segments[numbers[0]].text, self.alternatives)
+                self.cache.put(name, replace(translation, prediction=None))
+        return results
+
+    def _report(self, numbers: Numbers, results: list[SegmentTranslation], translation: SegmentTranslation) -> None:
+        for number in numbers:
+            results[number] = translation
+        if self.notify is not None:
+            self.notify(numbers, translation.text)
+
+    def _decode(self, examples: Sequence[Example], numbers: Sequence[Numbers]) -> Steps:
+        """Translations by the model. The best one does not depend on the number of alternatives."""
+        if not examples:
+            return []
+        nbest, decoding = {"nbest": self.alternatives + 1} if self.alternatives else {}, self.task.decoding
+        same_search = decoding.search == "beam" and decoding.beam > self.alternatives
+        options = {**self.options, **nbest} if same_search else self.options
+        best = yield Search(examples, options, numbers if self.notify else ())
+        others = best
+        if self.alternatives and not same_search:
+            others = yield Search(examples, {**self.options, **nbest})
+        texts = [other_texts(item, self.alternatives) for item in others]
+        repaired = yield from self._repair_loops(examples, best)
+        return [
+            replace(item, alternatives=tuple(text for text in other if text != item.text)[: self.alternatives])
+            for item, other in zip(repaired, texts, strict=True)
+        ]
+
+    def _repair_loops(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Steps:
+        """Search again for a translation that repeats itself endlessly, and cut it if it still does."""
+        repaired = list(predictions)
+        looped = [number for number, prediction in enumerate(predictions) if prediction["looped"]]
+        if looped and self.task.decoding.search in ("greedy", "beam"):
+            options = {**self.options, "no_repeat_ngram": NO_REPEAT}
+            again = yield Search([examples[number] for number in looped], options)
+            for number, prediction in zip(looped, again, strict=True):
+                repaired[number] = prediction
+        for number in looped:
+            text = cut_repetition(str(repaired[number]["translation"]))
+            repaired[number] = {**repaired[number], "translation": text}
+        return [SegmentTranslation(str(item["translation"]), prediction=item) for item in repaired]
+
+    def _link(self, segments: Sequence[Segment], translations: list[SegmentTranslation], target: str | None) -> Steps:
+        """The translations, with links where they are needed; an unchanged sentence is one link."""
+        linked = list(translations)
+        waiting: dict[tuple[str, str], list[int]] = {}
+        for number, (segment, item) in enumerate(zip(segments, translations, strict=True)):
+            if not (self.links or segment.needs_links) or not segment.text or not item.text:
+                continue
+            if segment.text == item.text:
+                linked[number] = replace(item, links=copy_links(item.text))
+            else:
+                waiting.setdefault((segment.text, item.text), []).append(number)
+        if waiting:
+            examples = [self.example(Segment(text), target) for text, _ in waiting]
+            found = yield Alignment(examples, [translation for _, translation in waiting])
+            for numbers, links in zip(waiting.values(), found, strict=True):
+                for number in numbers:
+                    linked[number] = replace(linked[number], links=links)
+        return linked
+
+
+def copy_links(text: str) -> tuple[Link, ...]:
+    """The link of a text that stays as it is."""
+    return ((0, len(text), 0, len(text)),) if text else ()
+
+
+def cut_repetition(text: str) -> str:
+    """A text in which a part that is repeated three times or more in a row stands once."""
+    return REPEATED.sub(r"\1", text).strip()
+
+
+def other_texts(prediction: Prediction, count: int) -> list[str]:
+    """Different outputs of a search that do not loop; none if the text was translated in parts."""
+    if not count or prediction["parts"] != 1:
+        return []
+    return list(dict.fromkeys(str(item["text"]) for item in prediction["hypotheses"] if not item["looped"]))
+
+
+# ---- with a model at hand --------------------------------------------------------------------------------------------
+
+
+def compute(model: "Translator", work: Search | Alignment) -> list[Any]:
+    """Do the work that a step asks for."""
+    if isinstance(work, Alignment):
+        return align(model, work.examples, work.translations)
+    return model.predict(work.examples, **work.options)
+
+
+def finish(model: "Translator", steps: Steps) -> list[SegmentTranslation]:
+    """Do all work of a translation at once."""
+    try:
+        work = next(steps)
+        while True:
+            work = steps.send(compute(model, work))
+    except StopIteration as end:
+        translations: list[SegmentTranslation] = end.value
+        return translations
+
+
+def translate_segments(
+    model: "Translator",
+    segments: Sequence[Segment],
+    source: str | None = None,
+    target: str | None = None,
+    progress: Callable[[int], None] = lambda count: None,
+    **options: Any,
+) -> list[SegmentTranslation]:
+    """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
+    job = SegmentTask(model.task.configure(**options), options)
+    direction, translations = model.task.languages.choose(source, target), list[SegmentTranslation]()
+    for part in chunk(segments, lambda segment: len(segment.text), CHUNK_LINES):
+        translations += finish(model, job.translate(part, direction))
+        progress(len(translations))
+    return translations
+
+
+def open_text(
+    text: str, languages: Languages, source: str | None, format: str, glossary: Glossary, split: bool = True
+) -> Document:
+    """A text as a document for a model. If its languages are unknown, a line is one sentence: it may be anything."""
+    split = split and bool(languages.directions)
+    placeholders = languages.placeholders
+    return open_document(text, format, language=source or "", glossary=glossary, placeholders=placeholders, split=split)
+
+
+def translate_texts(
+    model: "Translator", texts: Iterable[str], source: str | None = None, target: str | None = None, **options: Any
+) -> Iterator[str]:
+    """The translation of each text; arguments are those of `predict_texts`."""
+    predictions = predict_texts(model, texts, source, target, **options)
+    return (str(prediction["translation"]) for _, prediction in predictions)
+
+
+def predict_texts(
+    model: "Translator",
+    texts: Iterable[str | Mapping[str, object]],
+    source: str | None = None,
+    target: str | None = None,
+    *,
+    format: str = "text",
+    glossary: Mapping[str, str] | Glossary = NO_TERMS,
+    split: bool = True,
+    where: str = "text",
+    **options: Any,
+) -> Iterator[tuple[Example, Prediction]]:
+    """Each text and its prediction as in `Task.predict`, in order and in bounded memory.
+
+    texts             strings, or {"src", "prefix"}
+    source, target    language codes, see `Languages.choose`
+    format            text, or html
+    glossary          terms of the texts and their translations
+    split             False: each line is one sentence, also if it looks like several
+    options           options of the search: beam=8, nbest=4, ...
+    """
+    languages, terms = model.task.languages, Glossary.of(glossary)
+    direction = languages.choose(source, target)
+    job = SegmentTask(model.task.configure(**options), options)
+    examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
+    for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
+        opened = [open_text(line["src"], languages, direction[0], format, terms, split) for line in lines]
+        segments = [item for line, document in zip(lines, opened, strict=True) for item in with_prefix(line, document)]
+        if number and job.task.decoding.search == "sample":  # samples depend on the seed and the number of a sentence
+            job = replace(job, options={**options, "seed": job.task.decoding.seed + number})
+        translations = iter(finish(model, job.translate(segments, direction)))
+        for line, document in zip(lines, opened, strict=True):
+            yield line, join_predictions(document, [next(translations) for _ in document.segments])
+
+
+def with_prefix(example: Example, document: Document) -> list[Segment]:
+    """The segments of a text; the translation of the first one begins with the prefix of the example."""
+    prefix = str(example.get("prefix", ""))
+    return [replace(item, prefix=prefix * (number == 0)) for number, item in enumerate(document.segments)]
+
+
+def join_predictions(document: Document, translations: Sequence[SegmentTranslation]) -> Prediction:
+    """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts."""
+    text = document.render(translations)
+    predictions = [item.prediction for item in translations if item.prediction]
+    parts = sum(prediction["parts"] for prediction in predictions)
+    used = [item for prediction in predictions for item in prediction["hypotheses"][: prediction["parts"]]]
+    hypotheses = used
+    if len(translations) == parts == 1:
+        others = predictions[0]["hypotheses"][1:]
+        texts = [text, *(document.render([SegmentTranslation(item["text"])]) for item in others)]
+        hypotheses = [item | {"text": new} for item, new in zip([*used, *others], texts, strict=True)]
+    return {
+        "translation": text,
+        "score": sum(item["score"] for item in used) / parts if parts else None,
+        "finished": all(item["finished"] for item in used),
+        "looped": any(item["looped"] for item in used),
+        "parts": parts,
+        "hypotheses": hypotheses,
+    }
