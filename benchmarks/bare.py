@@ -70,7 +70,7 @@ SETS: dict[str, DataSet] = {
     "ag_news": DataSet("classification", f"""
 root = "ag_news"
 same_ending = true
-keep_apart = true
+exclude_overlap = true
 hold_out = 0.05
 train = [{{ file = "yxhong.validation12k.csv.xz", text = ["Title", "Description"], label = "Class Index", {NAMES} }}]
 test = [{{ file = "test.csv.xz", header = false, text = [2, 3], label = 1, {NAMES} }}]

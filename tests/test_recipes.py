@@ -13,6 +13,7 @@ from tests.tiny import TREES, recipe_values, write_jsonl
 
 from regard import recipe_files
 from regard.config import Table
+from regard.data.settings import PairDataSettings
 from regard.errors import UserError
 from regard.reading import read_toml
 from regard.recipe_files import shipped_recipes
@@ -92,7 +93,7 @@ def write_labelled(values: Table, folder: Path) -> None:
     values["model"] = {"kind": "bert"} | values["model"] | sizes
     values["training"] |= {"max_steps": 2, "max_epochs": 9.0}
     values["data"] |= {split: {"file": "small.jsonl"} for split in SPLITS}
-    values["data"] |= {"keep_apart": False, "hold_out": 0.0, "hold_out_test": 0.0}
+    values["data"] |= {"exclude_overlap": False, "hold_out": 0.0, "hold_out_test": 0.0}
 
 
 WRITERS: dict[str, Callable[[Table, Path], None]] = {
@@ -207,3 +208,17 @@ def test_a_written_recipe_has_no_settings_of_other_tasks(task: str, tmp_path: Pa
     settings = {name for split in ("train", "valid") for source in written["data"][split] for name in source}
     assert settings <= {"file", "src", "tgt", "format"}
     assert build_recipe(written, "written") == recipe
+
+
+def test_earlier_names_are_read_and_new_ones_written(tmp_path: Path) -> None:
+    source = {"file": str(tmp_path / "a.tsv")}
+    values: Table = {"name": "x", "data": {"train": source, "variations": 0.5}, "model": {"kind": "masked"}}
+    recipe = build_recipe(values, "test")
+    assert 'kind = "mask-predict"' in recipe.to_toml() and "typing_noise = 0.5" in recipe.to_toml()
+    assert recipe.is_given("data.typing_noise") and "variations" not in recipe.to_toml()
+    last = build_recipe(values | {"data": {**values["data"], "typing_noise": 0.25}}, "test")
+    assert isinstance(last.data, PairDataSettings) and last.data.typing_noise == 0.25
+    settings = {"data": {"limit": 3, "exclude_overlap": True}, "model": {"kind": "mask-predict"}, "name": "x"}
+    earlier = recipe_files.earlier_names(settings)
+    assert earlier == {"data": {"limit": 3, "keep_apart": True}, "model": {"kind": "masked"}, "name": "x"}
+    assert recipe_files.current_names(earlier) == settings

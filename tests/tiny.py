@@ -39,8 +39,8 @@ SEQUENCE_MODELS: dict[str, Table] = {
     },
     "recurrent": {"kind": "recurrent", "d_model": 32, "d_embedding": 32, "layers": 1, "dropout": 0.0},
     "convolutional": {"kind": "convolutional", "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0},
-    "masked": {
-        "kind": "masked", "size": "tiny", "d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1,
+    "mask-predict": {
+        "kind": "mask-predict", "size": "tiny", "d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1,
         "decoder_layers": 1, "dropout": 0.0,
     },
 }  # fmt: skip
@@ -98,7 +98,7 @@ PARSING: Table = {
     "decoding": {"beam": 2, "extra_length": 30},
 }  # fmt: skip
 LANGUAGE: Table = {
-    "data": {**split_files("{}.txt"), "single_blanks": True, "unknown_below": 2, "bptt": 12, "workers": 1},
+    "data": {**split_files("{}.txt"), "single_blanks": True, "min_word_count": 2, "bptt": 12, "workers": 1},
     "text": {"kind": "token", "min_frequency": 1},
     "training": {
         "max_steps": 100, "batch_tokens": 192, "schedule": "cosine", "learning_rate": 2e-2, "warmup": 5, "clip": 1.0,
@@ -139,7 +139,7 @@ def recipe_values(task: str, kind: str = "", root: Path | str = ".", settings: S
     model = models[kind or next(iter(models))]
     values: Table = json.loads(json.dumps({"name": task, "task": task, **base, "model": model, "runtime": RUNTIME}))
     values["data"] |= {"root": Path(root).as_posix()} | DATA.get(task, {})
-    if kind == "masked":
+    if kind == "mask-predict":
         values["decoding"] = {"search": "mask_predict"}
     if kind == "ngram":  # it is counted: settings of training have no effect
         values["training"] = {"monitor": values["training"]["monitor"]}
@@ -311,4 +311,4 @@ def write_data(folder: Path, task: str) -> None:
 def all_kinds() -> Iterator[tuple[str, str]]:
     """Every task with each of its model kinds; parsing has no masked model."""
     for task, (_, models) in TASKS.items():
-        yield from ((task, kind) for kind in models if (task, kind) != ("parsing", "masked"))
+        yield from ((task, kind) for kind in models if (task, kind) != ("parsing", "mask-predict"))

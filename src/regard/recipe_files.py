@@ -1,13 +1,22 @@
 """Recipe files: those that come with regard, and the file that a name means. Nothing large is imported here."""
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from regard.errors import UserError
 
 SUFFIX = ".toml"
 DEFAULT_TASK = "translation"
 """The task of a recipe that names none."""
+RENAMED = {
+    "data.unknown_below": "data.min_word_count",
+    "data.keep_apart": "data.exclude_overlap",
+    "data.variations": "data.typing_noise",
+    "model.kind=mask-predict": "model.kind=mask-predict",
+}
+"""Settings and values with new names in version 0.2.0; recipes and runs may have the earlier ones."""
 MAX_SUGGESTIONS, MIN_SIMILARITY, MAX_NAME = 3, 0.6, 100
 
 
@@ -54,3 +63,25 @@ def similarity(word: str, name: str) -> float:
     """How similar a word is to the name of a recipe, with or without its ending: 1 if they are equal."""
     forms = {word, Path(word).stem}
     return max(difflib.SequenceMatcher(None, form, name.removesuffix(SUFFIX)).ratio() for form in forms)
+
+
+def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group, with the names of today; of a setting that has both names the last one is used."""
+    return {group: _rename(group, settings, RENAMED) for group, settings in values.items()}
+
+
+def earlier_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group, with their earlier names: what identifies data and results does not change with a name."""
+    names = {new: old for old, new in RENAMED.items()}
+    return {group: _rename(group, settings, names) for group, settings in values.items()}
+
+
+def _rename(group: str, settings: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(settings, dict):
+        return settings
+    renamed = {}
+    for name, value in settings.items():
+        key = f"{group}.{name}"
+        text = names.get(f"{key}={value}", "").partition("=")[2]
+        renamed[names.get(key, key).removeprefix(f"{group}.")] = text or value
+    return renamed

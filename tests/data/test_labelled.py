@@ -132,7 +132,7 @@ def test_the_splits_of_a_headline_and_its_article_are_one(tmp_path: Path) -> Non
         ],
         test=[{"text": f"RIVER {text}", "label": "a"} for text in articles[-5:]],
     )
-    splits = load(tmp_path, hold_out=0.2, same_ending=True, keep_apart=True)
+    splits = load(tmp_path, hold_out=0.2, same_ending=True, exclude_overlap=True)
     report = splits.report
     assert (report.duplicates, report.conflicts, report.shared) == (50, 50, 5)
     assert len(splits.train) + len(splits.valid) == 195 and len(splits.test) == 5
@@ -157,7 +157,7 @@ def test_everything_read_is_accounted_for(tmp_path: Path) -> None:
     assert lines[0].startswith("train        100  321 read; 21 duplicates (1 with another label); 10 also in")
     assert lines[1].endswith("held out of train") and lines[2] == "test          15  15 read"
 
-    apart = load(tmp_path, hold_out=0.1, keep_apart=True)
+    apart = load(tmp_path, hold_out=0.1, exclude_overlap=True)
     assert len(apart.train) + len(apart.valid) == 290
     assert not {e["text"] for e in [*apart.train, *apart.valid]} & {e["text"] for e in apart.test}
     whole = load(tmp_path, hold_out=0.1, drop_duplicates=False)
@@ -169,7 +169,7 @@ def test_everything_read_is_accounted_for(tmp_path: Path) -> None:
 def test_named_splits_are_left_as_they_are(tmp_path: Path) -> None:
     twice = [*numbered(3), *numbered(3)]
     write(tmp_path, train=numbered(40), valid=twice, test=twice)
-    splits = load(tmp_path, keep_apart=True)
+    splits = load(tmp_path, exclude_overlap=True)
     assert content(splits) == (numbered(37, 3), twice, twice) and splits.report.held_out == {}
 
 

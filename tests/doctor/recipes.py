@@ -35,7 +35,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "masked": PAIRS,
     "parsing": {"model.decoder_layers": 1, "data.max_length": 128, "training.batch_tokens": 1024},
     "language": {
-        "data.bptt": 10, "data.unknown_below": 0, "training.batch_tokens": 100, "training.schedule": "constant",
+        "data.bptt": 10, "data.min_word_count": 0, "training.batch_tokens": 100, "training.schedule": "constant",
         "training.learning_rate": 1e-3, "training.warmup": 0,
     },
     "pretraining": {
@@ -58,7 +58,7 @@ def write_recipe(folder: Path, task: str = "translation") -> Path:
                 seen.add(key)
                 examples.append(example)
         write_examples(folder / f"{split}.{suffix}", examples)
-    name, kind = ("translation", "masked") if task == "masked" else (task, "")
+    name, kind = ("translation", "mask-predict") if task == "masked" else (task, "")
     files = {f"data.{split}": {"file": f"{split}.{suffix}"} for split in SIZES}
     path = folder / "small.toml"
     path.write_text(to_toml(recipe_values(name, kind, folder, SETTINGS[task] | files)), encoding="utf-8")

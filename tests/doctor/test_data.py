@@ -103,9 +103,9 @@ def test_examples_that_are_kept_apart_do_not_overlap(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "classification")
     write_examples(tmp_path / "test.jsonl", read_examples(tmp_path / "train.jsonl")[:8])
     result = check(recipe, "overlap")
-    assert result.status == "fail" and "data.keep_apart=true" in result.remedy
-    assert check(recipe, "overlap", "data.keep_apart=true").status == "pass"
-    assert "also in valid or test" in check(recipe, "filters", "data.keep_apart=true").finding
+    assert result.status == "fail" and "data.exclude_overlap=true" in result.remedy
+    assert check(recipe, "overlap", "data.exclude_overlap=true").status == "pass"
+    assert "also in valid or test" in check(recipe, "filters", "data.exclude_overlap=true").finding
 
 
 # ---- labels ---------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_validation_text_in_another_script_fails(task: str, tmp_path: Path) -> N
 def test_unknown_words_of_a_language_model_are_spelled_in_bytes(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "language")
     (tmp_path / "valid.txt").write_text("quite another language\n" * 20, encoding="utf-8")
-    assert check(recipe, "tokenizer", "data.unknown_below=2").status == "fail"
+    assert check(recipe, "tokenizer", "data.min_word_count=2").status == "fail"
 
 
 def test_many_tokens_per_word_are_a_warning(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(tmp_path: Path)
 def test_language_models_have_their_own_variants(tmp_path: Path) -> None:
     sides = [f'data.{split}={{ builtin = "numbers", split = "{split}", side = "tgt" }}' for split in SIZES]
     small = [
-        "data.unknown_below=0", "data.bptt=16", "data.workers=1", 'text.kind="char"', "text.vocab_size=300",
+        "data.min_word_count=0", "data.bptt=16", "data.workers=1", 'text.kind="char"', "text.vocab_size=300",
         "model.d_model=16", "training.batch_tokens=64", "runtime.device=cpu", "runtime.threads=1",
     ]  # fmt: skip
     opened = open_ladder("wikitext-2-lstm", [*sides, *small], tmp_path, 3, None, Measurement())

@@ -42,7 +42,7 @@ def test_the_model_with_the_fewest_positions_limits_the_length(unlimited: Path, 
 
 
 def test_a_masked_model_cannot_be_in_an_ensemble(unlimited: Path, tmp_path: Path) -> None:
-    masked = trained(tmp_path, "masked", SIZES | {"kind": "masked"}, "mask_predict")
+    masked = trained(tmp_path, "masked", SIZES | {"kind": "mask-predict"}, "mask_predict")
     for runs in ([unlimited, masked], [masked, unlimited], [masked, masked]):
         with pytest.raises(UserError) as error:
             Translator.load(*runs, device="cpu").translate("ab")

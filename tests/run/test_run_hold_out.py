@@ -37,7 +37,7 @@ def test_training_data_is_enough(task: str, tmp_path: Path) -> None:
 def test_the_vocabulary_is_learnt_from_what_is_left(tmp_path: Path) -> None:
     words = [f"w{n}" for n in range(40)]
     (tmp_path / "a.txt").write_text("".join(f"{word} {word}\n" for word in words), encoding="utf-8")
-    settings = {"data.train": "a.txt", "data.valid": [], "data.test": [], "data.unknown_below": 0}
+    settings = {"data.train": "a.txt", "data.valid": [], "data.test": [], "data.min_word_count": 0}
     recipe, run = write_recipe(tmp_path, "language", "ngram", settings), tmp_path / "run"
     assert regard("train", recipe, "--folder", run).status == 0
     task = Run.open(run).task

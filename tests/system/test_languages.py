@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 from tests.cli.command import regard
 
+from regard.data.augmentation import add_typing_noise, insert_placeholders
 from regard.data.encoders import PairEncoder
 from regard.data.examples import Example
 from regard.data.fields import PAIRS
 from regard.data.filters import KEEP_ALL, Filters
 from regard.data.hold_out import read_split
-from regard.data.placeholders import insert_placeholders
-from regard.data.variations import vary_pair
 from regard.errors import UserError
 from regard.recipe import Recipe, to_toml
 from regard.run.exporting import export_run
@@ -150,8 +149,8 @@ def test_placeholders_replace_the_same_words_on_both_sides() -> None:
 def test_variations_change_letters_and_final_punctuation() -> None:
     pairs = [(f"Is this House {n} €?", f"¿Es esta la Casa {n} €?") for n in range(400)]
     pairs += [(f"This is House {n}.", f"这是房子{n}号。") for n in range(400)]
-    assert all(vary_pair(*pair, 0.0) == pair for pair in pairs)
-    varied = {pair: vary_pair(*pair, 0.5) for pair in pairs}
+    assert all(add_typing_noise(*pair, 0.0) == pair for pair in pairs)
+    varied = {pair: add_typing_noise(*pair, 0.5) for pair in pairs}
     changed = {pair: new for pair, new in varied.items() if pair != new}
     assert 300 < len(changed) < 500
     seen: Counter[str] = Counter()
@@ -178,7 +177,7 @@ def test_repeated_pairs_are_copies_that_vary_on_their_own(tmp_path: Path) -> Non
 
     pairs = [{"src": f"House {n} is Red.", "tgt": f"Haus {n} ist rot."} for n in range(100)]
     tokenizer = train_tokenizer([pair["src"] for pair in pairs], TextSettings(kind="char"))
-    encoder = PairEncoder(tokenizer, tokenizer, Filters(drop_duplicates=True), variations=0.3)
+    encoder = PairEncoder(tokenizer, tokenizer, Filters(drop_duplicates=True), typing_noise=0.3)
     encoded = [encoder([{**pair, "copy": copy} for pair in pairs]) for copy in range(3)]
     keys = {int(key) for part in encoded if part.keys is not None for key in part.keys}
     assert len(keys) == 300  # copies are not duplicates

@@ -53,7 +53,7 @@ def make_recipe(folder: Path, model: str, changes: dict[str, float] | None = Non
         "name": model,
         "task": "language",
         "data": {
-            "root": str(folder), "bptt": 15, "single_blanks": True, "unknown_below": 2, "workers": 1,
+            "root": str(folder), "bptt": 15, "single_blanks": True, "min_word_count": 2, "workers": 1,
             **{split: {"file": f"{split}.txt"} for split in ("train", "valid", "test")},
         },
         "text": {"kind": "token"},

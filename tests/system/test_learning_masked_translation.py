@@ -35,7 +35,8 @@ def test_masked_model_learns_words_and_lengths(tmp_path: Path) -> None:
             },
             "text": {"kind": "word", "vocab_size": 300},
             "model": dict(
-                kind="masked", size="tiny", d_model=64, num_heads=4, d_ff=128, dropout=0.0, norm="pre", max_length=16
+                kind="mask-predict", size="tiny", d_model=64, num_heads=4, d_ff=128, dropout=0.0, norm="pre",
+                max_length=16,
             ),
             "training": dict(
                 max_steps=450, batch_tokens=384, schedule="cosine", learning_rate=3e-3, warmup=60,
@@ -68,7 +69,7 @@ def test_masked_model_learns_words_and_lengths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("search", ["beam", "greedy"])
 def test_masked_model_accepts_no_other_search(search: str) -> None:
     data = {"train": {"file": "train.tsv"}, "valid": {"file": "valid.tsv"}}
-    values = {"name": "doubles", "data": data, "model": {"kind": "masked"}, "decoding": {"search": search}}
+    values = {"name": "doubles", "data": data, "model": {"kind": "mask-predict"}, "decoding": {"search": search}}
     with pytest.raises(UserError) as error:
         build_recipe(values, "test")
     assert (error.value.code, error.value.where) == ("invalid-setting", "decoding.search")

@@ -34,7 +34,7 @@ SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates
 @pytest.fixture(scope="module")
 def task() -> MaskedTranslation:
     vocabulary = train_tokenizer(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
-    settings = {"model.kind": "masked", "model.max_length": 24, "data.max_length": 16}
+    settings = {"model.kind": "mask-predict", "model.max_length": 24, "data.max_length": 16}
     return make_task(MaskedTranslation, vocabulary, vocabulary, settings=settings, decoding=SEARCH)
 
 

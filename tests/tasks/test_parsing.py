@@ -130,7 +130,7 @@ def test_the_defaults_are_a_parsers() -> None:
     [
         ({"data": GIVEN["data"] | {"train": {"builtin": "dates", "split": "train"}}}, "data.train.0.builtin"),
         ({"data": GIVEN["data"] | {"test": {"src": "a", "tgt": "b"}}}, "data.test.0.src"),
-        ({"model": {"kind": "masked"}, "decoding": {"search": "mask_predict"}}, "model.kind"),
+        ({"model": {"kind": "mask-predict"}, "decoding": {"search": "mask_predict"}}, "model.kind"),
         ({"model": {"tie": "all"}}, "model.tie"),
         ({"text": {"joint": True}}, "text.joint"),
         ({"training": {"monitor": "bleu"}}, "training.monitor"),

@@ -33,7 +33,7 @@ def distill(
     """Translate the training data of a run, to train a student on it.
 
     A corpus has different translations of similar sentences; the teacher always gives one, which is easier to learn
-    (Kim & Rush 2016). Models that predict all tokens at once (model.kind = "masked") need it most. FOLDER gets
+    (Kim & Rush 2016). Models that predict all tokens at once (model.kind = "mask-predict") need it most. FOLDER gets
     train.src and train.tgt, one sentence per line, and a manifest that says how they were made. A teacher of several
     languages gives files for each direction: train.en-de.src and so on. After an interruption, the same command
     continues.

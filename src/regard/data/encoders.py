@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from regard.data.arrays import flatten, smallest_unsigned
+from regard.data.augmentation import add_typing_noise, insert_placeholders
 from regard.data.examples import Example
 from regard.data.filters import Filters
-from regard.data.placeholders import insert_placeholders
 from regard.data.store import Encoded
-from regard.data.variations import vary_pair
 from regard.errors import UserError
 from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS
@@ -33,14 +32,14 @@ class PairEncoder:
     tgt_tokenizer: Tokenizer
     filters: Filters
     placeholders: float = 0.0
-    """The share of pairs with placeholders (see placeholders.py)."""
-    variations: float = 0.0
-    """The share of pairs in other letters or without final punctuation (see variations.py)."""
+    """The share of pairs with placeholders (see augmentation.py)."""
+    typing_noise: float = 0.0
+    """The share of pairs that are changed to what people type."""
 
     @cached_property
     def identity(self) -> str:
         parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), self.filters)
-        shares = (self.placeholders, self.variations) if self.variations else (self.placeholders,)
+        shares = (self.placeholders, self.typing_noise) if self.typing_noise else (self.placeholders,)
         return repr((*parts, *shares) if any(shares) else parts)
 
     @property
@@ -61,7 +60,7 @@ class PairEncoder:
             if reason is None:
                 copy = example.get("copy", 0)
                 src, tgt = insert_placeholders(src, tgt, self.placeholders, copy)
-                texts.append((*vary_pair(src, tgt, self.variations, copy), example.get("to"), copy))
+                texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
             else:
                 dropped[reason] += 1
         tags = [self.tags(language) for _, _, language, _ in texts]

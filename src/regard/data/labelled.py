@@ -42,6 +42,7 @@ from regard.data.split import (
 from regard.errors import UserError
 from regard.files import Manifest, checksum, replacing
 from regard.reading import check_dataclass
+from regard.recipe_files import earlier_names
 from regard.run_files import MANIFEST, SPLITS
 
 EXAMPLES, OFFSETS, DIGESTS = "examples.jsonl", "offsets.npy", "digests.json"
@@ -74,7 +75,7 @@ class SelectionReport:
             conflicts = f" ({self.conflicts:,} with another label)" if self.conflicts else ""
             notes["train"].append(f"{self.duplicates:,} duplicates{conflicts}")
         if self.shared:
-            use = "left out" if self.kept_apart else "kept: data.keep_apart = true leaves them out"
+            use = "left out" if self.kept_apart else "kept: data.exclude_overlap = true leaves them out"
             notes["train"].append(f"{self.shared:,} also in valid or test, {use}")
         for split, count in self.held_out.items():
             notes["train"].append(f"{count:,} held out for {split}")
@@ -169,8 +170,8 @@ def load_splits(data: LabelledDataSettings, fields: Fields) -> LabelledSplits:
 
 def _inputs(data: LabelledDataSettings, fields: Fields, digests: Digests) -> object:
     """Settings and file contents that the splits depend on."""
-    names = ("hold_out", "hold_out_test", "drop_duplicates", "same_ending", "keep_apart", "limit", "limit_seed")
-    selection = {name: getattr(data, name) for name in names}
+    names = ("hold_out", "hold_out_test", "drop_duplicates", "same_ending", "exclude_overlap", "limit", "limit_seed")
+    selection = earlier_names({"data": {name: getattr(data, name) for name in names}})["data"]
     sources = {split: identify(getattr(data, split), data.folder, fields, digests) for split in SPLITS}
     return {"sources": sources, "selection": selection, "fields": [fields.read.__name__, fields.inputs, fields.target]}
 
@@ -260,7 +261,7 @@ def select(
         kept = first_occurrences(train, kept)
         conflicts = int((keys.target[:count] != keys.target[:count][first[group]]).sum())
     shared = np.isin(train, others)
-    used = kept & ~shared if data.keep_apart else kept
+    used = kept & ~shared if data.exclude_overlap else kept
 
     position = keys.group[:count] >> np.uint64(64 - POSITION_BITS)
     test = used & (position < round(data.hold_out_test * POSITIONS))
@@ -287,7 +288,7 @@ def select(
         duplicates=count - int(kept.sum()),
         conflicts=conflicts,
         shared=int((kept & shared).sum()),
-        kept_apart=data.keep_apart,
+        kept_apart=data.exclude_overlap,
         held_out=held_out,
         beyond_limit=available - len(indices["train"]),
         examples={split: len(indices[split]) for split in SPLITS},

@@ -139,12 +139,12 @@ class PairDataSettings(DataSettings):
         description="share of the training pairs in which some words that are the same on both sides, as names and "
         "numbers, become placeholders, so that the model learns to copy parts of a text that must not change",
     )
-    variations: float = Field(
+    typing_noise: float = Field(
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="share of the training pairs that are changed to what people type: the source in lower case, both "
-        "sides in capitals, or without final punctuation",
+        description="share of the training pairs that are changed to what people type: a lowercase source, both sides "
+        "in uppercase, or no final punctuation",
     )
     src_lang: str = Field(default="", description="source language of a run with one direction: a code, as en")
     tgt_lang: str = Field(default="", description="target language of a run with one direction: a code, as de")
@@ -172,7 +172,7 @@ class TextDataSettings(DataSettings):
     single_blanks: bool = Field(
         default=False, description="replace white space by single spaces, and remove it at both ends of a line"
     )
-    unknown_below: int = Field(
+    min_word_count: int = Field(
         default=0,
         ge=0,
         description=f"replace words that occur fewer times than this in the training text by {UNKNOWN}; 0: keep all",
@@ -226,7 +226,7 @@ class LabelledDataSettings(DataSettings):
         description="two examples are also equal if one ends with the whole text of the other: an article with and "
         "without its headline",
     )
-    keep_apart: bool = Field(
+    exclude_overlap: bool = Field(
         default=False, description="leave out training examples that are also in valid or test; they are always counted"
     )
     limit: int = Field(default=0, ge=0, description="train on a random sample of this many examples; 0: on all")

@@ -87,8 +87,8 @@ def check_overlap(recipe: Recipe, surveyed: Survey) -> Check:
     ]
     finding = "; ".join(findings) or "there is nothing to compare"
     finding += "" if surveyed.complete else " (among the examples that --quick reads)"
-    separate = "write data.keep_apart=true, which leaves them out of train"
-    remedy = separate if hasattr(recipe.data, "keep_apart") else "remove them from the training files"
+    separate = "write data.exclude_overlap=true, which leaves them out of train"
+    remedy = separate if hasattr(recipe.data, "exclude_overlap") else "remove them from the training files"
     return judge("overlap", grade(max(shares.values(), default=0.0), 0.0, MAX_OVERLAP), finding, remedy)
 
 

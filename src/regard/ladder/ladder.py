@@ -17,7 +17,7 @@ from regard.files import JsonObject, Manifest, checksum, locked, write_text
 from regard.ladder.measuring import Measurement, measure, training_facts
 from regard.reading import read_toml
 from regard.recipe import Recipe
-from regard.recipe_files import find_recipe
+from regard.recipe_files import earlier_names, find_recipe
 from regard.run.distill import distill
 from regard.run.model import Translator
 from regard.run.run import Run, absolutize
@@ -96,12 +96,12 @@ class Ladder:
     @cached_property
     def config_hash(self) -> str:
         """A hash of the base recipe and of the way of measuring: results are comparable if it is equal."""
-        recipe = self.base.model_dump(mode="json", exclude={"runtime", "name", "about"})
+        recipe = earlier_names(self.base.model_dump(mode="json", exclude={"runtime", "name", "about"}))
         return checksum({"recipe": recipe, "measurement": asdict(self.measurement)})
 
     def inputs(self, variant: Variant, seed: int) -> dict[str, str]:
         """JSON that identifies the inputs of a result."""
-        recipe = self.recipe(variant, seed).model_dump(mode="json", exclude={"about"})
+        recipe = earlier_names(self.recipe(variant, seed).model_dump(mode="json", exclude={"about"}))
         return {"ladder": self.config_hash, "recipe": checksum(recipe)}
 
 

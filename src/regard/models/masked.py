@@ -37,7 +37,7 @@ LENGTH = -1
 class MaskedSettings(TransformerSettings):
     """Settings of a masked Transformer."""
 
-    kind: Literal["masked"] = "masked"  # type: ignore[assignment]
+    kind: Literal["mask-predict"] = "mask-predict"  # type: ignore[assignment]
     max_length: int = Field(512, gt=1, description="maximum length of a translation, end symbol included")
 
     @model_validator(mode="after")

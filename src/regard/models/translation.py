@@ -15,7 +15,7 @@ TranslationModelSettings = Annotated[
     Annotated[TransformerSettings, Tag("transformer")]
     | Annotated[RecurrentSettings, Tag("recurrent")]
     | Annotated[ConvolutionalSettings, Tag("convolutional")]
-    | Annotated[MaskedSettings, Tag("masked")],
+    | Annotated[MaskedSettings, Tag("mask-predict")],
     by_kind("transformer"),
 ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from regard.errors import UserError
 from regard.files import LOCK, JsonObject, Manifest
 from regard.reading import read_json, read_toml
-from regard.recipe_files import DEFAULT_TASK
+from regard.recipe_files import DEFAULT_TASK, RENAMED, current_names
 from regard.run_files import CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
 
 try:
@@ -95,7 +95,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 def read_facts(folder: Path) -> Facts:
     """Read the facts of a run; damaged files of a checkpoint make its state "damaged"."""
-    recipe = read_toml(folder / RECIPE)
+    recipe = current_names(read_toml(folder / RECIPE))
     data, model, text, training = (_table(recipe, name) for name in ("data", "model", "text", "training"))
     names = sorted(path.name for path in (folder / CHECKPOINTS).glob("step-*") if path.is_dir())
     progress = _progress(folder / CHECKPOINTS / names[-1]) if names else {}
@@ -164,7 +164,7 @@ def changed_settings(folder: Path) -> JsonObject:
     written = Manifest.read_or_none(folder / CHANGES)
     if written is not None and written.format == FORMAT and not written.damaged(folder):
         changes: JsonObject = written.facts["changed"]
-        return changes
+        return {RENAMED.get(name, name): value for name, value in changes.items()}
     from regard.run.run import read_recipe
 
     return compare_with_defaults(read_recipe(folder))

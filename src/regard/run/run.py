@@ -28,6 +28,7 @@ from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
 from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
+from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
 from regard.tasks.base import AnyTask, Progress, Report
@@ -236,7 +237,9 @@ class Run:
         if path.exists():
             manifest = Manifest.read(path)
             manifest.check_version(MANIFEST_FORMAT, self.folder)
-            groups = check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
+            groups = current_names(
+                check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
+            )
             sums = {name: str(entry["sha256"]) for name, entry in manifest.files.items()}
         settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
         return path, settings, sums

@@ -198,10 +198,10 @@ def check_language_start(start: Recipe, folder: Path) -> None:
             code="incompatible-start",
             where="start_from",
         )
-    if getattr(start.data, "unknown_below", 0):
+    if getattr(start.data, "min_word_count", 0):
         raise UserError(
             f"{folder}, the run to start from, replaces rare words, and a text encoder does not",
-            "start from a language model without data.unknown_below",
+            "start from a language model without data.min_word_count",
             code="incompatible-start",
             where="start_from",
         )

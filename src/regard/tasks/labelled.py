@@ -51,6 +51,7 @@ from regard.models.text_encoder import (
 )
 from regard.reading import read_json
 from regard.recipe import Recipe, Rules
+from regard.recipe_files import earlier_names
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World
 from regard.tasks import sizing
@@ -159,7 +160,7 @@ class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
 
     def write_sample(self, recipe: Recipe, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
         """The splits are made already: nothing is held out or left out again."""
-        whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "keep_apart": False}
+        whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "exclude_overlap": False}
         return super().write_sample(recipe, samples, folder) | whole
 
     def label_values(self, example: Example) -> Sequence[str | float]:
@@ -318,7 +319,9 @@ class LabelledTask(Task[L, Inputs]):
 
     def encoder(self, filtered: bool) -> InputEncoder:
         settings = self.recipe.data.model_dump(exclude={"root", "workers", *SPLITS})
-        identity = json.dumps([self.name, settings, self.tokenizer.to_json(), self.labels])
+        identity = json.dumps(
+            [self.name, earlier_names({"data": settings})["data"], self.tokenizer.to_json(), self.labels]
+        )
         # A copy of the task does not hold the examples, which would be sent to every process that tokenises.
         return InputEncoder(replace(self).encode, self.grouped_inputs, identity)
 

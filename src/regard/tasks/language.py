@@ -179,7 +179,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     @classmethod
     def artifacts(cls, recipe: LanguageRecipe) -> tuple[str, ...]:
-        return (TOKENIZER, WORDS) if recipe.data.unknown_below else (TOKENIZER,)
+        return (TOKENIZER, WORDS) if recipe.data.min_word_count else (TOKENIZER,)
 
     @classmethod
     def load(cls, recipe: LanguageRecipe, folder: Path) -> Self:
@@ -188,7 +188,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     @classmethod
     def load_normalizer(cls, recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
         words = None
-        if recipe.data.unknown_below:
+        if recipe.data.min_word_count:
             path = folder / WORDS
             if not path.is_file():
                 raise UserError(
@@ -203,13 +203,13 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     @classmethod
     def check_start(cls, recipe: LanguageRecipe, start: Recipe, folder: Path) -> None:
         """Rare words are replaced in both runs, or in neither."""
-        there = getattr(start.data, "unknown_below", 0)
-        if bool(there) != bool(recipe.data.unknown_below):
+        there = getattr(start.data, "min_word_count", 0)
+        if bool(there) != bool(recipe.data.min_word_count):
             raise UserError(
-                f"{folder}, the run to start from, was trained with data.unknown_below={there}",
-                f"write data.unknown_below={there}",
+                f"{folder}, the run to start from, was trained with data.min_word_count={there}",
+                f"write data.min_word_count={there}",
                 code="incompatible-start",
-                where="data.unknown_below",
+                where="data.min_word_count",
             )
 
     @classmethod
@@ -218,9 +218,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         report_held_out(data, recipe.fields, report)
         if start is not None:
             copy_tokenizer(start, folder, *cls.artifacts(recipe))
-        elif data.unknown_below and not (folder / WORDS).exists():
-            words = frequent_words(cls.training_lines(recipe), data.unknown_below)
-            report(f"{len(words):,} words occur {data.unknown_below} times or more")
+        elif data.min_word_count and not (folder / WORDS).exists():
+            words = frequent_words(cls.training_lines(recipe), data.min_word_count)
+            report(f"{len(words):,} words occur {data.min_word_count} times or more")
             write_text(folder / WORDS, "".join(f"{word}\n" for word in sorted(words)))
         if not (folder / TOKENIZER).exists():
             report(f"learning the vocabulary ({recipe.text.kind}, at most {recipe.text.vocab_size:,} tokens)")

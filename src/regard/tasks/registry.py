@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import read_toml
 from regard.recipe import Recipe, no_rules
-from regard.recipe_files import DEFAULT_TASK, find_recipe
+from regard.recipe_files import DEFAULT_TASK, current_names, find_recipe
 from regard.run_files import RECIPE
 from regard.tasks.answering import Answering
 from regard.tasks.base import AnyTask
@@ -59,7 +59,8 @@ def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Reci
 
     `allow_unused` accepts settings without effect, as in the recipes of older runs.
     """
-    tasks, name = all_tasks(), values.get("task", DEFAULT_TASK)
+    tasks, values = all_tasks(), current_names(values)
+    name = values.get("task", DEFAULT_TASK)
     if not isinstance(name, str) or name not in tasks:
         close = nearest(str(name), list(tasks))
         raise UserError(
@@ -114,7 +115,7 @@ def merge_start_settings(task: type[AnyTask], values: Table) -> Table:
     path = Path(folder).expanduser() / RECIPE if folder and isinstance(folder, str) else None
     if path is None or not path.is_file():
         return values
-    start, merged = read_toml(path), dict(values)
+    start, merged = current_names(read_toml(path)), dict(values)
     if start.get("task", DEFAULT_TASK) not in start_tasks(task):
         return values
     for group in ("text", "model"):

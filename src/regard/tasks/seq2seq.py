@@ -68,7 +68,7 @@ class TranslationRecipe(Recipe):
     def infer_defaults(cls, values: Table) -> Table:
         """A masked model has one search."""
         model, decoding = values.get("model", {}), values.get("decoding", {})
-        if isinstance(model, dict) and model.get("kind") == "masked" and isinstance(decoding, dict):
+        if isinstance(model, dict) and model.get("kind") == "mask-predict" and isinstance(decoding, dict):
             return values | {"decoding": {"search": "mask_predict"} | decoding}
         return values
 
@@ -89,7 +89,7 @@ class TranslationRecipe(Recipe):
             raise SettingError(
                 "decoding.search",
                 f'"{self.decoding.search}" does not work with model.kind = "{self.model.kind}"; '
-                + ('write "mask_predict"' if masked else "mask_predict works with kind = masked only"),
+                + ('write "mask_predict"' if masked else "mask_predict works with kind = mask-predict only"),
             )
         if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             name = self.model.length_setting

@@ -127,7 +127,7 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     yield from vocabulary(recipe, corpus.words, 8)
     size = first_above(words, [(100_000, "tiny"), (3_000_000, "small")], "base")
     dropout = 0.1 if words > 10_000_000 else 0.3
-    if recipe.model.kind in ("transformer", "masked"):
+    if recipe.model.kind in ("transformer", "mask-predict"):
         values = {"size": size, **TRANSFORMER_SIZES[size], "dropout": dropout}
         yield from model_size(recipe, values, words)
     elif recipe.model.kind == "recurrent":

@@ -107,7 +107,7 @@ class TranslationTask(Seq2SeqTask[R]):
     def encoder(self, filtered: bool) -> PairEncoder:
         filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
         data = self.recipe.data
-        shares = (data.placeholders, data.variations) if filtered else ()
+        shares = (data.placeholders, data.typing_noise) if filtered else ()
         return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares)
 
     def view(self, store: Store) -> Pairs:

@@ -13,7 +13,7 @@ from regard.files import JsonObject
 
 GREEDY: JsonObject = {"search": "greedy"}
 SAME = 'd_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT, tie = "TIE"'
-MASKED = ("model.kind=masked", 'decoding={ search = "mask_predict" }')
+MASKED = ("model.kind=mask-predict", 'decoding={ search = "mask_predict" }')
 CONVOLUTIONAL = f'kind = "convolutional", encoder_layers = LAYERS, decoder_layers = LAYERS, {SAME}'
 LUONG = f'kind = "recurrent", decoder = "luong", layers = 1, encoder = "both", {SAME}'
 
