@@ -7,7 +7,9 @@ from pathlib import Path
 import regard
 
 # any room may import these
-GROUND = {"errors", "files", "kernels", "messages", "plugins", "processes", "reading", "run_files", "seeding"}
+GROUND = {
+    "errors", "files", "kernels", "messages", "plugins", "processes", "reading", "recipe_files", "run_files", "seeding",
+}  # fmt: skip
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
@@ -43,12 +45,12 @@ ROOMS: dict[str, set[str]] = {
     # floor 4
     "tasks": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "recipe", "recipe_files", "exchange",
+        "decoding", "training", "engines", "recipe", "exchange",
     },
     # floor 5
     "run": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "exchange", "recipe", "recipe_files", "tasks", "documents",
+        "decoding", "training", "engines", "exchange", "recipe", "tasks", "documents",
     },
     # floor 6
     "bundled": {"run"},
@@ -58,11 +60,11 @@ ROOMS: dict[str, set[str]] = {
     },
     "ladder": {
         "config", "runtime", "attention", "layers", "metrics", "viz", "text", "data", "models", "decoding", "training",
-        "recipe", "recipe_files", "tasks", "run",
+        "recipe", "tasks", "run",
     },
     "lab": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "recipe", "recipe_files", "tasks", "run",
+        "decoding", "training", "engines", "recipe", "tasks", "run",
     },
     # floor 7
     "serve": {
@@ -71,7 +73,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {
         "serve",
         "config", "runtime", "metrics", "viz", "trees", "text", "data", "decoding", "training", "recipe", "tasks",
-        "run", "doctor", "ladder", "lab", "documents", "engines", "recipe_files", "bundled",
+        "run", "doctor", "ladder", "lab", "documents", "engines", "bundled",
     },
     "__main__": {"cli"},
     "__init__": {

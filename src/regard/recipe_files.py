@@ -14,7 +14,7 @@ RENAMED = {
     "data.unknown_below": "data.min_word_count",
     "data.keep_apart": "data.exclude_overlap",
     "data.variations": "data.typing_noise",
-    "model.kind=mask-predict": "model.kind=mask-predict",
+    "model.kind=masked": "model.kind=mask-predict",
 }
 """Settings and values with new names in version 0.2.0; recipes and runs may have the earlier ones."""
 MAX_SUGGESTIONS, MIN_SIMILARITY, MAX_NAME = 3, 0.6, 100
