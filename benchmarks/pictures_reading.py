@@ -279,7 +279,7 @@ class Reading:
         for text in REVIEWS:
             explanation = judge.explain(text)
             (seen,) = explanation.maps
-            title = judge.task.sample(explanation.example, explanation.prediction).output
+            title = judge.task.describe(explanation.example, explanation.prediction).summary
             panels.append(Panel(np.asarray(seen.weights)[0, 0], seen.rows, seen.columns, title))
         return panels_svg(panels, 1)
 

@@ -36,7 +36,8 @@ from regard.runtime import World
 from regard.tasks.base import Example, Prediction, Task, ValidationData
 from regard.tasks.inputs import chunk_examples
 from regard.tasks.registry import register
-from regard.training.task import Sample, Validation
+from regard.training.task import Validation
+from regard.viz.content import Description
 from regard.viz.report import AttentionMap
 
 LETTERS = 128
@@ -131,7 +132,7 @@ class LargestLetter(Task[LetterRecipe, Inputs]):
         loss = self.loss(model, everything)
         predictions = list(self.predict(model, data.examples))
         scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
-        samples = [self.sample(*pair) for pair in zip(data.examples[:2], predictions, strict=False)]
+        samples = [self.describe(*pair).lines() for pair in zip(data.examples[:2], predictions, strict=False)]
         return Validation({"loss": float(loss.nll / loss.count), **scores}, samples)
 
     # ---- use --------------------------------------------------------------------------------------------------------
@@ -149,8 +150,8 @@ class LargestLetter(Task[LetterRecipe, Inputs]):
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["letter"] == prediction["letter"])}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(example["word"], example.get("letter", ""), prediction["letter"])
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        return Description(example["word"], [prediction["letter"]], example.get("letter", ""))
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         assert isinstance(model, LetterModel)

@@ -56,7 +56,7 @@ ROOMS: dict[str, set[str]] = {
     "bundled": {"run"},
     "doctor": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "trees", "text", "data", "models", "decoding",
-        "training", "recipe", "tasks", "run",
+        "training", "recipe", "tasks", "run", "viz",
     },
     "ladder": {
         "config", "runtime", "attention", "layers", "metrics", "viz", "text", "data", "models", "decoding", "training",

@@ -96,7 +96,7 @@ def test_outputs_equal_transformers(family: str, task: str, tmp_path: Path) -> N
     imported = import_model(tmp_path / "theirs", tmp_path / "run")
     assert imported.run.recipe.task == task
     if task in ("classification", "tagging"):
-        assert imported.run.task.labels == tuple(LABELS.values())  # type: ignore[attr-defined]
+        assert imported.run.task.labels == tuple(LABELS.values())
     ours, expected = our_outputs(imported.run, task), their_outputs(theirs, imported.run, task)
     per_token = task in ("tagging", "answering", "pretraining")
     real = inputs(imported.run)[2] if per_token else slice(None)

@@ -25,7 +25,7 @@ from regard.run.report import (
     monitor_curve,
     read_metrics,
 )
-from regard.viz.content import Marked, Matrix, Preformatted, Shaded, Shares, Table
+from regard.viz.content import EXCERPT_CHARACTERS, Marked, Matrix, Preformatted, Shaded, Shares, Table
 from regard.viz.report import Report
 
 COUNTS = {"parsing": 3, "language": 10, "pretraining": 10}
@@ -190,14 +190,12 @@ def test_the_page_of_answers(tiny_run: TinyRun) -> None:
 
 
 def test_an_answer_in_a_long_text_is_shown_with_the_text_around_it() -> None:
-    from regard.tasks.answering import EXCERPT_CHARACTERS, excerpt
-
     text = "a" * 500 + "Rome" + "b" * 500
-    shown = excerpt(text, 500, 504, "output")
+    shown = Marked(text, [(500, 504, "output")]).excerpt()
     ((start, end, _),) = shown.spans
     assert shown.text[start:end] == "Rome" and shown.text.startswith("… a") and shown.text.endswith("b… ")
     assert shown.text.count("a") == shown.text.count("b") == EXCERPT_CHARACTERS
-    assert excerpt("in Rome .", 3, 7, "output") == Marked("in Rome .", [(3, 7, "output")])
+    assert Marked("in Rome .", [(3, 7, "output")]).excerpt() == Marked("in Rome .", [(3, 7, "output")])
 
 
 def test_the_pages_of_choices_numbers_and_trees(tiny_run: TinyRun) -> None:

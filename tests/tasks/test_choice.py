@@ -124,8 +124,12 @@ def test_the_likeliest_choice_is_said() -> None:
     others = [{"label": 1}, {"label": 2}]
     assert TASK.score(EXAMPLES[1:3], others)["accuracy"].value == 0
     assert TASK.score(EXAMPLES[:2], [said, *others[:1]])["accuracy"].value == 50
-    assert TASK.sample(EXAMPLES[0], said) == ("abc d", "bc de", "bc de (67%)")
-    assert TASK.sample(EXAMPLES[3], {"label": 0, "choice": "f", "probabilities": [0.9, 0.1]}) == ("h g", "", "f (90%)")
+    assert TASK.describe(EXAMPLES[0], said).lines() == ("abc d", "bc de", "bc de (67%)")
+    assert TASK.describe(EXAMPLES[3], {"label": 0, "choice": "f", "probabilities": [0.9, 0.1]}).lines() == (
+        "h g",
+        "",
+        "f (90%)",
+    )
 
 
 @pytest.mark.parametrize("kind", ["bert", "recurrent"])

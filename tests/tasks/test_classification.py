@@ -8,6 +8,7 @@ from regard.errors import UserError
 from regard.tasks.classification import SHOWN_CLASSES, Classification
 from regard.text.bert import SPECIALS, BertTokenizer
 from regard.viz.panel import Screen
+from regard.viz.terminal import draw
 
 LABELS = tuple("abcdefgh")
 TASK = make_task(Classification, BertTokenizer([*SPECIALS, "a"]), LABELS, settings={"data.max_length": 8})
@@ -47,7 +48,7 @@ def test_a_terminal_shows_the_most_probable_classes() -> None:
     screen = Screen(colour=False, columns=80)
 
     def shown(task: Classification) -> list[str]:
-        lines = task.render({"text": "a"}, predict(task), screen).split("\n")
+        lines = draw(task.describe({"text": "a"}, predict(task)), screen).split("\n")
         return [line.replace("→", " ").split()[0] for line in lines]
 
     assert shown(TASK) == ORDER[:SHOWN_CLASSES] and shown(TASK.configure(top=7)) == ORDER[:7]

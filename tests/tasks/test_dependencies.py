@@ -15,6 +15,7 @@ from regard.models.biaffine import ArcScores, possible_heads
 from regard.tasks.dependencies import UNKNOWN, Dependencies
 from regard.text.bert import SPECIALS, BertTokenizer
 from regard.viz.panel import Screen
+from regard.viz.terminal import draw
 
 LABELS = ("det", "nsubj:pass", "punct", "root")
 VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
@@ -174,13 +175,13 @@ def test_inputs_and_outputs_of_commands() -> None:
     assert TASK.parse(SENTENCES[0]) == {"words": SENTENCES[0]["words"]}, "a prediction does not see the target"
     assert TASK.to_line(SENTENCES[1]) == '{"words": ["a"]}'
     assert TASK.parse({"words": ["a"], "tags": ["X"]})["tags"] == ["X"], "other columns are kept"
-    text = TASK.to_text({"words": ["a"], "tags": ["NOUN"]}, SENTENCES[1])
+    text = Dependencies.file_format.write({"words": ["a"], "tags": ["NOUN"]} | SENTENCES[1])
     assert text == "1\ta\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
-    assert "▼" in TASK.render(SENTENCES[0], SENTENCES[0], Screen(False, 80))
-    assert TASK.svg(SENTENCES[0], SENTENCES[0]).startswith("<svg")
-    report = TASK.report(SENTENCES[:3], SENTENCES[:3])
-    assert [table.title for table in report.tables] == ["relations", "scores by length"]
-    assert all(example.correct for example in report.examples)
+    assert "▼" in draw(TASK.describe(SENTENCES[0], SENTENCES[0]), Screen(False, 80))
+    assert TASK.describe(SENTENCES[0], SENTENCES[0]).svg.startswith("<svg")
+    tables = TASK.tables(SENTENCES[:3], SENTENCES[:3], page=True)
+    assert [table.title for table in tables] == ["relations", "scores by length"]
+    assert all(TASK.describe(example, example).correct for example in SENTENCES[:3])
 
 
 def test_the_probabilities_of_heads_are_attention() -> None:

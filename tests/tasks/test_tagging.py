@@ -183,7 +183,7 @@ def test_other_tags_are_said_freely() -> None:
     scores = task.score(examples, said)
     assert scores["accuracy"].value == 75 and scores["accuracy"].signature == "4 words"
     assert scores["f1"].value == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)  # DET, NOUN, I-VERB, O
-    assert task.sample(examples[0], said[0]) == ("a b", "a/DET b/NOUN", "a/DET b/NOUN")
+    assert task.describe(examples[0], said[0]).lines() == ("a b", "a/DET b/NOUN", "a/DET b/NOUN")
 
 
 def test_scores_are_those_of_whole_entities() -> None:
@@ -193,8 +193,12 @@ def test_scores_are_those_of_whole_entities() -> None:
     expected = entity_scores([each["tags"] for each in said], [each["tags"] for each in SENTENCES])
     assert {name: scores[name] for name in expected} == expected and scores["f1"].value == 75
     assert scores["accuracy"].value == pytest.approx(100 * 14 / 15)
-    assert TASK.sample(SENTENCES[0], said[0]) == ("abc d ef gh.", "abc (PER), ef gh. (LOC)", "abc (PER), ef (LOC)")
-    assert TASK.sample({"words": ["a"]}, {"tags": ["B-LOC"]}) == ("a", "", "a (LOC)")
+    assert TASK.describe(SENTENCES[0], said[0]).lines() == (
+        "abc d ef gh.",
+        "abc (PER), ef gh. (LOC)",
+        "abc (PER), ef (LOC)",
+    )
+    assert TASK.describe({"words": ["a"]}, {"tags": ["B-LOC"]}).lines() == ("a", "", "a (LOC)")
 
 
 # what it costs

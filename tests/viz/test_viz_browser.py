@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.viz.content import Marked, Matrix, Preformatted, Shaded, Shares, Table
-from regard.viz.report import AttentionMap, Example, MonitorCurve, Report, write_report
+from regard.viz.report import AttentionMap, MonitorCurve, Report, ShownExample, write_report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
@@ -76,13 +76,13 @@ def report() -> Report:
             Matrix("confusion matrix", ["a", "b"], [[3, 1], [0, 6]]),
         ],
         examples=[
-            Example(
+            ShownExample(
                 "Ada met", Marked("Ada met", [(0, 3, "PER")]), Marked("Ada met", [(0, 3, "PER"), (4, 7, "LOC")]), False,
                 [AttentionMap("encoder", ["Ada", "met"], ["Ada", "met"], weights)],
             ),
-            Example("two words", "one word", "two words", True, None, 0.975),
-            Example("q", Preformatted("S\n└─ a"), Shares(["x", "y"], [0.75, 0.25]), True),
-            Example("p", Shaded(["lo", "hi"], [0.0, 12.0], 12.0, "bits"), "text"),
+            ShownExample("two words", "one word", "two words", True, None, 0.975),
+            ShownExample("q", Preformatted("S\n└─ a"), Shares(["x", "y"], [0.75, 0.25]), True),
+            ShownExample("p", Shaded("", ["lo", "hi"], [0.0, 12.0], 12.0, "bits"), "text"),
         ],
     )  # fmt: skip
 

@@ -19,9 +19,9 @@ from regard.viz.document import embed
 from regard.viz.report import (
     MAX_POINTS,
     AttentionMap,
-    Example,
     MonitorCurve,
     Report,
+    ShownExample,
     attention_maps,
     pack_map,
     page_data,
@@ -38,13 +38,13 @@ def distribution(*shape: int, seed: int = 0) -> np.ndarray:
     return np.asarray(values / values.sum(-1, keepdims=True))
 
 
-def example(source: str = "the cat", output: str = "猫", correct: bool | None = True) -> Example:
+def example(source: str = "the cat", output: str = "猫", correct: bool | None = True) -> ShownExample:
     pieces, target = [*source.split(), "</s>"], [*output.split(), "</s>"]
     S, T = len(pieces), len(target)
     maps = attention_maps(
         pieces, target, distribution(2, 4, S, S), distribution(2, 4, T, T), distribution(2, 4, T, S, seed=1)
     )
-    return Example(source, "参考", output, correct, maps)
+    return ShownExample(source, "参考", output, correct, maps)
 
 
 def report(**changes: Any) -> Report:
@@ -53,7 +53,7 @@ def report(**changes: Any) -> Report:
         "facts": {"model": "transformer", "parameters": "8.4 M"},
         "curves": {"train": [(1, 3.0), (2, 2.0)], "validation": [(2, 2.5)]},
         "scores": [("BLEU", 31.4, "nrefs:1|tok:zh")],
-        "examples": [example(), example("a dog", "狗", False), Example("x", "y", "z")],
+        "examples": [example(), example("a dog", "狗", False), ShownExample("x", "y", "z")],
         "learning_rate": [(1, 1e-4), (2, 2e-4)],
     }
     return Report(**(parts | changes))
@@ -129,7 +129,7 @@ def test_weights_that_are_no_attention_are_refused(weights: np.ndarray) -> None:
 def test_two_maps_of_one_name_are_refused() -> None:
     twice = [AttentionMap("cross", ["a"], ["b"], [[[[1.0]]]])] * 2
     with pytest.raises(ValueError, match="cross, cross"):
-        render(report(examples=[Example("a", "b", "c", None, twice)]))
+        render(report(examples=[ShownExample("a", "b", "c", None, twice)]))
 
 
 def test_the_page_reaches_for_nothing_outside_itself() -> None:
@@ -156,7 +156,7 @@ def test_hostile_text_is_only_text() -> None:
         facts={HOSTILE: HOSTILE},
         curves={HOSTILE: [(1, 1.0)]},
         scores=[(HOSTILE, 1.0, HOSTILE)],
-        examples=[Example(HOSTILE, HOSTILE, HOSTILE, None, maps)],
+        examples=[ShownExample(HOSTILE, HOSTILE, HOSTILE, None, maps)],
     )
     text = render(hostile)
     page, plain = Page(text), Page(render(report()))
@@ -183,14 +183,14 @@ def test_tables_matrices_and_texts_are_plain_values() -> None:
                   [["good", 12.345, 1234, 0.00012], ["bad", 100.0, 2, -3.5]])  # fmt: skip
     assert table.numeric == ["F1", "examples", "error"]
     assert table.texts() == [["good", "12.35", "1,234", "0.00012"], ["bad", "100.00", "2", "-3.5"]]
-    example = Example(
-        Shaded(["a", "b"], [0.12345, 2.0], 12.0, "bits"), Marked("Ada met", [(0, 3, "PER")]),
+    example = ShownExample(
+        Shaded("", ["a", "b"], [0.12345, 2.0], 12.0, "bits"), Marked("Ada met", [(0, 3, "PER")]),
         Shares(["x", "y"], [0.75555, 0.2]), False, None, 0.75555,
     )  # fmt: skip
     matrix, drawn = Matrix("confusion matrix", ["a", "b"], [[1, 2], [3, 4]]), Preformatted("S\n│")
     monitor = MonitorCurve("F1", [(1, 50.0), (2, math.nan)], 1)
     shown = Page(
-        render(report(tables=[table, matrix], examples=[example, Example(drawn, "", "")], monitor=monitor))
+        render(report(tables=[table, matrix], examples=[example, ShownExample(drawn, "", "")], monitor=monitor))
     ).block("data")
     assert shown["tables"] == [
         {"title": "classes", "columns": [list(item) for item in table.columns.items()],

@@ -115,15 +115,16 @@ def evaluate_with_progress(
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
+    from regard.tasks.base import unknown_labels
     from regard.viz.content import Table
 
     task = evaluation.task
     print_scores(evaluation.scores)
-    for table in task.details(evaluation.examples, evaluation.predictions) if evaluation.examples else ():
+    for table in task.tables(evaluation.examples, evaluation.predictions, page=False) if evaluation.examples else ():
         if isinstance(table, Table):
             print_table(list(table.columns), table.texts(), table.numeric)
-    for note in task.notes(evaluation.examples):
-        report(f"note: {note}")
+    if unknown := unknown_labels(task, evaluation.examples):
+        report(f"note: labels that are not in the training data count as wrong: {', '.join(unknown[:8])}")
 
 
 def write_page(

@@ -76,7 +76,7 @@ def inspect(
         values["maps"] = [map_values(item) for item in inspection.maps]
         print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
         return
-    print_drawing(f"{loaded.task.render(example, prediction, panel())}\n\n{draw_map(shown, layer, head)}\n")
+    print_drawing(f"{draw_output(loaded, inspection)}\n\n{draw_map(shown, layer, head)}\n")
     for name, path in (("picture", svg), ("every layer and head", page)):
         if path is not None:
             print_result(f"{name}: {path}")
@@ -91,6 +91,13 @@ def direction_options(model: "Model", text: str, source: str | None, to: str | N
     return options | {"from": detected} if detected else options
 
 
+def draw_output(model: "Model", inspection: "Inspection") -> str:
+    """The prediction for a terminal."""
+    from regard.viz.terminal import draw
+
+    return draw(model.task.describe(*inspection.pair), panel())
+
+
 def write_picture(
     path: Path | None, model: "Model", inspection: "Inspection", layer: int | None, head: int | None
 ) -> None:
@@ -98,9 +105,9 @@ def write_picture(
     if path is None:
         return
     from regard.files import write_text
-    from regard.tasks.base import truncate
+    from regard.viz.content import truncate
 
-    title = truncate(model.task.sample(*inspection.pair).output, MAX_TITLE_CHARACTERS)
+    title = truncate(model.task.describe(*inspection.pair).summary, MAX_TITLE_CHARACTERS)
     write_text(path, map_svg(inspection.maps[-1], title, layer, head))
 
 

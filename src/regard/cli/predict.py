@@ -117,7 +117,7 @@ def check_picture(task: "AnyTask", svg: Path | None) -> None:
 def draw_picture(task: "AnyTask", svg: Path | None, last: "Result | None") -> None:
     """Draw the last prediction, if there is one."""
     if svg is not None and last is not None:
-        write_text(svg, task.svg(*last))
+        write_text(svg, task.describe(*last).svg)
 
 
 def predict_inputs(
@@ -211,4 +211,7 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
 def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
     """Print a prediction for a person."""
     empty = task.empty_prediction(example) is not None
-    print("the text is blank: no prediction" if empty else task.render(example, prediction, panel()), flush=True)
+    from regard.viz import terminal
+
+    blank = "the text is blank: no prediction"
+    print(blank if empty else terminal.draw(task.describe(example, prediction), panel()), flush=True)

@@ -162,8 +162,10 @@ def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator
 
             yield write_item
             stream.write("[]\n" if separator == "[\n" else "\n]\n")
-        elif task.text_ending and not as_json and (name == STDIO or file_ending(name) == task.text_ending):
-            yield lambda _, *result: print(task.to_text(*result), end="", file=stream, flush=True)
+        elif (form := task.file_format) and not as_json and (name == STDIO or file_ending(name) == form.extension):
+            yield lambda _, example, prediction: print(
+                form.write(example | prediction), end="", file=stream, flush=True
+            )
         else:
             yield lambda *result: print(result_line(task, *result), file=stream, flush=True)
 
@@ -184,10 +186,12 @@ class TableWriter:
 
     def write(self, row: Row | None, example: "Example", prediction: "Prediction") -> None:
         """Write one row; the header before the first one."""
+        from regard.tasks.base import output_columns
+
         values: dict[str, object] = {name: example.get(name) for name in self._task.prompt_keys} | example
         if row is not None:
             values = dict(zip(row.header, row.cells, strict=False))
-        values |= self._task.row(prediction)
+        values |= output_columns(self._task, prediction)
         if not self._columns:
             self._columns = list(values)
             self._print(self._columns)

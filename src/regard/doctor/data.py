@@ -12,7 +12,8 @@ from regard.doctor.check import STATUSES, Check, Status, grade, judge
 from regard.doctor.sample import DryRun, SplitSurvey, Survey
 from regard.recipe import Recipe
 from regard.run_files import MANIFEST, SPLITS
-from regard.tasks.base import AnyTask, truncate
+from regard.tasks.base import AnyTask
+from regard.viz.content import truncate
 
 HELD_OUT = ("valid", "test")
 MAX_CHARACTERS = 20_000

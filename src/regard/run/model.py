@@ -36,7 +36,7 @@ from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
 from regard.training.progress import RANDOM_WEIGHTS_KEYS
 from regard.training.weights import current_name
-from regard.viz.report import AttentionMap, TaskReport
+from regard.viz.report import AttentionMap
 
 RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = RANDOM_WEIGHTS_KEYS
 PROGRESS_EVERY = 100
@@ -62,11 +62,6 @@ class Evaluation:
     """The task, configured by `options`."""
     samples: list[tuple[Example, Prediction]] = field(default_factory=list, repr=False)
     """Some examples of a task without scores by examples, for a report."""
-
-    def report(self) -> TaskReport:
-        """The part of a report that depends on the task; examples and predictions are `pairs`."""
-        pairs = self.pairs
-        return self.task.report([example for example, _ in pairs], [prediction for _, prediction in pairs])
 
     @property
     def pairs(self) -> list[tuple[Example, Prediction]]:

@@ -20,7 +20,7 @@ from regard.run_files import METRICS
 from regard.tasks.labelled import LabelledTask
 from regard.tasks.pretraining import Pretraining
 from regard.tasks.seq2seq import Seq2SeqTask
-from regard.viz.content import text_json
+from regard.viz.content import block_json
 from regard.viz.packing import pack_array
 from regard.viz.report import pack_map, points_json
 
@@ -98,7 +98,7 @@ def inspection_json(model: Model, inspection: Inspection) -> JsonObject:
     has_text = model.task.empty_prediction(example) is None
     return {
         "input": model.task.to_line(example),
-        "output": [text_json(text) for text in model.task.present(example, prediction)] if has_text else [],
+        "output": [block_json(block) for block in model.task.describe(example, prediction).output] if has_text else [],
         "score": prediction.get("score"),
         "hypotheses": [{key: item[key] for key in ("text", "score", "finished")} for item in found],
         "maps": [

@@ -14,12 +14,11 @@ from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
 from regard.run_files import METRICS, shown_name
-from regard.tasks.base import Example as TaskExample
-from regard.tasks.base import Prediction
+from regard.tasks.base import Example, Prediction
 from regard.training.checkpoint import step_of
 from regard.training.console import format_duration
 from regard.viz.content import Table
-from regard.viz.report import AttentionMap, Example, MonitorCurve, Report
+from regard.viz.report import AttentionMap, MonitorCurve, Report, ShownExample
 
 MAX_EXAMPLES, MAX_EXPLAINED = 50, 10
 MAX_TOKENS = 96
@@ -145,13 +144,16 @@ def evaluation_report(
 
     `comparisons` are those with the run `against`.
     """
-    records, content = read_metrics(model.run.folder), evaluation.report()
-    examples: list[Example] = []
+    records, task, pairs = read_metrics(model.run.folder), evaluation.task, evaluation.pairs
+    shown = [ShownExample.of(task.describe(*pair)) for pair in pairs]
+    examples: list[ShownExample] = []
     remaining = max_explained
-    for index in choose_examples([is_right(example) for example in content.examples], max_examples):
-        maps = attention_or_none(model, *evaluation.pairs[index]) if remaining else None
+    for index in choose_examples([is_right(example) for example in shown], max_examples):
+        maps = attention_or_none(model, *pairs[index]) if remaining else None
         remaining -= maps is not None
-        examples.append(replace(content.examples[index], attention=maps))
+        examples.append(replace(shown[index], attention=maps))
+    predicted = [example for example, _ in pairs], [prediction for _, prediction in pairs]
+    tables = task.tables(*predicted, page=True) if pairs else []
     return Report(
         title=title_of(model),
         facts={"evaluated on": describe_data(evaluation), **run_facts(model, records)},
@@ -159,7 +161,7 @@ def evaluation_report(
         learning_rate=learning_rate(records),
         monitor=monitor_curve(records, model.run.recipe.training.monitor),
         scores=[(score.name, score.value, score.signature) for score in evaluation.scores],
-        tables=[*comparison_table(comparisons, against), *content.tables],
+        tables=[*comparison_table(comparisons, against), *tables],
         examples=examples,
     )
 
@@ -188,7 +190,7 @@ def comparison_table(comparisons: Sequence[Comparison], base: str) -> list[Table
     return [Table("comparison", columns | {"p": "text", "significant": "text"}, rows)] if rows else []
 
 
-def is_right(example: Example) -> bool:
+def is_right(example: ShownExample) -> bool:
     """True if the output is right, or else equal to the reference."""
     return example.reference == example.output if example.correct is None else example.correct
 
@@ -201,7 +203,7 @@ def choose_examples(correct: Sequence[bool], count: int) -> list[int]:
     return sorted([*wrong, *right[: count - len(wrong)]])
 
 
-def attention_or_none(model: Model, example: TaskExample, prediction: Prediction) -> list[AttentionMap] | None:
+def attention_or_none(model: Model, example: Example, prediction: Prediction) -> list[AttentionMap] | None:
     """The attention maps of an example; None if it has none or if they are too large to draw."""
     try:
         maps = model.task.attention(model.model, example, prediction)

@@ -35,7 +35,7 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
-from regard.tasks.base import AnyTask, Ask, Example, Prediction, truncate
+from regard.tasks.base import AnyTask, Ask, Example, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
@@ -43,10 +43,7 @@ from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
-from regard.training.task import Sample
-from regard.viz.content import Marked, Matrix, Shares, Table, Text
-from regard.viz.panel import Screen, printable
-from regard.viz.report import Example as ShownExample
+from regard.viz.content import Block, Description, Marked, Shares, Table, Tables
 
 NO_ANSWER_SPAN = (0, 0)
 """Target of a window without the answer: [CLS]."""
@@ -54,8 +51,6 @@ NO_ANSWER = "(no answer)"
 REFERENCE, OUTPUT = "reference", "output"
 """Kinds of marked answers in a report."""
 MAX_FIRST_WORDS, OTHER_WORDS = 10, "…"
-EXCERPT_CHARACTERS, ELLIPSIS = 160, "… "
-"""Characters of the text on either side of an answer in a report."""
 ANSWERABLE, UNANSWERABLE = "answerable", "unanswerable"
 """The labels of a run: the second one is there if some training questions have no answer."""
 
@@ -212,27 +207,22 @@ class Answering(LabelledTask[AnsweringRecipe]):
         answer, gold = prediction["answer"], gold_texts(example)
         return {"exact match": answer_exact(answer, gold), "F1": answer_f1(answer, gold)}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        gold = gold_line(example)
-        source = f"{truncate(example['question'])} | {truncate(example['context'])}"
-        answer = f"{truncate(prediction['answer']) or NO_ANSWER} ({prediction['probability']:.0%})"
-        return Sample(source, truncate(gold), answer)
-
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        probability = f"({prediction['probability']:.0%})"
-        if not prediction["answer"]:
-            return f"{screen.bold('no answer')} {probability}"
-        marked = screen.marked(example["context"], prediction["start"], prediction["end"])
-        return f"{screen.bold(printable(prediction['answer']))} {probability}\n\n{marked}"
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+    def describe(self, example: Example, prediction: Prediction) -> Description:
         """The text with the answer marked, and the best answers with their probabilities."""
-        found = [(prediction["start"], prediction["end"], OUTPUT)] if prediction["answer"] else []
-        best = [(item["answer"] or NO_ANSWER, item["probability"]) for item in prediction["nbest"]]
-        return [Marked(example["context"], found), Shares([name for name, _ in best], [share for _, share in best])]
+        context, nbest = example["context"], prediction["nbest"]
+        span = [(prediction["start"], prediction["end"], OUTPUT)] if prediction["answer"] else []
+        shares = Shares([item["answer"] or NO_ANSWER for item in nbest], [item["probability"] for item in nbest])
+        output: list[Block] = [Marked(context, span), shares]
+        confidence = prediction["probability"]
+        if "answers" not in example:
+            return Description(example["question"], output, confidence=confidence)
+        gold = [(answer["start"], answer["start"] + len(answer["text"]), REFERENCE) for answer in example["answers"]]
+        reference = Marked(context, gold[:1], summary=gold_line(example)) if gold else NO_ANSWER
+        correct = bool(answer_exact(prediction["answer"] or "", gold_texts(example)))
+        return Description(example["question"], output, reference, correct, confidence)
 
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Scores by the first word of the question; the rarer words are one row."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores by the first word of the question, the rarer words in one row; on a page confident errors."""
         first = [first_word(example["question"]) for example in examples]
         common = [word for word, _ in Counter(first).most_common(MAX_FIRST_WORDS)]
         groups = [word if word in common else OTHER_WORDS for word in first]
@@ -243,26 +233,12 @@ class Answering(LabelledTask[AnsweringRecipe]):
             means = [100 * sum(item[key] for item in items) / len(items) for key in ("exact match", "F1")]
             rows.append([group, len(items), *means])
         columns = {"first word": "text", "questions": "count", "exact match": "percent", "F1": "percent"}
-        return [Table("questions by first word", columns, rows)]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """The most confident errors."""
         errors = (
             (example["question"], gold_line(example), item["answer"] or NO_ANSWER, item["probability"])
             for example, item in zip(examples, predictions, strict=True)
             if item["answer"] is not None and not answer_exact(item["answer"], gold_texts(example))
         )
-        return [*confident_errors(errors)]
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        """The question, and the text around the right and the predicted answer, both marked."""
-        context = example["context"]
-        gold = [(answer["start"], answer["start"] + len(answer["text"])) for answer in example["answers"]]
-        reference = excerpt(context, *gold[0], REFERENCE) if gold else NO_ANSWER
-        answer = prediction["answer"]
-        output = excerpt(context, prediction["start"], prediction["end"], OUTPUT) if answer else NO_ANSWER
-        right = bool(answer_exact(answer or "", gold_texts(example)))
-        return ShownExample(example["question"], reference, output, right, confidence=prediction["probability"])
+        return [Table("questions by first word", columns, rows), *(confident_errors(errors) if page else ())]
 
 
 def gold_texts(example: Example) -> list[str]:
@@ -316,11 +292,3 @@ def first_word(question: str) -> str:
     """The first word of a question in small letters."""
     words = question.lower().split()
     return words[0] if words else OTHER_WORDS
-
-
-def excerpt(context: str, start: int, end: int, kind: str) -> Marked:
-    """The text around characters `start` to `end`, which are marked."""
-    first, last = max(0, start - EXCERPT_CHARACTERS), end + EXCERPT_CHARACTERS
-    before, after = ELLIPSIS if first else "", ELLIPSIS if last < len(context) else ""
-    shift = len(before) - first
-    return Marked(f"{before}{context[first:last]}{after}", [(start + shift, end + shift, kind)])

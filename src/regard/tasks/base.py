@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import nn
@@ -35,16 +35,21 @@ from regard.tasks.learning import D, LearningTask, R
 from regard.tasks.learning import Report as Report
 from regard.tasks.learning import ValidationData as ValidationData
 from regard.tasks.variants import VariantSet
-from regard.training.task import Sample
-from regard.viz.content import Matrix, Table, Text
-from regard.viz.panel import Screen
-from regard.viz.report import AttentionMap, TaskReport
-from regard.viz.report import Example as ShownExample
+from regard.viz.content import Description, Tables
+from regard.viz.report import AttentionMap
 
 Prediction = dict[str, Any]
 """The output of a model for one example."""
 Ask = Callable[[str], str | None]
 """Asks a person for one line under a title; None at the end of the input."""
+
+
+class FileFormat(NamedTuple):
+    """A file format of a task's predictions."""
+
+    extension: str
+    write: Callable[[Example], str]
+    """Makes text of an example together with its prediction."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,10 @@ class Task(LearningTask[R, D]):
     """The prediction for an example without text; {} if the model reads it like any other."""
     optional_outputs: ClassVar[tuple[str, ...]] = ()
     """Keys that only some predictions have."""
-    text_ending: ClassVar[str] = ""
-    """The ending of files in the format of `to_text`; empty if predictions have no format but JSON and tables."""
+    file_format: ClassVar[FileFormat | None] = None
+    """A file format of predictions besides JSON and tables; None if there is none."""
     has_picture: ClassVar[bool] = False
-    """True if a prediction can be drawn (`svg`)."""
+    """True if the first block of a description can be drawn as SVG."""
     exchange: ClassVar[Exchange | None] = None
     """The task's counterparts in other libraries; None if it has none and its models cannot be exported."""
 
@@ -201,42 +206,21 @@ class Task(LearningTask[R, D]):
         ]
 
     @abstractmethod
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        """Input, target and output of one example as three short texts."""
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        """An example, with or without its target, and its prediction, for every medium."""
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        """The prediction for a terminal."""
-        return screen.bold(self.sample(example, prediction).output)
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        """The prediction for a page, in its own form: texts with marks, bars, pictures."""
-        return [self.sample(example, prediction).output]
-
-    def notes(self, examples: Sequence[Example]) -> list[str]:
-        """Remarks about the examples of an evaluation, for example labels that the model does not know."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Tables of an evaluation, for example scores of each class; `page` adds those that only a report shows."""
         return []
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Tables of an evaluation, for example scores of each class."""
-        return []
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Further tables, which only a report shows, for example a confusion matrix."""
-        return []
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        """An example and its prediction for a report."""
-        return ShownExample(*self.sample(example, prediction), correct=all_correct(self.correct(example, prediction)))
-
-    def report(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> TaskReport:
-        """The part of the report of an evaluation that depends on the task."""
-        shown = [self.show(*pair) for pair in zip(examples, predictions, strict=True)]
-        tables = (table for table in (self.details, self.page_tables) if shown)
-        return TaskReport([item for table in tables for item in table(examples, predictions)], shown)
 
     def store_samples(self, model: nn.Module, store: D) -> list[tuple[Example, Prediction]]:
         """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
         return []
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes that the model distinguishes; () if it has none."""
+        return ()
 
     @property
     def has_attention(self) -> bool:
@@ -260,19 +244,6 @@ class Task(LearningTask[R, D]):
     def output(self, prediction: Prediction) -> Prediction:
         """The part of a prediction that `regard predict` prints."""
         return prediction
-
-    def row(self, prediction: Prediction) -> Prediction:
-        """The same part as columns of a table, which are the same for all predictions of a run."""
-        output = self.output(prediction)
-        return {f"predicted_{name}": output.get(name) for name in [*output, *self.optional_outputs]}
-
-    def to_text(self, example: Example, prediction: Prediction) -> str:
-        """A prediction in the format of the field, if it has one (`text_ending`)."""
-        raise NotImplementedError(f"{type(self).__name__}.to_text")
-
-    def svg(self, example: Example, prediction: Prediction) -> str:
-        """A prediction as an SVG picture, if it can be drawn (`has_picture`)."""
-        raise NotImplementedError(f"{type(self).__name__}.svg")
 
     def text_encoder(self, model: nn.Module) -> nn.Module | None:
         """The part of a model that makes vectors of texts; None if it has none."""
@@ -311,10 +282,22 @@ def all_correct(values: dict[str, float]) -> bool | None:
     return all(value == 1 for value in values.values()) if values else None
 
 
-def truncate(text: str, length: int = 200) -> str:
-    """The beginning of a text, on one line."""
-    text = " ".join(text.split())
-    return text if len(text) <= length else text[: length - 1] + "…"
+def unknown_labels(task: AnyTask, examples: Iterable[Example]) -> list[str]:
+    """Labels of examples that the model does not distinguish, sorted; none if it has no named labels."""
+    values = (label for example in examples if task.labels for label in task.checks.label_values(example))
+    return sorted({label for label in values if isinstance(label, str)} - set(task.labels))
+
+
+def output_columns(task: AnyTask, prediction: Prediction) -> Prediction:
+    """The printed part of a prediction as columns of a table, which are the same for all predictions of a run.
+
+    Probabilities by class are one column per class, p(CLASS); what the example has already is left out.
+    """
+    output = task.output(prediction)
+    names = dict.fromkeys([*output, *task.optional_outputs])
+    shares = {name: value for name, value in output.items() if isinstance(value, dict)}
+    columns = {f"predicted_{name}": output.get(name) for name in names if name not in (*shares, *task.fields.required)}
+    return columns | {f"p({label})": value.get(label) for value in shares.values() for label in task.labels}
 
 
 def device_of(model: nn.Module) -> torch.device:

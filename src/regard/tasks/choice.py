@@ -24,16 +24,15 @@ from regard.exchange.bert import MULTIPLE_CHOICE
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
-from regard.tasks.base import Ask, Example, Prediction, truncate
+from regard.tasks.base import Ask, Example, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
 from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
 from regard.tasks.tables import confident_errors, confusion_matrix
-from regard.training.task import Sample
-from regard.viz.content import Matrix, Shares, Table, Text
-from regard.viz.panel import Screen
-from regard.viz.report import Example as ShownExample
+from regard.viz.content import Description, Shares, Table, Tables, truncate
 
+SHOWN_CHARACTERS = 600
+"""Characters of a text in a report."""
 PADDED_LOGIT = torch.finfo(torch.float32).min
 """Logit of a padded choice: finite, so that a row of padding does not give NaN."""
 
@@ -127,47 +126,34 @@ class Choice(LabelledTask[ChoiceRecipe]):
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["label"] == prediction["label"])}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        target = truncate(example["choices"][example["label"]]) if "label" in example else ""
-        probability = prediction["probabilities"][prediction["label"]]
-        return Sample(truncate(example["text"]), target, f"{truncate(prediction['choice'])} ({probability:.0%})")
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        choices, label, shares = example["choices"], example.get("label"), prediction["probabilities"]
+        output = Shares(choices if shares else [], shares, prediction["label"] or 0)
+        reference = "" if label is None else truncate(choices[label])
+        correct = None if label is None else label == prediction["label"]
+        source = truncate(example["text"], SHOWN_CHARACTERS)
+        return Description(source, [output], reference, correct, max(shares, default=None))
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        shares = zip(example["choices"], prediction["probabilities"], strict=True)
-        return screen.bars(list(shares), prediction["label"])
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        shares = zip(example["choices"], prediction["probabilities"], strict=False)
-        ranked = sorted(shares, key=lambda item: -item[1])
-        return [Shares([truncate(name) for name, _ in ranked], [share for _, share in ranked])]
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """The accuracy by number of choices."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """The accuracy by number of choices; on a page also by position, and confident errors."""
         rows: list[list[str | float]] = []
         for size in sorted({len(example["choices"]) for example in examples}):
             pairs = zip(examples, predictions, strict=True)
             right = [self.correct(*pair)["accuracy"] for pair in pairs if len(pair[0]["choices"]) == size]
             rows.append([f"{size}", len(right), 100 * sum(right) / len(right), 100 / size])
         columns = {"choices": "text", "examples": "count", "accuracy": "percent", "accuracy by chance": "percent"}
-        return [Table("accuracy by number of choices", columns, rows)]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Positions of the right and the predicted choice, and the most confident errors."""
-        pairs = [pair for pair in zip(examples, predictions, strict=True) if pair[1]["label"] is not None]
-        gold, predicted = ([f"{side['label'] + 1}" for side in sides] for sides in zip(*pairs, strict=True))
+        tables = [Table("accuracy by number of choices", columns, rows)]
+        if not page:
+            return [*tables]
+        known = [pair for pair in zip(examples, predictions, strict=True) if pair[1]["label"] is not None]
+        gold, predicted = ([f"{side['label'] + 1}" for side in sides] for sides in zip(*known, strict=True))
         errors = (
             (example["text"], example["choices"][example["label"]], item["choice"], max(item["probabilities"]))
-            for example, item in pairs
+            for example, item in known
             if example["label"] != item["label"]
         )
-        return [*confusion_matrix("positions of the choices", gold, predicted), *confident_errors(errors)]
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        (output,) = self.present(example, prediction)
-        reference = truncate(example["choices"][example["label"]])
-        right = example["label"] == prediction["label"]
-        confidence = max(prediction["probabilities"], default=None)
-        return ShownExample(truncate(example["text"], 600), reference, output, right, confidence=confidence)
+        matrix = confusion_matrix("positions of the choices", gold, predicted)
+        return [*tables, *matrix, *confident_errors(errors)]
 
 
 def gather_choices(logits: Tensor, input_index: Tensor) -> Tensor:

@@ -23,7 +23,6 @@ from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import (
-    Counts,
     accuracy,
     binary_scores,
     counts_by_class,
@@ -35,7 +34,7 @@ from regard.metrics.classification import (
 from regard.metrics.score import Score
 from regard.recipe import Rules
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.base import Example, Prediction
 from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
 from regard.tasks.exchange import Exchange
@@ -50,10 +49,7 @@ from regard.tasks.tables import (
     frequent_pairs,
 )
 from regard.training.advice import Advice
-from regard.training.task import Sample
-from regard.viz.content import Matrix, Shares, Table, Text
-from regard.viz.panel import Screen
-from regard.viz.report import Example as ShownExample
+from regard.viz.content import Description, Shares, Table, Tables, truncate
 
 SHOWN_CLASSES = 5
 """Number of most probable classes on a terminal."""
@@ -151,12 +147,6 @@ class Classification(LabelledTask[ClassificationRecipe]):
         task = super().configure(**options)
         return task if top is None else replace(task, top=check_count("top", top))
 
-    def row(self, prediction: Prediction) -> Prediction:
-        """One column for each class: p(CLASS)."""
-        row = super().row(prediction)
-        probabilities = row.pop("predicted_probabilities")
-        return row | {f"p({label})": probabilities.get(label) for label in self.labels}
-
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         predicted, gold = labels_of(predictions), labels_of(examples)
         two = len(self.labels) == 2  # then F1 is that of the second class, as for "1" in GLUE
@@ -166,49 +156,32 @@ class Classification(LabelledTask[ClassificationRecipe]):
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["label"] == prediction["label"])}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        output = f"{prediction['label']} ({prediction['probability']:.0%})"
-        return Sample(joined_texts(example), str(example.get("label", "")), output)
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        shares, label = prediction["probabilities"], example.get("label")
+        count = self.top or SHOWN_CLASSES
+        output = Shares(list(shares)[:count], list(shares.values())[:count])
+        correct = None if label is None else label == prediction["label"]
+        reference = "" if label is None else str(label)
+        return Description(joined_texts(example), [output], reference, correct, prediction["probability"])
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return screen.bars(list(prediction["probabilities"].items())[: self.top or SHOWN_CLASSES])
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        shares = list(prediction["probabilities"].items())[:SHOWN_CLASSES]
-        return [Shares([name for name, _ in shares], [share for _, share in shares])]
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Precision, recall and F1 of each class, and the most frequent confusions."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores of each class and frequent confusions; on a page also the confusion matrix and confident errors."""
         gold, predicted = labels_of(examples), labels_of(predictions)
-        counts = self.class_counts(gold, predicted)
+        counts = {str(label): count for label, count in counts_by_class(predicted, gold).items()}
+        classes = [counts_table("classes", "class", counts, "examples")]
+        few = len(counts) <= MAX_CLASSES
         wrong = [(str(label), str(output)) for label, output in zip(gold, predicted, strict=True) if label != output]
-        classes = [counts_table("classes", "class", counts, "examples")] if len(counts) <= MAX_CLASSES else []
-        return [*classes, *frequent_pairs("confusions", ("label", "prediction"), wrong, MAX_CONFUSIONS)]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """The confusion matrix, the most confident errors, and the scores of each class if there are many."""
-        gold, predicted = labels_of(examples), labels_of(predictions)
-        counts = self.class_counts(gold, predicted)
+        confusions = frequent_pairs("confusions", ("label", "prediction"), wrong, MAX_CONFUSIONS)
+        tables = [*(classes if few else ()), *confusions]
+        if not page:
+            return [*tables]
         errors = (
             (joined_texts(example, ERROR_CHARACTERS), example["label"], item["label"], item["probability"])
             for example, item in zip(examples, predictions, strict=True)
             if example["label"] != item["label"] is not None
         )
-        return [
-            *confusion_matrix("confusion matrix", list(map(str, gold)), list(map(str, predicted))),
-            *confident_errors(errors),
-            *([counts_table("classes", "class", counts, "examples")] if len(counts) > MAX_CLASSES else []),
-        ]
-
-    def class_counts(self, gold: Sequence[str], predicted: Sequence[str]) -> dict[str, Counts]:
-        """The counts of every class."""
-        return {str(label): count for label, count in counts_by_class(predicted, gold).items()}
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        (output,) = self.present(example, prediction)
-        right = example["label"] == prediction["label"]
-        source = joined_texts(example, SHOWN_CHARACTERS)
-        return ShownExample(source, str(example["label"]), output, right, confidence=prediction["probability"])
+        matrix = confusion_matrix("confusion matrix", list(map(str, gold)), list(map(str, predicted)))
+        return [*tables, *matrix, *confident_errors(errors), *(() if few else classes)]
 
 
 class RegressionRecipe(LabelledRecipe):
@@ -259,14 +232,13 @@ class Regression(LabelledTask[RegressionRecipe]):
         predicted, gold = [item["score"] for item in predictions], [float(item["label"]) for item in examples]
         return {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(joined_texts(example), str(example.get("label", "")), f"{prediction['score']:.2f}")
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        return Description(joined_texts(example), [f"{prediction['score']:.3f}"], str(example.get("label", "")))
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return screen.bold(f"{prediction['score']:.3f}")
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Errors by the size of the label, and the largest errors."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """On a page: errors by the size of the label, and the largest errors."""
+        if not page:
+            return []
         pairs = list(zip(examples, predictions, strict=True))
         labels = np.array([float(example["label"]) for example in examples])
         scores = np.array([float(item["score"]) for item in predictions])
@@ -296,6 +268,6 @@ def labels_of(items: Sequence[Example]) -> list[str]:
     return [item["label"] for item in items]
 
 
-def joined_texts(example: Example, length: int = 200) -> str:
+def joined_texts(example: Example, length: int = SHOWN_CHARACTERS) -> str:
     """Both texts of an example, shortened to `length` characters each."""
     return " | ".join(truncate(example[key], length) for key in ("text", "pair") if example.get(key))

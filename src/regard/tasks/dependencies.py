@@ -43,7 +43,7 @@ from regard.metrics.score import Score
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder
 from regard.runtime import World
-from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.base import Example, FileFormat, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.encoders import Outputs, words_of
 from regard.tasks.exchange import Exchange
@@ -51,12 +51,8 @@ from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, 
 from regard.tasks.spanning_tree import best_tree, greedy_heads
 from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs
 from regard.tasks.tagging import TagWindow, tag_window
-from regard.training.task import Sample
-from regard.viz.arcs import arcs_svg, arcs_text
-from regard.viz.content import Matrix, Picture, Preformatted, Table, Text
-from regard.viz.panel import Screen
+from regard.viz.content import DependencyTree, Description, Table, Tables
 from regard.viz.report import AttentionMap
-from regard.viz.report import Example as ShownExample
 
 UNKNOWN = -1
 """Label of a word whose head or relation is not known: it is a possible head of others, and has no loss."""
@@ -65,8 +61,7 @@ UNSPECIFIED = "dep"
 BATCH_TOKENS = 4096
 """Tokens of one batch of predictions, padding included. The scores of all relations of all pairs are in memory."""
 LENGTHS = (5, 10, 20, 40)
-PAGE_COLUMNS = 100
-"""Bins of sentences by their number of words, and the width of a drawing in a report."""
+"""Bins of sentences by their number of words."""
 
 Search = Literal["tree", "greedy"]
 
@@ -128,7 +123,7 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
     recipe_type = DependenciesRecipe
     pooled = False
     per_token = True
-    text_ending = ".conllu"
+    file_format = FileFormat(".conllu", to_conllu)  # other columns of an example, e.g. parts of speech, are kept
     has_picture = True
     checks = DependenciesChecks()
 
@@ -245,41 +240,27 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
     def to_line(self, example: Example) -> str:
         return super().to_line({"words": example["words"]})
 
-    def row(self, prediction: Prediction) -> Prediction:
-        """The words are those of the example."""
-        return {name: value for name, value in super().row(prediction).items() if name != "predicted_words"}
-
-    def to_text(self, example: Example, prediction: Prediction) -> str:
-        """CoNLL-U; other columns of the example, for example parts of speech, are kept."""
-        return to_conllu(example | prediction)
-
-    def svg(self, example: Example, prediction: Prediction) -> str:
-        return arcs_svg(prediction["words"], prediction["heads"], prediction["relations"])
-
     # ---- scores and display -----------------------------------------------------------------------------------------
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """`uas` and `las`, in percent."""
         return attachment_scores(parses(predictions), parses(examples))
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        lines = [dependency_line(example["words"], item) for item in (example, prediction)]
-        return Sample(truncate(" ".join(example["words"])), *lines)
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        """The arcs twice: as they are, and as predicted."""
+        words, text = example["words"], " ".join(example["words"])
+        output = DependencyTree(words, prediction["heads"], prediction["relations"])
+        if "heads" not in example:
+            return Description(text, [output])
+        reference = DependencyTree(words, example["heads"], example["relations"])
+        return Description(text, [output], reference, reference == output)
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return arcs_text(prediction["words"], prediction["heads"], prediction["relations"], screen.columns)
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        return [Picture(self.svg(example, prediction), dependency_line(prediction["words"], prediction))]
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Precision, recall and F1 of each relation, its head included."""
-        return [
-            counts_table("relations", "relation", counts_by_relation(parses(predictions), parses(examples)), "words")
-        ]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Scores by the length of the sentence, and relations that are taken for others."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores of each relation, its head included; on a page also by length, and relations taken for others."""
+        counts = counts_by_relation(parses(predictions), parses(examples))
+        tables = [counts_table("relations", "relation", counts, "words")]
+        if not page:
+            return [*tables]
         bins: dict[tuple[int, str], list[int]] = {}
         for number, example in enumerate(examples):
             bins.setdefault(bin_name(max(1, len(example["words"])), LENGTHS), []).append(number)
@@ -295,16 +276,7 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
             if pair[0] != pair[1]
         )
         errors = frequent_pairs("frequent errors", ("relation", "prediction"), wrong, MAX_ERRORS)
-        return [Table("scores by length", columns, rows), *errors]
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        """The arcs twice: as they are, and as predicted."""
-        reference, output = (
-            Preformatted(arcs_text(example["words"], item["heads"], item["relations"], PAGE_COLUMNS))
-            for item in (example, prediction)
-        )
-        right = all(example[key] == prediction[key] for key in ("heads", "relations"))
-        return ShownExample(" ".join(example["words"]), reference, output, right)
+        return [*tables, Table("scores by length", columns, rows), *errors]
 
     @property
     def has_attention(self) -> bool:
@@ -331,10 +303,3 @@ def head_log_probabilities(arcs: Tensor, window: TagWindow) -> Tensor:
 def parses(items: Sequence[Example]) -> list[Parse]:
     """The trees of examples or predictions."""
     return [Parse(item["heads"], item["relations"]) for item in items]
-
-
-def dependency_line(words: Sequence[str], item: Example) -> str:
-    """A tree on one line: "det(dogs, The) nsubj(slept, dogs)"; "" if there is none."""
-    nodes = ["ROOT", *words]
-    arcs = zip(item.get("relations", ()), item.get("heads", ()), words, strict=False)
-    return truncate(" ".join(f"{relation}({nodes[head]}, {word})" for relation, head, word in arcs))

@@ -381,7 +381,7 @@ class LabelledTask(Task[L, Inputs]):
         outputs = self.run(model, inputs)
         predictions = [self.decode(*row) for row in zip(data.examples, inputs, outputs.logits, strict=True)]
         scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
-        samples = [self.sample(data.examples[index], predictions[index]) for index in shown]
+        samples = [self.describe(data.examples[index], predictions[index]).lines() for index in shown]
         return Validation({"loss": outputs.nll / max(1, outputs.count), **scores}, samples)
 
     def sample_indices(self, examples: Sequence[Example]) -> list[int]:
@@ -459,11 +459,6 @@ class LabelledTask(Task[L, Inputs]):
 
     def encode_text(self, example: Example) -> Input:
         return text_input(self.tokenizer, example, self.recipe.data.max_length, IGNORE)
-
-    def notes(self, examples: Sequence[Example]) -> list[str]:
-        unknown = sorted(set(self.collect_labels(examples)) - set(self.labels)) if self.labels else []
-        names = ", ".join(unknown[:8])
-        return [f"labels that are not in the training data count as wrong: {names}"] if unknown else []
 
     def export_huggingface(
         self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()

@@ -61,10 +61,8 @@ from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
 from regard.training.task import Sample, Validation
-from regard.viz.content import Shaded, Text
-from regard.viz.panel import Screen, printable
+from regard.viz.content import Block, Description, Shaded
 from regard.viz.report import AttentionMap, attention_maps
-from regard.viz.report import Example as ShownExample
 
 TOKENIZER, WORDS = "tokenizer.json", "words.txt"
 SYMBOLS = Symbols(bos=EOS, eos=EOS, pad=PAD)
@@ -387,21 +385,15 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         best = prediction["continuations"][0]
         return line_attention(model, self.tokenizer, best["tokens"], best["finished"]) if self.has_attention else []
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(example["text"], example.get("line", ""), prediction["continuations"][0]["text"])
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        """A prompt, its true line shaded by the information of each token, and its continuation."""
-        return ShownExample(example["text"], shaded_line(example), prediction["continuations"][0]["text"])
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        return [item["text"] for item in prediction["continuations"]]
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        """A prompt, its continuations, and the true line, shaded by the information of each token if it is known."""
+        line: Block = example.get("line", "")
+        if "bits" in example:
+            line = Shaded(example["line"], example["tokens"], example["bits"], FULL_BITS, "bits")
+        return Description(example["text"], [item["text"] for item in prediction["continuations"]], line)
 
     def store_samples(self, model: nn.Module, store: TokenizedText) -> list[tuple[Example, Prediction]]:
         return list(sampled_lines(self, model, store))
-
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return "\n".join(printable(item["text"]) for item in prediction["continuations"])
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"
@@ -451,13 +443,6 @@ def continue_lines(
     settings = DecodingSettings(search="sample", extra_length=SAMPLE_TOKENS, seed=task.decoding.seed)
     hypotheses = task.continue_prompts(as_engine(model, SYMBOLS), prompts, settings)
     return prompts, [best[0] for best in hypotheses]
-
-
-def shaded_line(example: Mapping[str, Any]) -> Text:
-    """The true line of an example, shaded by the information of each token; plain text if it is not known."""
-    if "bits" not in example:
-        return str(example.get("line", ""))
-    return Shaded(example["tokens"], example["bits"], FULL_BITS, "bits")
 
 
 def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], finished: bool) -> list[AttentionMap]:

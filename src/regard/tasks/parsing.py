@@ -32,17 +32,12 @@ from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
 from regard.tasks.translation import SRC, TranslationTask
 from regard.text.settings import TextSettings
-from regard.training.task import Sample
 from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
-from regard.viz.content import Matrix, Picture, Preformatted, Table, Text
-from regard.viz.panel import Screen, printable
+from regard.viz.content import Description, PhraseTree, Table, Tables
 from regard.viz.report import AttentionMap
-from regard.viz.report import Example as ShownExample
-from regard.viz.tree import tree_svg, tree_text
 
 LENGTHS = (10, 20, 30, 40)
-TREE_COLUMNS = 72
-"""Bins of sentences by their number of words, and the width of a drawn tree in a report."""
+"""Bins of sentences by their number of words."""
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one token, even if it is rare."""
 
@@ -136,7 +131,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """`f1`, `precision`, `recall` and `complete`, and `repaired`, the share of repaired outputs, all in percent."""
-        gold, predicted = self.trees(examples, predictions)
+        gold, predicted = [tree_of(example["tree"]) for example in examples], predicted_trees(predictions)
         scores = bracket_scores(predicted, gold)
         repaired = 100.0 * sum(item["repaired"] for item in predictions) / len(predictions)
         selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
@@ -146,43 +141,31 @@ class Parsing(TranslationTask[ParsingRecipe]):
     def validation_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         return {name: score.value for name, score in self.score(examples, predictions).items()}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(sentence_text(example["words"]), example.get("tree", ""), prediction["tree"])
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        text, brackets, gold = sentence_text(example["words"]), prediction["tree"], example.get("tree")
+        (predicted,) = predicted_trees([prediction])
+        output = [PhraseTree(predicted, brackets)] if brackets else []
+        if not gold:
+            return Description(text, output)
+        reference = PhraseTree(tree_of(gold), gold)
+        correct = bracket_scores([predicted], [reference.tree])["complete"].value == 100
+        return Description(text, output, reference, correct)
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return printable(prediction["tree"])
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        tree = prediction["tree"]
-        return [Picture(tree_svg(tree_of(tree)), tree)] if tree else []
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Precision, recall and F1 of the brackets of each label."""
-        gold, predicted = self.trees(examples, predictions)
-        return [counts_table("phrases", "label", counts_by_label(predicted, gold), "brackets")]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """F1 and complete matches by the length of the sentence."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores of the brackets of each label, and on a page by the length of the sentence."""
+        gold, predicted = [tree_of(example["tree"]) for example in examples], predicted_trees(predictions)
+        tables: Tables = [counts_table("phrases", "label", counts_by_label(predicted, gold), "brackets")]
+        if not page:
+            return tables
         bins: dict[tuple[int, str], list[tuple[Tree, Tree]]] = {}
-        for example, gold, predicted in zip(examples, *self.trees(examples, predictions), strict=True):
-            bins.setdefault(bin_name(len(example["words"]), LENGTHS), []).append((predicted, gold))
+        for example, *pair in zip(examples, predicted, gold, strict=True):
+            bins.setdefault(bin_name(len(example["words"]), LENGTHS), []).append((pair[0], pair[1]))
         rows: list[list[str | float]] = []
         for (_, name), pairs in sorted(bins.items()):
             scores = bracket_scores([tree for tree, _ in pairs], [tree for _, tree in pairs])
             rows.append([name, len(pairs), scores["f1"].value, scores["complete"].value])
         columns = {"words": "text", "sentences": "count", "F1": "percent", "complete match": "percent"}
-        return [Table("scores by length", columns, rows)]
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        (gold,), (predicted,) = self.trees([example], [prediction])
-        reference, output = (Preformatted(tree_text(tree, TREE_COLUMNS)) for tree in (gold, predicted))
-        right = bracket_scores([predicted], [gold])["complete"].value == 100
-        return ShownExample(sentence_text(example["words"]), reference, output, right)
-
-    def trees(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[list[Tree], list[Tree]]:
-        """The trees of examples and predictions."""
-        gold = [tree_of(example["tree"]) for example in examples]
-        return gold, [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
+        return [*tables, Table("scores by length", columns, rows)]
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         translation = {"translation": " ".join(prediction["tokens"])}
@@ -197,6 +180,11 @@ class Parsing(TranslationTask[ParsingRecipe]):
 def tree_of(brackets: str) -> Tree:
     """Read one tree."""
     return next(parsed([brackets], "the tree"))
+
+
+def predicted_trees(predictions: Sequence[Prediction]) -> list[Tree]:
+    """The trees of predictions; a tree without words for an empty sentence."""
+    return [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
 
 
 def parse_of(sentence: list[str], translation: Prediction) -> Prediction:

@@ -71,10 +71,8 @@ from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSetti
 from regard.text.tokenizer import Tokenizer
 from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
-from regard.viz.content import Shares, Text
-from regard.viz.panel import Screen
+from regard.viz.content import Block, Description, Shares
 from regard.viz.report import AttentionMap
-from regard.viz.report import Example as ShownExample
 
 MASKING = ("data.masked", "data.masking", "data.whole_words")
 """Settings of masking."""
@@ -455,35 +453,19 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         samples = masked_samples(self, model, store, REPORT_SENTENCES)
         return [({"text": masked, "original": text}, {"filled": filled}) for masked, text, filled in samples]
 
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        original, filled = example["original"], prediction["filled"]
-        return ShownExample(example["text"], original, filled, original == filled)
-
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        """The most probable token of each [MASK], and the probability of the second text."""
-        best = [f"{mask[0]['token']} ({mask[0]['probability']:.0%})" for mask in prediction.get("masks", ())]
-        follows = [f"next sentence ({prediction['next']:.0%})"] if "next" in prediction else []
-        return Sample(example["text"], "", ", ".join([*best, *follows]))
-
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        bars = [
-            screen.bars([(item["token"], item["probability"]) for item in mask]) for mask in prediction.get("masks", ())
-        ]
-        bars += [f"next sentence: {prediction['next']:.0%}"] if "next" in prediction else []
-        no_mask, no_head = (
-            f"the text has no {self.tokenizer.mask_text}",
-            "imported without a masked-language-model head",
-        )
-        nothing = no_mask if "masks" in prediction else no_head
-        return "\n\n".join(bars) or nothing
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
+    def describe(self, example: Example, prediction: Prediction) -> Description:
         """The most probable tokens of each [MASK], and the probability that the second text follows."""
-        masks: list[Text] = [
+        if "filled" in prediction:  # one of `store_samples`
+            original, filled = example["original"], prediction["filled"]
+            return Description(example["text"], [filled], original, original == filled)
+        blocks: list[Block] = [
             Shares([item["token"] for item in mask], [item["probability"] for item in mask])
             for mask in prediction.get("masks", ())
         ]
-        return [*masks, *([Shares(["next sentence"], [prediction["next"]])] if "next" in prediction else [])]
+        blocks += [Shares(["next sentence"], [prediction["next"]])] if "next" in prediction else []
+        no_head = "imported without a masked-language-model head"
+        nothing = f"the text has no {self.tokenizer.mask_text}" if "masks" in prediction else no_head
+        return Description(example["text"], blocks or [nothing])
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         encoded = self.encode(example)

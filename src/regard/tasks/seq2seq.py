@@ -241,7 +241,7 @@ class Seq2SeqTask(Task[R, Pairs]):
         if tokenizer is not None:
             bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
             task = replace(task, bleu_tokenizer=str(tokenizer))
-        if self.languages is not None:
+        if options.keys() & {"from", "to"} and self.languages is not None:
             source, target = (str(options.pop(name, None) or "") or None for name in ("from", "to"))
             source, target = self.languages.choose(source, target) if target else (source, None)
             task = replace(

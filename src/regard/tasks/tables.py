@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from regard.metrics.classification import Counts
-from regard.tasks.base import truncate
-from regard.viz.content import Cell, Matrix, Table
+from regard.viz.content import Cell, Matrix, Table, truncate
 
 MAX_ERRORS, ERROR_CHARACTERS = 10, 300
 """Rows of a table of errors, and characters of a text in it."""

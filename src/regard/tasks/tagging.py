@@ -31,17 +31,14 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy, counts_by_class, macro_scores
 from regard.metrics.entities import OUTSIDE, Entity, entities, entity_counts, entity_scores
 from regard.metrics.score import Score
-from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.base import Example, Prediction
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
 from regard.tasks.exchange import Exchange
 from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, classification_loss, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
-from regard.training.task import Sample
-from regard.viz.content import Marked, Matrix, Table, Text
-from regard.viz.panel import Screen
-from regard.viz.report import Example as ShownExample
+from regard.viz.content import Description, Marked, Tables, truncate
 
 NO_ENTITY = "–"
 CONTEXT_SHARE = 0.25
@@ -135,10 +132,6 @@ class Tagging(LabelledTask[TaggingRecipe]):
         """A sentence; words and punctuation are separated as BERT does."""
         return {"words": words_of(line, self.tokenizer)}
 
-    def row(self, prediction: Prediction) -> Prediction:
-        """The words are those of the example."""
-        return {name: value for name, value in super().row(prediction).items() if name != "predicted_words"}
-
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """Scores of whole entities for entity tags, else means over the tags."""
         predicted, gold = [item["tags"] for item in predictions], [item["tags"] for item in examples]
@@ -146,43 +139,30 @@ class Tagging(LabelledTask[TaggingRecipe]):
         scores = entity_scores(predicted, gold) if marks_entities({*words, *true}) else macro_scores(words, true)
         return {**scores, "accuracy": replace(accuracy(words, true), signature=f"{len(true):,} words")}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        texts = [tagged_line(example["words"], tags) for tags in (example.get("tags", ()), prediction["tags"])]
-        return Sample(truncate(" ".join(example["words"])), *texts)
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        """The sentence with its tags marked, twice: as they are, and as predicted."""
+        words, tags = example["words"], example.get("tags")
+        output = marked_words(words, prediction["tags"])
+        if tags is None:
+            return Description(output.text, [output])
+        return Description(output.text, [output], marked_words(words, tags), tags == prediction["tags"])
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return screen.tags(zip(prediction["words"], prediction["tags"], strict=True))
-
-    def present(self, example: Example, prediction: Prediction) -> list[Text]:
-        return [marked_words(prediction["words"], prediction["tags"])]
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Precision, recall and F1 of each type of entity, or of each tag."""
-        predicted, gold = tags_of(predictions), tags_of(examples)
-        words, true = list(chain(*predicted)), list(chain(*gold))
-        if marks_entities({*words, *true}):
-            return [counts_table("entity types", "type", entity_counts(predicted, gold), "entities")]
-        counts = {str(tag): item for tag, item in counts_by_class(words, true).items()}
-        return [counts_table("tags", "tag", counts, "words")]
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """The most frequent errors: entities of another type, missed or invented; or the confusion matrix of tags."""
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores of each type of entity or of each tag, and on a page frequent errors or the confusion matrix."""
         predicted, gold = tags_of(predictions), tags_of(examples)
         words, true = list(chain(*predicted)), list(chain(*gold))
         if not marks_entities({*words, *true}):
-            return [*confusion_matrix("confusion matrix", true, words)]
+            counts = {str(tag): item for tag, item in counts_by_class(words, true).items()}
+            matrix = confusion_matrix("confusion matrix", true, words) if page else []
+            return [counts_table("tags", "tag", counts, "words"), *matrix]
+        table = counts_table("entity types", "type", entity_counts(predicted, gold), "entities")
         errors = (
             error
             for example, tags in zip(examples, predicted, strict=True)
             for error in entity_errors(example["words"], example["tags"], tags)
         )
-        return [*frequent_pairs("frequent errors", ("entity", "label", "prediction"), errors, MAX_ERRORS)]
-
-    def show(self, example: Example, prediction: Prediction) -> ShownExample:
-        """The sentence with its tags marked, twice: as they are, and as predicted."""
-        words, tags = example["words"], (example["tags"], prediction["tags"])
-        reference, output = (marked_words(words, row) for row in tags)
-        return ShownExample(reference.text, reference, output, tags[0] == tags[1])
+        columns = ("entity", "label", "prediction")
+        return [table, *(frequent_pairs("frequent errors", columns, errors, MAX_ERRORS) if page else ())]
 
 
 class TagWindow(NamedTuple):
@@ -247,7 +227,8 @@ def marked_words(words: Sequence[str], tags: Sequence[str]) -> Marked:
     starts = [0, *ends]
     is_entity = marks_entities(tags) or set(tags) <= {OUTSIDE}
     spans = entities(tags) if is_entity else [Entity(tag, place, place + 1) for place, tag in enumerate(tags)]
-    return Marked(" ".join(words), [(starts[start], starts[end] - 1, kind) for kind, start, end in spans])
+    marks = [(starts[start], starts[end] - 1, kind) for kind, start, end in spans]
+    return Marked(" ".join(words), marks, list(zip(words, tags, strict=True)), tagged_line(words, tags))
 
 
 def entity_errors(

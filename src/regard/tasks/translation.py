@@ -29,7 +29,7 @@ from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
 from regard.run_files import STORES
 from regard.runtime import World
-from regard.tasks.base import AnyTask, Example, Prediction, Report, ValidationData
+from regard.tasks.base import AnyTask, Example, Prediction, Report, ValidationData, all_correct
 from regard.tasks.checks import pair_warnings
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel, export_marian
@@ -42,9 +42,8 @@ from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import PLACEHOLDERS, language_tag
 from regard.training.advice import Advice
-from regard.training.task import Sample, Validation
-from regard.viz.content import Matrix, Table
-from regard.viz.panel import Screen, printable
+from regard.training.task import Validation
+from regard.viz.content import Description, Tables
 
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
@@ -187,7 +186,7 @@ class TranslationTask(Seq2SeqTask[R]):
         predictions = list(quick.predict(engine, examples))
         if scored:
             metrics |= self.validation_scores(examples, predictions)
-        return Validation(metrics, [self.sample(*row) for row in zip(examples, predictions, strict=True)])
+        return Validation(metrics, [self.describe(*row).lines() for row in zip(examples, predictions, strict=True)])
 
     def validation_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         """The monitored score of the validation outputs."""
@@ -224,18 +223,16 @@ class TranslationTask(Seq2SeqTask[R]):
             return {}
         return {"exact match": float(prediction["translation"] == example["tgt"])}
 
-    def sample(self, example: Example, prediction: Prediction) -> Sample:
-        return Sample(example["src"], example.get("tgt", ""), prediction["translation"])
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        reference = example.get("tgt", "")
+        correct = all_correct(self.correct(example, prediction)) if reference else None
+        return Description(example["src"], [prediction["translation"]], reference, correct)
 
-    def render(self, example: Example, prediction: Prediction, screen: Screen) -> str:
-        return printable(prediction["translation"])
-
-    def details(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        """Scores by direction, if the examples have several."""
-        return direction_table(examples, predictions, self.bleu_tokenizer)
-
-    def page_tables(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table | Matrix]:
-        return [length_table(self, examples, predictions), *lowest_chrf(examples, predictions)]
+    def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
+        """Scores by direction if the examples have several, and on a page by length, and the worst translations."""
+        tables = direction_table(examples, predictions, self.bleu_tokenizer)
+        more = [length_table(self, examples, predictions), *lowest_chrf(examples, predictions)] if page else []
+        return [*tables, *more]
 
     @property
     def supports_ctranslate2(self) -> bool:

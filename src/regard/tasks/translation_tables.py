@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, chrf_metric
-from regard.tasks.base import Example, Prediction, truncate
+from regard.tasks.base import Example, Prediction
 from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, bin_name
-from regard.viz.content import Cell, Matrix, Table
+from regard.viz.content import Cell, Matrix, Table, truncate
 
 if TYPE_CHECKING:
     from regard.tasks.translation import TranslationTask

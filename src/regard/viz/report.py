@@ -14,13 +14,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject, write_text
-from regard.viz.content import Matrix, Table, Text, text_json
+from regard.viz.content import (
+    Block,
+    DependencyTree,
+    Description,
+    Marked,
+    Matrix,
+    PhraseTree,
+    Preformatted,
+    Table,
+    block_json,
+)
 from regard.viz.document import asset, document
 
 Curve = Sequence[tuple[float, float]]
 """Points (step, value), in order of step."""
 
 MAX_POINTS = 2000
+DRAWN_COLUMNS = 100
+"""Width of a drawn tree."""
 SECTIONS = ("learning", "tables", "attention", "examples")
 PROGRAM = (
     "elements.js", "curves.js", "tables.js", "texts.js", "examples.js", "matrix.js", "lines.js", "sentence.js",
@@ -42,24 +54,29 @@ class AttentionMap:
 
 
 @dataclass(frozen=True)
-class Example:
+class ShownExample:
     """One example and its prediction; `correct` is None if outputs are not simply right or wrong."""
 
-    source: Text
-    reference: Text
-    output: Text
+    source: Block
+    reference: Block
+    output: Block
     correct: bool | None = None
     attention: Sequence[AttentionMap] | None = None
     confidence: float | None = None
     """The probability of the output."""
 
+    @classmethod
+    def of(cls, item: Description) -> "ShownExample":
+        """An example in a list of many: long texts are shortened around their marks, trees are drawn as text."""
+        source, reference, output = map(shorten, (item.source, item.reference, next(iter(item.output), "")))
+        return cls(source, reference, output, item.correct, confidence=item.confidence)
 
-@dataclass(frozen=True)
-class TaskReport:
-    """The part of a report that depends on the task: tables of an evaluation, and every example with its prediction."""
 
-    tables: Sequence[Table | Matrix] = ()
-    examples: Sequence[Example] = ()
+def shorten(block: Block) -> Block:
+    """A block for a list of many examples."""
+    if isinstance(block, DependencyTree | PhraseTree):
+        return Preformatted(block.draw(DRAWN_COLUMNS))
+    return block.excerpt() if isinstance(block, Marked) else block
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ class Report:
     facts: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     scores: Sequence[tuple[str, float, str]] = ()
-    examples: Sequence[Example] = ()
+    examples: Sequence[ShownExample] = ()
     learning_rate: Curve = ()
     monitor: MonitorCurve | None = None
     tables: Sequence[Table | Matrix] = ()
@@ -158,14 +175,14 @@ def pack_map(attention: AttentionMap) -> JsonObject:
     }
 
 
-def _example(example: Example) -> JsonObject:
+def _example(example: ShownExample) -> JsonObject:
     names = [attention.name for attention in example.attention or ()]
     if len(set(names)) < len(names):
         raise ValueError(f"the maps of an example need different names, not {', '.join(names)}")
     return {
-        "source": text_json(example.source),
-        "reference": text_json(example.reference),
-        "output": text_json(example.output),
+        "source": block_json(example.source),
+        "reference": block_json(example.reference),
+        "output": block_json(example.output),
         "correct": example.correct,
         "confidence": None if example.confidence is None else round(example.confidence, 4),
         "maps": [pack_map(attention) for attention in example.attention or ()],

@@ -1,4 +1,4 @@
-"""Attention heat maps and loss curves as text, for logs and terminals.
+"""Predictions, attention heat maps and loss curves as text, for logs and terminals.
 
 Shapes: T target tokens (rows, the queries), S source tokens (columns, the keys).
 """
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.viz.cells import ELLIPSIS, cut, graphemes, pad_left, pad_right, visible, width
+from regard.viz.content import Block, DependencyTree, Description, Marked, Shares, plain
+from regard.viz.panel import Screen, printable
 
 SHADES = ("· ", "░ ", "░░", "▒▒", "▓▓", "██")
 """Characters for weights from 0 to 1 without colour; two terminal cells are about a square."""
@@ -21,6 +23,24 @@ RAMP = ((24, 28, 38), (28, 66, 94), (24, 122, 138), (92, 184, 148), (246, 226, 1
 MAX_ROWS = 80
 MAX_LABEL_HEIGHT = 12
 RESET = "\x1b[0m"
+
+
+def draw(item: Description, screen: Screen) -> str:
+    """The output of a description for a terminal."""
+    blocks = filter(None, (draw_block(block, screen) for block in item.output))
+    return ("\n" if all(isinstance(block, str) for block in item.output) else "\n\n").join(blocks)
+
+
+def draw_block(block: Block, screen: Screen) -> str:
+    """Bars, tags below words, arcs, or text; a text in which nothing is marked is not repeated."""
+    match block:
+        case Shares(names, shares, best):
+            return screen.bars(list(zip(names, shares, strict=True)), best)
+        case Marked(text, spans, tagged):
+            return screen.tags(tagged) if tagged else screen.marked(text, *spans[0][:2]) if spans else ""
+        case DependencyTree():
+            return block.draw(screen.columns)
+    return printable(plain(block))
 
 
 def heatmap(
