@@ -1,7 +1,8 @@
 """Plug-ins: your own tasks, parts and experiments, from Python files and installed packages.
 
     REGARD_PLUGINS   Python files, separated as in PATH
-    entry points     of installed packages, in the group regard.plugins or regard.tasks: name = "package.module"
+    entry points     of installed packages, name = "package.module" in the group regard.plugins, regard.tasks or
+                     regard.experiments
 
 A plug-in registers what it adds when it is imported, for example with `@register` (tasks/registry.py). Every table of
 named things that a plug-in can extend is a `Registry`. `load_plugins` imports all plug-ins, once per process.
@@ -23,7 +24,7 @@ from zlib import crc32
 from regard.errors import UserError
 
 PLUGINS = "REGARD_PLUGINS"
-GROUPS = ("regard.plugins", "regard.tasks")
+GROUPS = ("regard.plugins", "regard.tasks", "regard.experiments")
 PREFIX = "regard_plugin_"
 MISSING_PLUGIN = f"if a plug-in adds it, name the file in {PLUGINS}, or install its package"
 """The remedy for an unknown name that a plug-in may have."""

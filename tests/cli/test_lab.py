@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import fails, regard
-from tests.lab.made import MADE, SWITCH, Doubles, Switched
+from tests.lab.made import DOUBLES, MADE, SWITCH, SWITCHED
 
-from regard.cli.lab import Progress
+from regard.cli.lab import ExperimentProgress
 from regard.lab.experiment import Effort
 from regard.lab.running import Failure, run_experiment
 
@@ -26,12 +26,12 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = regard("lab")
     assert result.status == 0
     assert [line.split()[0] for line in result.lines if line.startswith("  ")] == ["timed", "doubles", "switched"]
-    run_experiment(Doubles(), Effort(), Path("runs/lab"))
+    run_experiment(DOUBLES, Effort(), Path("runs/lab"))
     assert [line.split()[-1] for line in regard("lab").lines if line.startswith("  doubles")] == ["confirmed"]
     listed = json.loads(regard("lab", "--json").out)
     assert [each["verdict"] and each["verdict"]["kind"] for each in listed] == [None, "confirmed", None]
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    assert Doubles.title.zh in regard("lab").out
+    assert DOUBLES.texts.title.zh in regard("lab").out
     Path("runs/lab/doubles.json").write_text("{")
     assert regard("lab").status == 0, "a damaged file is no result"
 
@@ -39,7 +39,7 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_run_and_show_one(tmp_path: Path) -> None:
     result = regard("lab", "doubles", "--jobs", 1)
     assert result.status == 0, result.err
-    assert "Once is 1.20, twice is 2.20." in result.out and "2.2 ± 0.1" in result.out and "●" in result.out
+    assert "Once is 1.20, twice is 2.20" in result.out and "2.2 ± 0.1" in result.out and "●" in result.out
     folder = Path("runs/lab")
     assert {path.name for path in folder.iterdir() if path.suffix} >= {
         "doubles.json", "doubles.svg", "doubles.zh.svg", "lab.html",
@@ -89,8 +89,8 @@ def test_errors() -> None:
 
 
 def test_progress_counts_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress([Doubles(), Switched()], quick=False, jobs=1)
+    progress = ExperimentProgress([DOUBLES, SWITCHED], quick=False)
     progress(Failure(MADE["timed"], "finished before"))
     assert capsys.readouterr().err == ""
-    progress(Failure(Doubles(), "lost"))
+    progress(Failure(DOUBLES, "lost"))
     assert capsys.readouterr().err.startswith("[1/2] doubles: failed: lost; about ")

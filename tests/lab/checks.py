@@ -11,10 +11,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from regard.lab.experiment import Effort
-from regard.lab.presenting import LANGUAGES, picture_of, plots_of, tables_of
+from regard.lab.presenting import picture_of, plots_of, tables_of
 from regard.lab.records import Finished, read_finished
 from regard.lab.registry import all_experiments
 from regard.lab.running import run_experiment
+from regard.lab.texts import LANGUAGES
 from regard.viz.cells import width
 from regard.viz.plots_text import plot_text
 
@@ -65,13 +66,13 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 def names_of(half: int) -> list[str]:
     """Every second experiment, from the first or from the second one."""
-    return list(all_experiments())[half::2]
+    return sorted(all_experiments())[half::2]
 
 
 def check_experiment(name: str, folder: Path) -> None:
     """Run an experiment quickly and check everything that it writes."""
     finished = run_experiment(all_experiments()[name], QUICK, folder)
-    assert finished.verdict.kind == EXPECTED.get(name, finished.verdict.kind), finished.verdict.sentence.en
+    assert finished.verdict.kind == EXPECTED.get(name, finished.verdict.kind), finished.sentence.en
     check_file(finished, folder)
     check_sentence(finished)
     check_numbers(finished)
@@ -79,31 +80,41 @@ def check_experiment(name: str, folder: Path) -> None:
 
 
 def check_file(finished: Finished, folder: Path) -> None:
-    """The file holds all numbers, and its sentence is the one of `judge`."""
+    """The file holds all numbers, and its sentence is the one that the numbers give."""
     stored = json.loads(finished.path.read_text(encoding="utf-8"))
     read = read_finished(folder, finished.experiment)
     assert read is not None and read.verdict == finished.verdict
     assert json.dumps(read.results.to_json()) == json.dumps(stored["values"])
-    assert (stored["verdict"]["en"], stored["verdict"]["zh"]) == finished.verdict.sentence
+    assert (stored["verdict"]["en"], stored["verdict"]["zh"]) == finished.sentence
 
 
 def check_sentence(finished: Finished) -> None:
     """Every digit of a sentence comes from a number that it names, in both languages."""
-    verdict = finished.verdict
-    for template, sentence in zip(verdict.template, verdict.sentence, strict=True):
-        parts = list(string.Formatter().parse(template))
-        assert not re.search(r"\d", "".join(literal for literal, *_ in parts)), template
-        assert {field for _, field, *_ in parts if field} <= verdict.numbers.keys()
-        assert sentence.strip() and "nan" not in sentence
+    verdict, texts = finished.verdict, finished.experiment.texts
+    check_digits(finished)
+    assert all(sentence.strip() and "nan" not in sentence for sentence in finished.sentence)
     assert all(math.isfinite(number) for number in verdict.numbers.values())
-    fields = [{field for _, field, *_ in string.Formatter().parse(template) if field} for template in verdict.template]
+    if texts.verdict.en:
+        assert not verdict.numbers.keys() & set(finished.results.panels()), "a number has the name of a panel"
+    assert verdict.answers.keys() <= {question.key for question in texts.questions}
+    assert CHINESE.search(finished.sentence.zh) and not CHINESE.search(finished.sentence.en)
+
+
+def check_digits(finished: Finished) -> None:
+    """A sentence has no digit of its own, and names the same numbers in both languages."""
+    template = getattr(finished.verdict, "template", finished.experiment.texts.verdict)
+    parts = [list(string.Formatter().parse(text)) for text in template]
+    assert not re.search(r"\d", "".join(literal for each in parts for literal, *_ in each)), template
+    fields = [{field for _, field, *_ in each if field} for each in parts]
     assert fields[0] == fields[1], "both languages give the same numbers"
-    assert CHINESE.search(verdict.template.zh)
+    used = {field.partition("[")[0] for field in fields[0]}
+    assert used <= {*finished.verdict.numbers, *finished.results.panels()}
+    assert not any(re.search(r"[\d{]", text) for answer in finished.experiment.texts.answer.values() for text in answer)
 
 
 def check_numbers(finished: Finished) -> None:
     """Every panel has numbers, and all numbers are in a panel."""
-    assert sorted(finished.results.panels()) == sorted(panel.key for panel in finished.experiment.panels)
+    assert sorted(finished.results.panels()) == sorted(panel.key for panel in finished.experiment.texts.panels)
 
 
 def check_plots(finished: Finished) -> None:
@@ -111,7 +122,7 @@ def check_plots(finished: Finished) -> None:
     for language in LANGUAGES:
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture_of(finished, language)).iter()}
         assert tags <= {"svg", "style", "g", "path", "rect", "circle", "text", "title"}
-        for plot, panel in zip(plots_of(finished, language), finished.experiment.panels, strict=True):
+        for plot, panel in zip(plots_of(finished, language), finished.experiment.texts.panels, strict=True):
             assert len(plot.series) == len(finished.results.series(panel.key))
             assert max(map(width, plot_text(plot, 80).splitlines())) <= 80
     english, chinese = (tables_of(finished, language) for language in LANGUAGES)

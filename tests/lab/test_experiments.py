@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 from tests.lab.checks import CHINESE, EXPECTED, QUICK, check_experiment, names_of
+from tests.lab.made.doubles import TEXTS
 
-from regard.lab.experiment import TOPICS, Experiment, Results, Text
+from regard.errors import UserError
+from regard.lab import experiments
+from regard.lab.experiment import Experiment, Results
 from regard.lab.registry import all_experiments
 from regard.lab.running import measure
+from regard.lab.texts import LANGUAGES, Bilingual, parse_texts, words
 
 REPEATED = ("heads", "scale", "zero-init")
 """Cheap experiments that are run twice with the same seed."""
@@ -24,13 +28,13 @@ QUESTIONS = (
 PLACE = re.compile(r"00[0-4]:\d+(-\d+)?")
 
 
-def texts_of(experiment: Experiment) -> list[Text]:
+def texts_of(experiment: Experiment) -> list[Bilingual]:
     """All texts of an experiment but those that may be a dash or a symbol."""
-    named = [experiment.title, experiment.hypothesis, experiment.varied, experiment.measured, experiment.refuted_if]
+    texts = experiment.texts
     return [
-        *named,
-        *(question.text for question in experiment.questions),
-        *(panel.title for panel in experiment.panels),
+        *(texts.title, texts.hypothesis, texts.varied, texts.measured, texts.refuted_if, *texts.answer.values()),
+        *(question.text for question in texts.questions),
+        *(panel.title for panel in texts.panels),
     ]
 
 
@@ -42,14 +46,15 @@ def test_an_experiment(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", all_experiments())
 def test_the_texts_of_an_experiment(name: str) -> None:
     experiment = all_experiments()[name]
+    texts = experiment.texts
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) and name == experiment.name
-    assert experiment.topic in TOPICS and experiment.seconds > 0 and experiment.panels
+    assert texts.topic in words("en")["topics"] and texts.seconds > 0 and texts.panels
     for text in texts_of(experiment):
         assert text.en.strip() and not CHINESE.search(text.en), text
         assert CHINESE.search(text.zh), text
-    for panel in experiment.panels:
+    for panel in texts.panels:
         assert all(text.en.strip() and text.zh.strip() for text in (panel.x, panel.y, *panel.names.values()))
-    for question in experiment.questions:
+    for question in texts.questions:
         assert all(PLACE.fullmatch(place) for place in question.notes.split(", ")), question.notes
         assert question.answer.en.strip() and question.answer.zh.strip()
 
@@ -66,7 +71,7 @@ def test_every_question_of_the_notes_is_asked() -> None:
     asked = {
         place.partition("-")[0]
         for experiment in all_experiments().values()
-        for question in experiment.questions
+        for question in experiment.texts.questions
         for place in question.notes.split(", ")
     }
     assert [place for place in QUESTIONS if place not in asked] == []
@@ -74,3 +79,42 @@ def test_every_question_of_the_notes_is_asked() -> None:
 
 def test_expected_experiments_exist() -> None:
     assert {*EXPECTED, *REPEATED} <= all_experiments().keys()
+
+
+def test_code_and_texts_are_apart() -> None:
+    folder = Path(experiments.__file__).parent
+    files = [path for path in folder.glob("*.py") if path.with_suffix(".toml").is_file()]
+    assert files and not [path.name for path in files if CHINESE.search(path.read_text(encoding="utf-8"))]
+    assert not [path.name for path in files if PLACE.search(path.read_text(encoding="utf-8"))]
+
+
+def test_words_are_complete_in_both_languages() -> None:
+    english, chinese = (words(language) for language in LANGUAGES)
+    assert english.keys() == chinese.keys()
+    for key, text in english.items():
+        other = chinese[key]
+        assert (text.keys() == other.keys()) if isinstance(text, dict) else (slots(text) == slots(other)), key
+        assert not CHINESE.search(str(text)) or key == "other"
+
+
+def slots(text: str) -> set[str]:
+    """The values that a text needs."""
+    return set(re.findall(r"\{\w+\}", text))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (('title = "二倍大于一倍吗？"', ""), "only one language has title"),
+        (("[panels]", "[panel]"), "panels is missing"),
+        (('answer.confirmed = "It is more."', ""), "only one language has answer"),
+        (('["growth", "x", "y"]', '["growth", "x"]'), "not valid"),
+        (("seconds = 1", "seconds = 1\nsecond = 2"), "second"),
+        (("seconds = 1", "seconds = "), "not valid"),
+    ],
+)
+def test_incomplete_texts_are_an_error(change: tuple[str, str], problem: str) -> None:
+    assert parse_texts(TEXTS, "doubles").title.en
+    with pytest.raises(UserError, match=problem) as error:
+        parse_texts(TEXTS.replace(*change), "doubles")
+    assert error.value.code == "invalid-texts"

@@ -2,24 +2,27 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.lab.made import MADE, Doubles
+from tests.lab.made import DOUBLES, MADE
 from tests.viz.test_viz_report import HOSTILE, Page
 
-from regard.lab.experiment import Effort, Question, Text
+from regard.lab.experiment import Effort
 from regard.lab.gallery import render_gallery, write_gallery
-from regard.lab.presenting import plots_of, questions_in_order, tables_of
+from regard.lab.pages import questions_in_order
+from regard.lab.presenting import plots_of, tables_of
 from regard.lab.running import run_experiment
+from regard.lab.texts import Bilingual, Question
 
 EXPERIMENTS = list(MADE.values())
-EVIL = Text(HOSTILE, HOSTILE)
+EVIL = Bilingual(HOSTILE, HOSTILE)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    run_experiment(Doubles(), Effort(), tmp_path)
+    run_experiment(DOUBLES, Effort(), tmp_path)
     return tmp_path
 
 
@@ -29,7 +32,7 @@ def test_the_page_has_everything_of_a_finished_experiment(folder: Path) -> None:
     assert shown.keys() == MADE.keys() and shown["timed"]["result"] is None
     result = shown["doubles"]["result"]
     assert result["kind"] == "confirmed" and result["seeds"] == 3 and result["current"] and not result["quick"]
-    assert result["sentence"]["en"].startswith("Once is 1.20") and "1.20" in result["sentence"]["zh"]
+    assert result["sentence"]["en"].startswith("It is more. Once is 1.20") and "1.20" in result["sentence"]["zh"]
     assert len(result["plots"]["en"]) == len(result["plots"]["zh"]) == 2
     for picture in result["plots"]["en"] + result["plots"]["zh"]:
         assert ET.fromstring(picture).get("class") == "chart" and "<style" not in picture
@@ -38,7 +41,7 @@ def test_the_page_has_everything_of_a_finished_experiment(folder: Path) -> None:
         ["twice", ["2.2 ± 0.1", "2.1, 2.2, 2.3"]],
     ]
     assert result["tables"]["zh"][1]["rows"][0][0] == "一倍"
-    assert "class Doubles(Experiment)" in shown["doubles"]["code"]
+    assert "def measure(seed: int" in shown["doubles"]["code"]
 
 
 def test_questions_are_in_the_order_of_the_notes() -> None:
@@ -55,12 +58,13 @@ def test_the_page_loads_nothing_and_runs_one_script(folder: Path) -> None:
 
 
 def test_hostile_text_is_shown_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [tag for tag, _ in Page(render_gallery([Doubles()], folder)).elements]
-    for key in ("title", "hypothesis", "varied", "measured", "refuted_if"):
-        monkeypatch.setattr(Doubles, key, EVIL)
-    monkeypatch.setattr(Doubles, "questions", (Question("000:1", EVIL, EVIL),))
-    monkeypatch.setattr(Doubles, "papers", (HOSTILE,))
-    page = Page(render_gallery([Doubles()], folder))
+    before = [tag for tag, _ in Page(render_gallery([DOUBLES], folder)).elements]
+    evil = replace(
+        DOUBLES.texts, title=EVIL, hypothesis=EVIL, varied=EVIL, measured=EVIL, refuted_if=EVIL, papers=(HOSTILE,),
+        questions=(Question("evil", "000:1", EVIL, EVIL),),
+    )  # fmt: skip
+    monkeypatch.setitem(DOUBLES.__dict__, "texts", evil)
+    page = Page(render_gallery([DOUBLES], folder))
     assert [tag for tag, _ in page.elements] == before
     assert page.block("data")["experiments"][0]["title"] == {"en": HOSTILE, "zh": HOSTILE}
 
@@ -85,7 +89,7 @@ def test_the_same_results_give_the_same_bytes(folder: Path) -> None:
 
 
 def test_plots_and_tables_in_both_languages(folder: Path) -> None:
-    finished = run_experiment(Doubles(), Effort(), folder)
+    finished = run_experiment(DOUBLES, Effort(), folder)
     english, chinese = (plots_of(finished, language) for language in ("en", "zh"))
     assert [plot.title for plot in chinese] == ["增长", "最后"]
     assert list(english[0].series) == ["once", "twice"] and list(chinese[0].series) == ["一倍", "二倍"]

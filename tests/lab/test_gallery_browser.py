@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.lab.made import MADE, Doubles
+from tests.lab.made import DOUBLES, MADE
 from tests.viz.test_viz_browser import BROWSER, Drawn
 
 from regard.lab.experiment import Effort
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not install
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_page_in_a_browser(language: str, tmp_path: Path) -> None:
-    run_experiment(Doubles(), Effort(), tmp_path)
+    run_experiment(DOUBLES, Effort(), tmp_path)
     page = write_gallery(tmp_path, list(MADE.values()))
     command = [
         str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-extensions", "--no-zygote",
@@ -28,7 +28,7 @@ def test_the_page_in_a_browser(language: str, tmp_path: Path) -> None:
     assert [attributes["id"] for attributes, _ in drawn.find("article")] == ["lab-timed", "lab-doubles", "lab-switched"]
     assert len(drawn.find("svg", "chart")) == 2 and drawn.find("path", "line") and not drawn.find("parsererror")
     titles = [text for _, text in drawn.find("h3")]
-    assert (Doubles.title.zh if language == "zh" else Doubles.title.en) in titles
+    assert (DOUBLES.texts.title.zh if language == "zh" else DOUBLES.texts.title.en) in titles
     assert len(drawn.find("span", "confirmed")) == 3, "in the contents, beside its question and at its title"
     (table,) = drawn.find("table", "asked")
     assert ("二倍为 2.20" if language == "zh" else "twice is 2.20") in table[1]

@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.lab.made import MADE, Doubles
+from tests.lab.made import DOUBLES, MADE
 from tests.pages import ROOT, broken_links, check_command, commands
 
 from regard.errors import UserError
+from regard.lab import old_form
 from regard.lab.experiment import Effort
 from regard.lab.pages import BLOCK, RESULTS, fill_blocks, make_pages, pages_beside, plain, read_results, write_pages
 from regard.lab.records import path_of, verdict_json
@@ -24,7 +25,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
-    run_experiment(Doubles(), Effort(), tmp_path / "runs")
+    run_experiment(DOUBLES, Effort(), tmp_path / "runs")
     docs = tmp_path / "docs" / "lab"
     (tmp_path / "docs" / "ideas").mkdir(parents=True)
     quoting, chinese = (tmp_path / "docs" / "ideas" / name for name in ("a.md", "a.zh.md"))
@@ -36,26 +37,29 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     changed = write_pages(tmp_path / "runs", docs)
     names = {path.relative_to(docs).as_posix() for path in docs.rglob("*") if path.is_file()}
     assert names == {
-        "README.md", "README.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg", "doubles.zh.svg",
-        f"{RESULTS}/doubles.json",
+        "README.md", "README.zh.md", "notes.md", "notes.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg",
+        "doubles.zh.svg", f"{RESULTS}/doubles.json",
     }  # fmt: skip
     assert {*changed} == {*(docs / name for name in names), quoting, chinese}
     text = (docs / "doubles.md").read_text(encoding="utf-8")
-    assert "| once | 1.2 ± 0.1 |" in text and "Once is 1.20, twice is 2.20." in text
+    assert "| once | 1.2 ± 0.1 |" in text and "Once is 1.20, twice is 2.20, 1.8 times as much." in text
     assert commands(docs / "doubles.md") == ["regard lab doubles"] and check_command("regard lab doubles")
     links = [link for link in broken_links([*docs.glob("*.md"), quoting, chinese]) if "../../" not in link]
     assert links == []
-    assert "Once is 1.20, twice is 2.20. ([doubles](../lab/doubles.md))<!-- /lab -->" in quoting.read_text()
+    sentence = "It is more. Once is 1.20, twice is 2.20, 1.8 times as much."
+    assert f"{sentence} ([doubles](../lab/doubles.md))<!-- /lab -->" in quoting.read_text()
     assert "| once | 1.2 ± 0.1 |" in quoting.read_text(encoding="utf-8")
     filled = chinese.read_text(encoding="utf-8")
     assert "([doubles](../lab/doubles.zh.md))" in filled and "old" not in filled
-    index = (docs / "README.md").read_text(encoding="utf-8")
-    assert index.index("000:7, 001:3-5") < index.index("001:2 |")
+    index, notes = ((docs / name).read_text(encoding="utf-8") for name in ("README.md", "notes.md"))
+    assert "| [Is two x more than x?](doubles.md) | Two x is more than x. | confirmed |" in index
+    assert index.index("## Attention") < index.index("## Foundations") and "000:" not in index + text
+    assert notes.index("000:7, 001:3-5") < notes.index("001:2 |")
     assert write_pages(tmp_path / "runs", docs) == [], "nothing has changed"
 
 
 def test_quick_results_are_not_written(made: None, tmp_path: Path) -> None:
-    run_experiment(Doubles(), Effort(quick=True), tmp_path / "runs")
+    run_experiment(DOUBLES, Effort(quick=True), tmp_path / "runs")
     with pytest.raises(UserError) as error:
         write_pages(tmp_path / "runs", tmp_path / "docs" / "lab")
     assert error.value.code == "not-finished"
@@ -80,7 +84,15 @@ def test_every_experiment_has_its_result_in_the_repository() -> None:
 def test_results_in_the_repository_are_judged_as_they_say() -> None:
     for name, finished in read_results(DOCS, list(all_experiments().values())).items():
         stored = json.loads(path_of(DOCS / RESULTS, name).read_text(encoding="utf-8"))
-        assert stored["effort"] == "full" and stored["verdict"] == verdict_json(finished.verdict), name
+        keys = {question.key: question.notes for question in finished.experiment.texts.questions}
+        answers = {keys[key]: kind for key, kind in finished.verdict.answers.items()}
+        assert stored["effort"] == "full" and stored["verdict"]["kind"] == finished.verdict.kind, name
+        assert stored["verdict"].get("answers", {}) == answers, name
+        if isinstance(finished.experiment, old_form.Experiment):
+            assert stored["verdict"] == verdict_json(finished.verdict, finished.sentence), name
+        else:
+            assert finished.is_current, f"{name}: run it again, or show that its numbers are the same"
+            assert finished.verdict.kind in finished.experiment.texts.answer, name
 
 
 def test_pages_of_the_repository_show_what_the_results_hold() -> None:

@@ -1,19 +1,27 @@
 """Running experiments: files after every seed, resume, changed code, failures, processes."""
 
-import ast
+import inspect
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lab.made import MADE, SWITCH, Doubles, Switched
+from tests.lab.made import DOUBLES, MADE, SWITCH, SWITCHED
+from tests.pages import ROOT
 
 from regard.errors import UserError
 from regard.files import locked
-from regard.lab import digests
+from regard.lab import registry
 from regard.lab.experiment import Effort, Experiment, Results
-from regard.lab.records import Finished, find_finished, path_of, read_finished, update_verdict
+from regard.lab.records import Finished, code_of, find_finished, path_of, read_finished, update_verdict
 from regard.lab.running import Failure, run_all, run_experiment
 
 FULL, QUICK = Effort(), Effort(quick=True)
@@ -31,8 +39,8 @@ def stored(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_an_experiment_has_a_file_with_numbers_and_verdict(tmp_path: Path) -> None:
-    lines: list[str] = []
-    finished = run_experiment(Doubles(), FULL, tmp_path, lines.append)
+    lines: list[tuple[str, int, int]] = []
+    finished = run_experiment(DOUBLES, FULL, tmp_path, lambda *line: lines.append(line))
     assert len(lines) == 3
     assert finished.verdict.kind == "confirmed" and finished.is_current
     assert finished.results.values("bars", "value", "twice") == [2.1, 2.2, 2.3]
@@ -41,37 +49,37 @@ def test_an_experiment_has_a_file_with_numbers_and_verdict(tmp_path: Path) -> No
     assert values["verdict"] == {
         "kind": "confirmed",
         "numbers": finished.verdict.numbers,
-        "en": finished.verdict.sentence.en,
-        "zh": finished.verdict.sentence.zh,
+        "en": finished.sentence.en,
+        "zh": finished.sentence.zh,
     }
-    again = read_finished(tmp_path, Doubles())
+    again = read_finished(tmp_path, DOUBLES)
     assert again is not None and again.results.to_json() == finished.results.to_json()
 
 
 def test_a_stopped_experiment_continues_with_its_next_seed(tmp_path: Path, switch: Path) -> None:
     switch.write_text("interrupt")
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(Switched(), FULL, tmp_path)
-    assert stored(tmp_path, "switched")["seeds"] == [1] and read_finished(tmp_path, Switched()) is None
+        run_experiment(SWITCHED, FULL, tmp_path)
+    assert stored(tmp_path, "switched")["seeds"] == [1] and read_finished(tmp_path, SWITCHED) is None
     switch.write_text("")
-    lines: list[str] = []
-    finished = run_experiment(Switched(), FULL, tmp_path, lines.append)
+    lines: list[tuple[str, int, int]] = []
+    finished = run_experiment(SWITCHED, FULL, tmp_path, lambda *line: lines.append(line))
     assert len(lines) == 2
-    assert finished.results.to_json() == run_experiment(Switched(), FULL, tmp_path / "other").results.to_json()
+    assert finished.results.to_json() == run_experiment(SWITCHED, FULL, tmp_path / "other").results.to_json()
     lines.clear()
-    run_experiment(Switched(), FULL, tmp_path, lines.append)
+    run_experiment(SWITCHED, FULL, tmp_path, lambda *line: lines.append(line))
     assert lines == []
 
 
 def test_another_effort_and_changed_code_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: list[str] = []
-    run_experiment(Doubles(), QUICK, tmp_path)
-    run_experiment(Doubles(), FULL, tmp_path, lines.append)
+    lines: list[tuple[str, int, int]] = []
+    run_experiment(DOUBLES, QUICK, tmp_path)
+    run_experiment(DOUBLES, FULL, tmp_path, lambda *line: lines.append(line))
     assert len(lines) == 3
     monkeypatch.setattr("regard.lab.records.code_of", lambda experiment: "changed")
-    assert not _finished(tmp_path, Doubles()).is_current
-    run_experiment(Doubles(), FULL, tmp_path, lines.append)
-    assert len(lines) == 6 and _finished(tmp_path, Doubles()).is_current
+    assert not _finished(tmp_path, DOUBLES).is_current
+    run_experiment(DOUBLES, FULL, tmp_path, lambda *line: lines.append(line))
+    assert len(lines) == 6 and _finished(tmp_path, DOUBLES).is_current
 
 
 def _finished(folder: Path, experiment: Experiment) -> Finished:
@@ -92,7 +100,7 @@ def test_a_seed_may_leave_out_a_point() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "number", "series", "name"])
 def test_a_damaged_file_is_an_error_and_is_written_again(text: str, tmp_path: Path) -> None:
-    finished = run_experiment(Doubles(), FULL, tmp_path)
+    finished = run_experiment(DOUBLES, FULL, tmp_path)
     values = stored(tmp_path, "doubles")
     if text == "number":
         values["values"]["bars"]["value"][0][1][0] = "one"
@@ -102,22 +110,22 @@ def test_a_damaged_file_is_an_error_and_is_written_again(text: str, tmp_path: Pa
         values["experiment"] = "other"
     finished.path.write_text(text if text[0] in "{[" else json.dumps(values))
     with pytest.raises(UserError) as error:
-        read_finished(tmp_path, Doubles())
+        read_finished(tmp_path, DOUBLES)
     assert error.value.code == "damaged-file"
-    assert find_finished(tmp_path, Doubles()) is None
-    (outcome,) = run_all([Doubles()], FULL, tmp_path, again=True)
+    assert find_finished(tmp_path, DOUBLES) is None
+    (outcome,) = run_all([DOUBLES], FULL, tmp_path, again=True)
     assert isinstance(outcome, Finished) and outcome.results.to_json() == finished.results.to_json()
 
 
 def test_the_verdict_follows_the_numbers_of_the_file(tmp_path: Path) -> None:
-    path = run_experiment(Doubles(), FULL, tmp_path).path
+    path = run_experiment(DOUBLES, FULL, tmp_path).path
     values = stored(tmp_path, "doubles")
     values["values"]["bars"]["value"][1][1] = [0.1, 0.1, 0.1]
     path.write_text(json.dumps(values))
-    assert _finished(tmp_path, Doubles()).verdict.kind == "refuted"
-    update_verdict(tmp_path, Doubles())
+    assert _finished(tmp_path, DOUBLES).verdict.kind == "refuted"
+    update_verdict(tmp_path, DOUBLES)
     verdict = stored(tmp_path, "doubles")["verdict"]
-    assert verdict["kind"] == "refuted" and verdict["numbers"]["twice"] == pytest.approx(0.1)
+    assert verdict["kind"] == "refuted" and "twice is 0.10" in verdict["en"]
 
 
 def test_a_failing_experiment_does_not_stop_the_others(tmp_path: Path, switch: Path) -> None:
@@ -133,39 +141,101 @@ def test_a_failing_experiment_does_not_stop_the_others(tmp_path: Path, switch: P
 
 def test_processes_a_killed_one_and_the_rest(tmp_path: Path, switch: Path) -> None:
     switch.write_text("kill")
-    lines: list[str] = []
+    lines: list[tuple[str, int, int]] = []
     outcomes = {
         outcome.experiment.name: outcome
-        for outcome in run_all(list(MADE.values()), FULL, tmp_path, jobs=2, report=lines.append)
+        for outcome in run_all(list(MADE.values()), FULL, tmp_path, jobs=2, report=lambda *line: lines.append(line))
     }
     assert isinstance(outcomes["switched"], Failure) and "-9" in outcomes["switched"].reason
     doubles = outcomes["doubles"]
     assert isinstance(doubles, Finished) and isinstance(outcomes["timed"], Finished)
     assert stored(tmp_path, "switched")["seeds"] == [1], "the seed before the kill is kept"
-    assert doubles.results.to_json() == run_experiment(Doubles(), FULL, tmp_path / "here").results.to_json()
+    assert doubles.results.to_json() == run_experiment(DOUBLES, FULL, tmp_path / "here").results.to_json()
     assert len(lines) == 8
 
 
 def test_two_commands_in_one_folder(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(UserError) as error:
-        list(run_all([Doubles()], FULL, tmp_path))
+        list(run_all([DOUBLES], FULL, tmp_path))
     if os.name == "posix":
         assert error.value.code == "in-use"
 
 
-def test_the_digest_counts_what_changes_numbers() -> None:
+def test_the_digest_counts_what_changes_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    counted = count(1)
+
+    def digest(text: str) -> str:
+        path = tmp_path / f"digested{next(counted)}.py"
+        path.write_text(text)
+        return code_of(Experiment(path.stem))
+
     body = (
-        '"""Text."""\nimport torch\nfrom regard.lab.toys import f\nN = 3  # comment\n'
-        'class A(Experiment):\n    title = Text("a", "b")\n    seconds = 3\n    def measure(self):\n'
-        "        return f(N)\n"
-        "    def judge(self):\n        return 1\n"
+        '"""Text."""\nimport torch\nfrom regard.lab.english import pages\nN = 3\nTEXTS = "a"\n\n\n'
+        'def measure():\n    """Measure."""\n    return pages(N)\n\n\ndef judge():\n    return 1\n'
     )
+    same = (
+        body.replace("Text.", "Other.").replace("Measure.", "Do.").replace('"a"', '"b"').replace("return 1", "return 2")
+    )
+    assert digest(body) == digest(same.replace("N = 3", "# comment\nN = 3"))
+    assert digest(body) != digest(body.replace("N = 3", "N = 4"))
+    assert digest(body) != digest(body.replace("from regard.lab.english import", "from regard.lab.costs import"))
 
-    def plain(text: str) -> list[str]:
-        return [digests._plain(statement) for statement in ast.parse(text).body]
 
-    same = body.replace("Text.", "Other.").replace('"a"', '"c"').replace("seconds = 3", "seconds = 4")
-    assert plain(body) == plain(same.replace("return 1", "return 2").replace("# comment", ""))
-    assert plain(body) != plain(body.replace("N = 3", "N = 4"))
-    toys = ast.parse("def f():\n    return g()\ndef g():\n    return M\nM = 1\ndef h():\n    return 2\n").body
-    assert [digests._defined(statement) for statement in digests._used(toys, {"f"})] == [{"f"}, {"g"}, {"M"}]
+def test_results_of_older_code_that_was_verified_are_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = run_experiment(DOUBLES, FULL, tmp_path).path
+    values = stored(tmp_path, "doubles") | {"code": "older"}
+    path.write_text(json.dumps(values))
+    assert not _finished(tmp_path, DOUBLES).is_current
+    for verified, current in ((code_of(DOUBLES), True), ("of another time", False)):
+        texts = replace(DOUBLES.texts, code={"stored": "older", "verified": verified})
+        monkeypatch.setitem(DOUBLES.__dict__, "texts", texts)
+        assert _finished(tmp_path, DOUBLES).is_current == current
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize(("jobs", "number"), [(1, signal.SIGTERM), (1, signal.SIGINT), (2, signal.SIGTERM)])
+def test_a_training_that_is_interrupted_leaves_nothing(jobs: int, number: int, tmp_path: Path, switch: Path) -> None:
+    """The command ends, and the seed that it was measuring is not in the file."""
+    switch.write_text("train")
+    program = (
+        "import sys; from pathlib import Path; from tests.lab.made import *; from regard.lab.running import *\n"
+        "if __name__ == '__main__':\n"
+        f"    list(run_all([SWITCHED, DOUBLES], Effort(), Path({str(tmp_path)!r}), jobs={jobs}))\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    with subprocess.Popen([sys.executable, script], env=environment, stderr=subprocess.DEVNULL) as process:
+        while not switch.with_suffix(".begun").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(timeout=60) != 0
+    assert stored(tmp_path, "switched")["seeds"] == [1] and read_finished(tmp_path, SWITCHED) is None
+
+
+def test_an_experiment_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file with its texts, named in REGARD_PLUGINS; processes find it too."""
+    source = Path(inspect.getfile(import_module(DOUBLES.module))).read_text(encoding="utf-8")
+    end = "\n\nfrom regard.lab.registry import register_experiment\n\nregister_experiment(__name__)\n"
+    for name in ("trebles", "trebles_too"):
+        (tmp_path / f"{name}.py").write_text(source + end, encoding="utf-8")
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    monkeypatch.setenv(
+        "REGARD_PLUGINS", os.pathsep.join(str(tmp_path / f"{name}.py") for name in ("trebles", "trebles_too"))
+    )
+    found = [registry.find_experiment(name) for name in ("trebles", "trebles-too")]
+    outcomes = list(run_all(found, FULL, tmp_path / "results", jobs=2))
+    assert [outcome.verdict.kind for outcome in outcomes if isinstance(outcome, Finished)] == ["confirmed"] * 2
+    assert registry.by_topic(registry.all_experiments().values())[-1].name == "zero-init"
+    with pytest.raises(UserError) as error:
+        registry.find_experiment("treble")
+    assert "trebles" in error.value.remedy
+    copy = tmp_path / "other" / "trebles.py"
+    copy.parent.mkdir()
+    copy.write_text(source)
+    monkeypatch.syspath_prepend(copy.parent)
+    with pytest.raises(UserError) as error:
+        registry.register_experiment("trebles")
+    assert error.value.code == "duplicate-experiment"

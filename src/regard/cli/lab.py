@@ -8,15 +8,16 @@ import typer
 
 from regard.cli.options import AsJson
 from regard.cli.screen import report
-from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
+from regard.messages import is_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regard.lab.experiment import Effort, Experiment
     from regard.lab.running import Outcome
+    from regard.lab.texts import Language
 
 FAILED = 1
 """Exit status if an experiment failed."""
@@ -71,20 +72,21 @@ def lab(
     """
     from regard.cli.lab_output import print_list, print_outcomes, write_all_pages
     from regard.lab.experiment import Effort
-    from regard.lab.registry import all_experiments, find_experiment
+    from regard.lab.registry import all_experiments, by_topic, find_experiment
     from regard.lab.running import Failure
 
     check_options(names or [], everything, show)
     folder = folder or (QUICK if quick else FULL)
-    known = list(all_experiments().values())
-    chosen = known if everything else [find_experiment(name) for name in names or []]
+    chosen = [find_experiment(name) for name in names or []]
+    if everything:
+        chosen = by_topic(all_experiments().values())
     outcomes: list[Outcome] = []
     if show:
         outcomes = [last_result(experiment, folder) for experiment in chosen]
     elif chosen:
         outcomes = run(chosen, Effort(quick), folder, jobs, again)
     elif write is None:
-        print_list(known, folder, as_json)
+        print_list(by_topic(all_experiments().values()), folder, as_json)
     if chosen:
         print_outcomes(outcomes, folder, in_short=everything, as_json=as_json)
     if write is not None:
@@ -125,21 +127,23 @@ def run(
     from regard.lab.records import Finished
     from regard.lab.registry import all_experiments
     from regard.lab.running import left_to_run, run_all
+    from regard.lab.texts import say
     from regard.processes import count_workers
 
+    spoken = language()
     left = left_to_run(chosen, effort, folder, again)
     jobs = min(jobs or count_workers(0), max(1, len(left)))
-    progress = Progress(left, effort.quick, jobs)
-    report(f"{len(left)} of {len(chosen)} experiments to run, in {folder}")
+    progress = ExperimentProgress(left, effort.quick)
+    report(say(spoken, "to_run", left=len(left), all=len(chosen), folder=folder))
     outcomes: list[Outcome] = []
     try:
-        for outcome in run_all(chosen, effort, folder, jobs, again, report):
+        for outcome in run_all(chosen, effort, folder, jobs, again, report_seed):
             outcomes.append(outcome)
             if isinstance(outcome, Finished):
                 write_pictures(outcome, folder)
             progress(outcome)
     except KeyboardInterrupt as stop:
-        report(as_called(f"stopped; the same command continues in {folder}"))
+        report(say(spoken, "stopped", folder=folder))
         raise typer.Exit(INTERRUPTED) from stop
     finally:
         if outcomes:
@@ -148,23 +152,41 @@ def run(
     return sorted(outcomes, key=lambda outcome: order.index(outcome.experiment.name))
 
 
-class Progress:
+def language() -> "Language":
+    """The language of the terminal."""
+    return "zh" if is_chinese() else "en"
+
+
+def report_seed(name: str, seed: int, seeds: int) -> None:
+    """Report that an experiment begins with a seed."""
+    from regard.lab.texts import say
+
+    report(say(language(), "seed", name=name, seed=seed, seeds=seeds))
+
+
+class ExperimentProgress:
     """Reports each experiment as it ends, with the time that is left."""
 
-    def __init__(self, left: "Sequence[Experiment]", quick: bool, jobs: int) -> None:
-        self.seconds = {experiment.name: 3.0 if quick else float(experiment.seconds) for experiment in left}
-        self.total, self.all, self.jobs = sum(self.seconds.values()), len(left), jobs
+    def __init__(self, left: "Sequence[Experiment]", quick: bool) -> None:
+        self.seconds = {experiment.name: 3.0 if quick else float(experiment.texts.seconds) for experiment in left}
+        self.total, self.all = sum(self.seconds.values()), len(left)
         self.began = time.monotonic()
 
     def __call__(self, outcome: "Outcome") -> None:
         """One line for an experiment that was run."""
         from regard.lab.running import Failure
+        from regard.lab.texts import say, words
         from regard.training.console import format_duration
 
-        if self.seconds.pop(outcome.experiment.name, None) is None:
+        name, spoken = outcome.experiment.name, language()
+        if self.seconds.pop(name, None) is None:
             return
         to_do = sum(self.seconds.values())
         elapsed, done = time.monotonic() - self.began, self.total - to_do
-        left = f"; about {format_duration(to_do * elapsed / done)} left" if self.seconds else ""
-        state = f"failed: {outcome.reason}" if isinstance(outcome, Failure) else outcome.verdict.kind
-        report(f"[{self.all - len(self.seconds)}/{self.all}] {outcome.experiment.name}: {state}{left}")
+        if isinstance(outcome, Failure):
+            state = say(spoken, "failed_because", reason=outcome.reason)
+        else:
+            state = words(spoken)["kinds"][outcome.verdict.kind]
+        line = say(spoken, "ended", done=self.all - len(self.seconds), all=self.all, name=name, state=state)
+        left = say(spoken, "time_left", time=format_duration(to_do * elapsed / done)) if self.seconds else ""
+        report(line + left)

@@ -1,62 +1,34 @@
 """An experiment: a question, a hypothesis, measurements with several seeds, and a verdict computed from the numbers.
 
     measure(seed, effort, record)    train or compute; record(panel, series, x, y) for every number
-    Results                          the recorded numbers of all seeds: values, mean, spread
-    judge(results) -> Verdict        confirmed, refuted or not decided, and one sentence in English and Chinese
+    judge(results) -> Verdict        confirmed, refuted or not decided, and numbers that the sentence names
 
-The hypothesis is the claim of the notes if they make one, so that "refuted" means: the measurement contradicts it.
-A sentence is a template and named numbers. It holds no digit of its own, so it cannot say more than was measured.
+These two functions are in NAME.py, the texts in NAME.toml (texts.py). The hypothesis is the claim that students learn,
+if there is one, so that "refuted" means: the measurement contradicts it.
 """
 
 import math
 import statistics
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.lab.texts import Bilingual, Kind, Question, Texts, parse_texts
+from regard.reading import read_text
 
 X = float | str
 """A position on the horizontal axis: a number or the name of a category."""
 Record = Callable[[str, str, X, float], None]
 """record(panel, series, x, y): keep one number of one seed."""
-Kind = Literal["confirmed", "refuted", "not decided"]
 T = TypeVar("T")
 
 SEEDS = (1, 2, 3)
 DIGITS = 6
 """Significant digits that are kept of a number."""
-
-
-class Text(NamedTuple):
-    """The same text in English and Chinese."""
-
-    en: str
-    zh: str
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question of the study notes, and the answer that the notes give."""
-
-    notes: str
-    """Where it is asked: "001:176" is line 176 of note 001; several places are separated by commas."""
-    text: Text
-    answer: Text
-    """The answer of the notes; a dash if they give none."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """How the numbers of one panel are drawn: lines over numbers, or bars for categories."""
-
-    key: str
-    title: Text
-    x: Text
-    y: Text
-    kind: Literal["lines", "bars"] = "lines"
-    log: Literal["", "x", "y", "xy"] = ""
-    names: Mapping[str, Text] = field(default_factory=dict)
-    """Names of series and categories in both languages; a missing one is shown as it is."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +44,16 @@ class Effort:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result in one word, and in one sentence: a template without digits, and the numbers that it names."""
+    """The result in one word, and the numbers of its sentence that are no mean over seeds."""
 
     kind: Kind
-    template: Text
     numbers: Mapping[str, float] = field(default_factory=dict)
     answers: Mapping[str, Kind] = field(default_factory=dict)
-    """The verdict on single questions, by their place in the notes, if it is not `kind`."""
-
-    @property
-    def sentence(self) -> Text:
-        """The sentence in both languages."""
-        return Text(*(text.format(**self.numbers) for text in self.template))
+    """The verdict on single questions, by their key, if it is not `kind`."""
 
     def on(self, question: Question) -> Kind:
         """The verdict on the answer of the notes to one question."""
-        return self.answers.get(question.notes, self.kind)
+        return self.answers.get(question.key, self.kind)
 
 
 Values = dict[str, dict[str, list[tuple[X, list[float | None]]]]]
@@ -134,6 +100,15 @@ class Results:
         values = self.values(panel, series, x)
         return statistics.stdev(values) if len(values) > 1 else 0.0
 
+    def means(self) -> "dict[str, _Means]":
+        """The means by panel, series and x, as a sentence names them: {accuracy[both][2]:.0%}."""
+        return {
+            panel: _Means(
+                {series: _Means({x: self.mean(panel, series, x) for x in xs}) for series, xs in points.items()}
+            )
+            for panel, points in self._values.items()
+        }
+
     def to_json(self) -> Values:
         """The numbers as plain JSON values."""
         return {
@@ -157,6 +132,18 @@ class Results:
         return results
 
 
+class _Means(dict[X, Any]):
+    """Numbers by key as `str.format` asks for them: 2 is 2.0 or "2", 0.5 is a number, first and last are positions."""
+
+    def __missing__(self, key: X) -> Any:
+        if key in ("first", "last"):
+            return [*self.values()][0 if key == "first" else -1]
+        other: X = str(key) if isinstance(key, int) else float(key)
+        if other not in self:
+            raise KeyError(key)
+        return self[other]
+
+
 def above(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> bool:
     """True if every seed of `first` exceeds every seed of `second` by more than `by`.
 
@@ -175,47 +162,43 @@ def opposite(kind: Kind) -> Kind:
     return decide(confirmed=kind == "refuted", refuted=kind == "confirmed")
 
 
-class Experiment(ABC):
-    """One experiment. A subclass in a file of `experiments/` defines everything that follows."""
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment: a module with `measure` and `judge`, which is imported when they are called, and its texts."""
 
-    name: ClassVar[str]
-    """The name in commands and files: lower case with hyphens."""
-    topic: ClassVar[str]
-    """A key of TOPICS."""
-    title: ClassVar[Text]
-    """A few words."""
-    questions: ClassVar[tuple[Question, ...]]
-    hypothesis: ClassVar[Text]
-    varied: ClassVar[Text]
-    measured: ClassVar[Text]
-    refuted_if: ClassVar[Text]
-    """The result that would refute the hypothesis."""
-    panels: ClassVar[tuple[Panel, ...]]
-    seconds: ClassVar[int]
-    """Time of the full setting on one idle core, about."""
-    papers: ClassVar[tuple[str, ...]] = ()
-    """References: "Vaswani et al. 2017, section 3.2.1"."""
-    timed: ClassVar[bool] = False
-    """True if it measures time: then it runs alone, and its numbers differ from run to run."""
+    module: str
 
-    @abstractmethod
+    @cached_property
+    def path(self) -> Path:
+        """The Python file."""
+        spec = find_spec(self.module)
+        assert spec is not None and spec.origin is not None
+        return Path(spec.origin)
+
+    @cached_property
+    def name(self) -> str:
+        """The name in commands and files: that of the file, with hyphens."""
+        return self.path.stem.replace("_", "-")
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What people read: NAME.toml beside the file, or `TEXTS` in it."""
+        beside = self.path.with_suffix(".toml")
+        source = read_text(beside) if beside.is_file() else getattr(import_module(self.module), "TEXTS", "")
+        return parse_texts(source, beside if beside.is_file() else self.path)
+
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         """Compute the numbers of one seed and record them."""
+        import_module(self.module).measure(seed, effort, record)
 
-    @abstractmethod
     def judge(self, results: Results) -> Verdict:
         """Compare the numbers with the hypothesis."""
+        verdict: Verdict = import_module(self.module).judge(results)
+        return verdict
 
-
-TOPICS: dict[str, Text] = {
-    "attention": Text("Attention", "注意力"),
-    "positions": Text("Positions and order", "位置与顺序"),
-    "layers": Text("Layers: residual, norm, feed-forward", "层：残差、归一化、前馈"),
-    "encoder-decoder": Text("Encoder, decoder and masks", "编码器、解码器与掩码"),
-    "recurrent": Text("Recurrent networks and gates", "循环网络与门控"),
-    "training": Text("Training and regularisation", "训练与正则化"),
-    "bert": Text("Pretraining and BERT", "预训练与 BERT"),
-    "text": Text("Language models and text", "语言模型与文本"),
-    "foundations": Text("Foundations: gradients and regression", "基础：梯度与回归"),
-}
-"""Topics in the order in which they are listed."""
+    def sentence(self, results: Results, verdict: Verdict) -> Bilingual:
+        """The result in words, if there are words for this verdict, and in numbers."""
+        numbers = {**results.means(), **verdict.numbers}
+        answer = self.texts.answer.get(verdict.kind, Bilingual("", ""))
+        english, chinese = (text.format(**numbers) for text in self.texts.verdict)
+        return Bilingual(f"{answer.en} {english}".lstrip(), answer.zh + chinese)

@@ -1,15 +1,17 @@
 """The gallery: one HTML page with every question, and every experiment with its plot, numbers, verdict and code."""
 
-import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import regard
 from regard.files import JsonObject, write_text
-from regard.lab.experiment import TOPICS, Experiment, Text
-from regard.lab.presenting import LANGUAGES, Language, plots_of, questions_in_order, tables_of
+from regard.lab.experiment import Experiment
+from regard.lab.presenting import plots_of, tables_of
 from regard.lab.records import Finished, find_finished, seeds_of
+from regard.lab.registry import by_topic
+from regard.lab.texts import LANGUAGES, Language, words
+from regard.reading import read_text
 from regard.viz.document import asset, document
 from regard.viz.plots import inline_svg
 
@@ -29,10 +31,11 @@ def write_gallery(folder: Path, experiments: Sequence[Experiment]) -> Path:
 
 def render_gallery(experiments: Sequence[Experiment], folder: Path) -> str:
     """The page as HTML in English and Chinese; the same results give the same bytes."""
+    experiments = by_topic(experiments)
     found = {experiment.name: find_finished(folder, experiment) for experiment in experiments}
     shared, texts = json.loads(asset("words.json")), json.loads(asset("lab_words.json"))
-    words = {language: {key: shared[language][key] for key in SHARED_WORDS} | texts[language] for language in texts}
-    return document(TITLE, SECTIONS, PROGRAM, words, gallery_data(experiments, found))
+    spoken = {language: {key: shared[language][key] for key in SHARED_WORDS} | texts[language] for language in texts}
+    return document(TITLE, SECTIONS, PROGRAM, spoken, gallery_data(experiments, found))
 
 
 def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | None]) -> JsonObject:
@@ -44,16 +47,18 @@ def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | 
             ["cpu", f"{sum(each.seconds for each in finished) / 60:.0f} min"],
             ["version", regard.__version__],
         ],
-        "topics": [{"key": key, **text._asdict()} for key, text in TOPICS.items()],
+        "topics": [
+            {"key": key, "en": name, "zh": words("zh")["topics"][key]} for key, name in words("en")["topics"].items()
+        ],
         "questions": [
             {
-                "notes": question.notes,
                 "text": question.text._asdict(),
                 "answer": question.answer._asdict(),
                 "experiment": experiment.name,
                 "kind": each.verdict.on(question) if (each := found[experiment.name]) else "not run",
             }
-            for question, experiment in questions_in_order(list(experiments))
+            for experiment in experiments
+            for question in experiment.texts.questions
         ],
         "experiments": [experiment_data(experiment, found[experiment.name]) for experiment in experiments],
     }
@@ -61,19 +66,15 @@ def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | 
 
 def experiment_data(experiment: Experiment, finished: Finished | None) -> JsonObject:
     """One experiment: its texts, and its results if it is finished."""
-    texts: dict[str, Text] = {
-        key: getattr(experiment, key) for key in ("title", "hypothesis", "varied", "measured", "refuted_if")
-    }
-    module = inspect.getmodule(type(experiment))
-    assert module is not None
+    texts = experiment.texts
     return {
         "name": experiment.name,
-        "topic": experiment.topic,
-        **{key: text._asdict() for key, text in texts.items()},
-        "papers": list(experiment.papers),
-        "expected": experiment.seconds,
-        "file": Path(inspect.getfile(module)).name,
-        "code": inspect.getsource(module),
+        "topic": texts.topic,
+        **{key: getattr(texts, key)._asdict() for key in ("title", "hypothesis", "varied", "measured", "refuted_if")},
+        "papers": list(texts.papers),
+        "expected": texts.seconds,
+        "file": experiment.path.name,
+        "code": read_text(experiment.path),
         "result": finished and result_data(finished),
     }
 
@@ -82,7 +83,7 @@ def result_data(finished: Finished) -> JsonObject:
     """The result of an experiment in both languages."""
     return {
         "kind": finished.verdict.kind,
-        "sentence": finished.verdict.sentence._asdict(),
+        "sentence": finished.sentence._asdict(),
         "quick": finished.effort.quick,
         "current": finished.is_current,
         "seeds": len(seeds_of(finished.effort)),

@@ -2,22 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from regard.files import write_text
-from regard.lab.experiment import Experiment, Kind, Panel, Question, Text, X
+from regard.lab.experiment import X
 from regard.lab.records import Finished
+from regard.lab.texts import Language, Panel
 from regard.viz.axes import Plot, Point, plain, value_name, x_name
 from regard.viz.plots import plots_svg
 
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = get_args(Language)
-KINDS: dict[Kind, Text] = {
-    "confirmed": Text("confirmed", "证实"),
-    "refuted": Text("refuted", "推翻"),
-    "not decided": Text("not decided", "未定"),
-}
-NOT_RUN = Text("not run yet", "尚未运行")
 DIGITS = 4
 """Digits of the number of one seed in tables."""
 
@@ -31,7 +23,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PanelTable:
     """The numbers of one panel: a row for every x, a column for every series; None where nothing was measured."""
 
     title: str
@@ -39,35 +31,28 @@ class Table:
     rows: list[tuple[str, list[Cell | None]]]
 
 
-def in_language(text: Text, language: Language) -> str:
-    """The text in one language."""
-    return text.zh if language == "zh" else text.en
-
-
 def plots_of(finished: Finished, language: Language) -> list[Plot]:
     """The panels of an experiment with mean and standard deviation over seeds."""
     results, plots = finished.results, []
-    for panel in finished.experiment.panels:
+    for panel in finished.experiment.texts.panels:
         series = {
             _series(finished, panel, key, language): [
-                Point(
-                    _x(finished, panel, x, language), results.mean(panel.key, key, x), results.spread(panel.key, key, x)
-                )
+                Point(_x(panel, x, language), results.mean(panel.key, key, x), results.spread(panel.key, key, x))
                 for x in results.xs(panel.key, key)
             ]
             for key in results.series(panel.key)
         }
-        title, x, y = (in_language(text, language) for text in (panel.title, panel.x, panel.y))
+        title, x, y = (text.to(language) for text in (panel.title, panel.x, panel.y))
         plots.append(Plot(series, title, x, y, panel.kind, panel.log))
     return plots
 
 
-def tables_of(finished: Finished, language: Language) -> list[Table]:
+def tables_of(finished: Finished, language: Language) -> list[PanelTable]:
     """The panels of an experiment as tables."""
     results, tables = finished.results, []
-    for panel, plot in zip(finished.experiment.panels, plots_of(finished, language), strict=True):
+    for panel, plot in zip(finished.experiment.texts.panels, plots_of(finished, language), strict=True):
         keys = dict(zip(plot.series, results.series(panel.key), strict=True))
-        xs = {x_name(_x(finished, panel, x, language)): x for key in keys.values() for x in results.xs(panel.key, key)}
+        xs = {x_name(_x(panel, x, language)): x for key in keys.values() for x in results.xs(panel.key, key)}
         rows: list[tuple[str, list[Cell | None]]] = []
         for name, group in plot.groups().items():
             seeds = {kind: results.values(panel.key, keys[kind], xs[name]) for kind in group}
@@ -77,14 +62,8 @@ def tables_of(finished: Finished, language: Language) -> list[Table]:
             }
             rows.append((name, [shown.get(kind) for kind in plot.series]))
         unit = f" ({plot.y})" if len(plot.series) > 1 else ""
-        tables.append(Table(plot.title + unit, [plot.x, *plot.series], rows))
+        tables.append(PanelTable(plot.title + unit, [plot.x, *plot.series], rows))
     return tables
-
-
-def questions_in_order(experiments: list[Experiment]) -> list[tuple[Question, Experiment]]:
-    """All questions with their experiments, in the order of the notes."""
-    asked = [(question, experiment) for experiment in experiments for question in experiment.questions]
-    return sorted(asked, key=lambda pair: _place(pair[0].notes))
 
 
 def picture_paths(folder: Path, name: str) -> dict[Language, Path]:
@@ -107,25 +86,10 @@ def write_pictures(finished: Finished, folder: Path) -> list[Path]:
 
 def _series(finished: Finished, panel: Panel, key: str, language: Language) -> str:
     """The name of a series; the only one of a panel is called as the axis if it has no name."""
-    names = _names(finished.experiment, panel)
-    if key not in names and len(finished.results.series(panel.key)) == 1:
-        return in_language(panel.y, language)
-    return in_language(names[key], language) if key in names else key
+    if key in panel.names:
+        return panel.names[key].to(language)
+    return panel.y.to(language) if len(finished.results.series(panel.key)) == 1 else key
 
 
-def _x(finished: Finished, panel: Panel, x: X, language: Language) -> X:
-    names = _names(finished.experiment, panel)
-    key = x if isinstance(x, str) else plain(x)
-    return in_language(names[key], language) if key in names and isinstance(x, str) else x
-
-
-def _names(experiment: Experiment, panel: Panel) -> dict[str, Text]:
-    """The names of a panel, and those of the other panels that it does not have itself."""
-    everywhere = {key: name for other in experiment.panels for key, name in other.names.items()}
-    return {**everywhere, **panel.names}
-
-
-def _place(notes: str) -> tuple[str, int]:
-    """The first place of a question: note and line."""
-    note, _, lines = notes.partition(",")[0].strip().partition(":")
-    return note, int(lines.partition("-")[0] or 0)
+def _x(panel: Panel, x: X, language: Language) -> X:
+    return panel.names[x].to(language) if isinstance(x, str) and x in panel.names else x

@@ -3,24 +3,31 @@
     format, experiment, effort, seeds (those that are done), seconds (of CPU time), code (a digest), versions, values
     verdict: kind, numbers, en, zh (once all seeds are done)
 
-The verdict of a file that is read is computed again from its numbers.
+The verdict of a file that is read is computed again from its numbers. The digest is of the code that measures, so that
+an experiment is repeated only if its numbers could change. Results of older code count as current if `code` in the
+TOML of the experiment names that code and the code of now: a rerun has shown that both give the same numbers.
 """
 
+import ast
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import torch
 
 import regard
 from regard.errors import UserError
-from regard.files import JsonObject, write_json
-from regard.lab.digests import code_of
+from regard.files import JsonObject, checksum, write_json
 from regard.lab.experiment import SEEDS, Effort, Experiment, Results, Verdict
-from regard.reading import check_dataclass, read_json
+from regard.lab.texts import Bilingual
+from regard.reading import check_dataclass, read_json, read_text
 
 FORMAT = 1
 QUICK_SEEDS = (1,)
+INTERFACE = ("regard.lab.experiment", "regard.lab.texts")
+"""Files of the lab that change no number."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Finished:
     effort: Effort
     results: Results
     verdict: Verdict
+    sentence: Bilingual
     seconds: float
     """CPU time of all seeds."""
     path: Path
@@ -63,6 +71,39 @@ def path_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
+def code_of(experiment: Experiment) -> str:
+    """The digest of the code that measures: the experiment's file, and the files of the lab that it imports."""
+    return _digest(experiment.path)
+
+
+@cache
+def _digest(path: Path) -> str:
+    """Comments, docstrings, imports, texts and `judge` do not count."""
+    source = read_text(path)
+    nodes = list(ast.walk(ast.parse(source)))
+    unread = {n for node in nodes if _changes_nothing(node) for n in range(node.lineno, (node.end_lineno or 0) + 1)}
+    lines = [line.rstrip() for n, line in enumerate(source.splitlines(), 1) if n not in unread]
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    for module in sorted(name for name in imported if name.startswith("regard.lab.") and name not in INTERFACE):
+        spec = find_spec(module)
+        assert spec is not None and spec.origin is not None
+        lines.append(_digest(Path(spec.origin)))
+    return checksum([line for line in lines if line and not line.lstrip().startswith("#")])[:16]
+
+
+def _changes_nothing(node: ast.AST) -> TypeGuard[ast.stmt]:
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "TEXTS" for target in node.targets)
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, ast.Import | ast.ImportFrom) or getattr(node, "name", "") == "judge"
+
+
+def is_current(stored: str, experiment: Experiment) -> bool:
+    """True if results of the code with this digest are those of the code of now."""
+    now, code = code_of(experiment), experiment.texts.code
+    return stored == now or (stored == code.get("stored") and now == code.get("verified"))
+
+
 def read_finished(folder: Path, experiment: Experiment) -> Finished | None:
     """The finished experiment in a folder; None if there is none; a UserError if its file is damaged."""
     path = path_of(folder, experiment.name)
@@ -72,8 +113,9 @@ def read_finished(folder: Path, experiment: Experiment) -> Finished | None:
     effort = Effort(stored.effort == "quick")
     if results.seeds != seeds_of(effort):
         return None
-    verdict = _judge(experiment, results, path)
-    return Finished(experiment, effort, results, verdict, stored.seconds, path, stored.code == code_of(experiment))
+    verdict, sentence = _judge(experiment, results, path)
+    current = is_current(stored.code, experiment)
+    return Finished(experiment, effort, results, verdict, sentence, stored.seconds, path, current)
 
 
 def find_finished(folder: Path, experiment: Experiment) -> Finished | None:
@@ -90,7 +132,7 @@ def read_begun(folder: Path, experiment: Experiment, effort: Effort) -> tuple[Re
     try:
         if path.is_file():
             stored, results = _read(path, experiment)
-            if stored.code == code_of(experiment) and stored.effort == _name_of(effort):
+            if is_current(stored.code, experiment) and stored.effort == _name_of(effort):
                 return results, stored.seconds
     except UserError:  # a damaged file is written again
         pass
@@ -110,7 +152,8 @@ def write_results(folder: Path, experiment: Experiment, effort: Effort, results:
         "values": results.to_json(),
     }
     if results.seeds == seeds_of(effort):
-        stored["verdict"] = verdict_json(experiment.judge(results))
+        verdict = experiment.judge(results)
+        stored["verdict"] = verdict_json(verdict, experiment.sentence(results, verdict))
     write_json(path_of(folder, experiment.name), stored)
 
 
@@ -118,16 +161,15 @@ def update_verdict(folder: Path, experiment: Experiment) -> None:
     """Write the verdict of a finished experiment again if `judge` says something else now, or in other words."""
     path = path_of(folder, experiment.name)
     stored, results = _read(path, experiment)
-    verdict = verdict_json(_judge(experiment, results, path))
+    verdict = verdict_json(*_judge(experiment, results, path))
     if stored.verdict != verdict:
         write_json(path, {**read_json(path, JsonObject), "verdict": verdict})
 
 
-def verdict_json(verdict: Verdict) -> JsonObject:
+def verdict_json(verdict: Verdict, sentence: Bilingual) -> JsonObject:
     """A verdict as JSON values."""
-    sentence = verdict.sentence
     answers = {"answers": dict(verdict.answers)} if verdict.answers else {}
-    return {"kind": verdict.kind, **answers, "numbers": dict(verdict.numbers), "en": sentence.en, "zh": sentence.zh}
+    return {"kind": verdict.kind, **answers, "numbers": dict(verdict.numbers), **sentence._asdict()}
 
 
 def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:
@@ -140,9 +182,10 @@ def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:
         raise _damaged(path, experiment, error) from error
 
 
-def _judge(experiment: Experiment, results: Results, path: Path) -> Verdict:
+def _judge(experiment: Experiment, results: Results, path: Path) -> tuple[Verdict, Bilingual]:
     try:
-        return experiment.judge(results)
+        verdict = experiment.judge(results)
+        return verdict, experiment.sentence(results, verdict)
     except (KeyError, IndexError, ValueError) as error:  # numbers that the experiment of now does not know
         raise _damaged(path, experiment, error) from error
 

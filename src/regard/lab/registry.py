@@ -1,35 +1,78 @@
-"""The experiments of the lab: every subclass of `Experiment` in a file of `experiments/`."""
+"""The experiments of the lab: the files in `experiments/`, and those of plugins.
+
+An experiment of your own is one Python file with `measure`, `judge`, `TEXTS` (texts.py) and the call
+
+    register_experiment(__name__)
+
+The environment variable REGARD_PLUGINS names such files; an installed package names its modules in the entry point
+group `regard.experiments` (plugins.py).
+"""
 
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from regard.config import nearest
 from regard.errors import UserError
-from regard.lab import experiments
-from regard.lab.experiment import TOPICS, Experiment
+from regard.lab import experiments, old_form
+from regard.lab.experiment import Experiment
+from regard.lab.texts import words
+from regard.plugins import load_plugins
+
+_REGISTERED: dict[str, Experiment] = {}
+
+
+def register_experiment(module: str) -> None:
+    """Add the experiment in a module, by the name of the module; the experiment is named as its file, with hyphens."""
+    experiment = Experiment(module)
+    known = {**_included(), **_REGISTERED}.get(experiment.name, experiment)
+    if known.path != experiment.path:
+        raise UserError(
+            f"{experiment.path}: there is another experiment {experiment.name!r}, {known.path}",
+            "rename the file",
+            code="duplicate-experiment",
+            where=experiment.path,
+        )
+    _REGISTERED[experiment.name] = experiment
 
 
 @cache
+def _included() -> dict[str, Experiment]:
+    modules = [f"{experiments.__name__}.{module.name}" for module in iter_modules(experiments.__path__)]
+    return {experiment.name: experiment for experiment in map(_open, modules)}
+
+
+def _open(module: str) -> Experiment:
+    experiment = Experiment(module)
+    if experiment.path.with_suffix(".toml").is_file():
+        return experiment
+    members = [member for _, member in inspect.getmembers(import_module(module), inspect.isclass)]
+    (found,) = (each for each in members if issubclass(each, old_form.Experiment) and each.__module__ == module)
+    return found()
+
+
 def all_experiments() -> dict[str, Experiment]:
-    """Every experiment by name, ordered by topic and name of the file."""
-    found = []
-    for module in iter_modules(experiments.__path__):
-        file = import_module(f"{experiments.__name__}.{module.name}")
-        for _, member in inspect.getmembers(file, inspect.isclass):
-            if issubclass(member, Experiment) and member.__module__ == file.__name__ and not inspect.isabstract(member):
-                found.append(member())
-    order = list(TOPICS)
-    return {found.name: found for found in sorted(found, key=lambda experiment: order.index(experiment.topic))}
+    """Every experiment by name."""
+    load_plugins()
+    return {**_included(), **_REGISTERED}
+
+
+def by_topic(found: Iterable[Experiment]) -> list[Experiment]:
+    """Experiments ordered by topic, then by name."""
+    order = list(words("en")["topics"])
+    return sorted(found, key=lambda experiment: (order.index(experiment.texts.topic), experiment.name))
 
 
 def find_experiment(name: str) -> Experiment:
     """The experiment of this name."""
     found = all_experiments()
     if name not in found:
+        close = nearest(name, list(found))
         raise UserError(
             f"there is no experiment {name!r}",
-            f"choose one of {', '.join(found)}",
+            f"did you mean `{close}`?" if close else "see `regard lab` for the list",
             code="unknown-experiment",
             where=name,
         )

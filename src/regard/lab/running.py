@@ -4,6 +4,7 @@ A finished experiment is not repeated while its code is the same; one that was s
 Experiments that measure time run after the others, one by one.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -27,7 +28,8 @@ from regard.lab.records import (
 )
 from regard.processes import explain, run_each
 
-Report = Callable[[str], None]
+Report = Callable[[str, int, int], None]
+"""report(name, seed, seeds): an experiment begins with a seed."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,13 @@ Outcome = Finished | Failure
 
 
 def run_experiment(
-    experiment: Experiment, effort: Effort, folder: Path, report: Report = lambda line: None
+    experiment: Experiment, effort: Effort, folder: Path, report: Report = lambda *seed: None
 ) -> Finished:
     """Run an experiment, or the seeds that are left of it, and write its file after each of them."""
     results, seconds = read_begun(folder, experiment, effort)
     seeds = seeds_of(effort)
     for seed in seeds[len(results.seeds) :]:
-        report(f"{experiment.name}: seed {seed} of {len(seeds)}")
+        report(experiment.name, seed, len(seeds))
         seconds += measure(experiment, effort, seed, results)
         results.seeds = (*results.seeds, seed)
         write_results(folder, experiment, effort, results, seconds)
@@ -79,7 +81,7 @@ def run_all(
     folder: Path,
     jobs: int = 1,
     again: bool = False,
-    report: Report = lambda line: None,
+    report: Report = lambda *seed: None,
 ) -> Iterator[Outcome]:
     """Run experiments in `jobs` processes, or in this one if it is 1; yield each as it ends, the finished ones first.
 
@@ -92,12 +94,12 @@ def run_all(
                 path_of(folder, experiment.name).unlink(missing_ok=True)
             elif experiment not in waiting:
                 yield run_experiment(experiment, effort, folder)
-        slowest_first = sorted(waiting, key=lambda experiment: (experiment.timed, -experiment.seconds))
+        slowest_first = sorted(waiting, key=lambda experiment: (experiment.texts.timed, -experiment.texts.seconds))
         if jobs == 1:
             yield from (_run_here(experiment, effort, folder, report) for experiment in slowest_first)
             return
         for timed, at_once in ((False, jobs), (True, 1)):
-            group = [experiment for experiment in slowest_first if experiment.timed == timed]
+            group = [experiment for experiment in slowest_first if experiment.texts.timed == timed]
             yield from _run_in_processes(group, effort, folder, at_once, report)
 
 
@@ -122,12 +124,15 @@ def _run_in_processes(
     with closing(run_each(partial(_work, effort, folder), experiments, jobs)) as messages:
         for experiment, message in messages:
             if isinstance(message, str):
-                report(message)
+                report(experiment.name, int(message), len(seeds_of(effort)))
             else:
                 finished = None if message.failure else read_finished(folder, experiment)
                 yield finished or Failure(experiment, message.failure)
 
 
-def _work(effort: Effort, folder: Path, experiment: Experiment, report: Report) -> None:
-    """What the process of an experiment does."""
-    run_experiment(experiment, effort, folder, report)
+def _work(effort: Effort, folder: Path, experiment: Experiment, report: Callable[[str], None]) -> None:
+    """What the process of an experiment does; it reports its seeds."""
+    try:
+        run_experiment(experiment, effort, folder, lambda name, seed, seeds: report(str(seed)))
+    except KeyboardInterrupt:  # SIGTERM during a training
+        raise SystemExit(128 + signal.SIGTERM) from None

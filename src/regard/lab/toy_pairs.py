@@ -37,6 +37,18 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     }
 
 
+def reversed_pairs(
+    generator: torch.Generator, words: int, length: int, size: int = 64, wrong: float = 0.0
+) -> ToyTensors:
+    """Random words, and as the target the same words in reverse, of which a share is `wrong`."""
+    rows = torch.randint(words, (size, length), generator=generator)
+    target = rows.flip(1)
+    if wrong:
+        errors = torch.rand(size, length, generator=generator) < wrong
+        target = torch.where(errors, torch.randint(words, (size, length), generator=generator), target)
+    return pair_batch(rows.tolist(), target.tolist())
+
+
 def source_of(batch: ToyTensors) -> Tokens:
     """The sources of a batch."""
     return Padded.of(batch["source"], batch["lengths"])

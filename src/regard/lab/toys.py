@@ -7,7 +7,7 @@ optimizer, its schedule, clipping and the order of random numbers are those of e
 only checkpoints are not written.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.scored_attention import ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.files import JsonObject
-from regard.lab.experiment import Text
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
 from regard.runtime import World, seed_everything
@@ -37,15 +36,8 @@ MakeBatch = Callable[[torch.Generator], ToyTensors]
 ToyLoss = Callable[[nn.Module, ToyTensors], Loss]
 IGNORE = -100
 """A label without a loss."""
-POSITION_NAMES = {
-    "sinusoidal": Text("sinusoidal", "正弦"),
-    "learned": Text("learned", "可学习"),
-    "rotary": Text("rotary", "旋转（RoPE）"),
-    "relative": Text("relative", "相对"),
-    "alibi": Text("ALiBi", "ALiBi"),
-    "none": Text("none", "无位置"),
-}
-"""The kinds of positions in both languages."""
+POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
+"""The kinds of positions of an encoder."""
 
 
 def generator_of(seed: int, *purpose: int | str) -> torch.Generator:
@@ -77,7 +69,8 @@ def fit_toy(
 ) -> list[float]:
     """Train `model` in place; return the mean nll per label of each `log_every` steps.
 
-    `settings` are those of [training] in a recipe: schedule, clip, weight_decay, optimizer, label_smoothing, ...
+    Ctrl-C and SIGTERM raise KeyboardInterrupt, so that a model that has not learnt is never measured. `settings` are
+    those of [training] in a recipe: schedule, clip, weight_decay, optimizer, label_smoothing, ...
     """
     values: JsonObject = {"schedule": "constant", "clip": 1.0, "label_smoothing": 0.0, **settings}
     training = TrainingSettings(
@@ -85,7 +78,7 @@ def fit_toy(
     )
     log = LossLog()
     world = World(0, 1, 0, torch.device("cpu"), "fp32", seed=seed)
-    fit(
+    outcome = fit(
         ToyTask(loss),
         model,
         ToySteps(batch, seed),
@@ -95,6 +88,8 @@ def fit_toy(
         log,
         build_schedule(training, d_model=1),
     )
+    if outcome.reason == "interrupted":
+        raise KeyboardInterrupt
     model.eval()
     return log.losses
 
@@ -132,6 +127,26 @@ def previous_words(generator: torch.Generator, words: int, length: int, size: in
     """Random words on a circle; the label of a word is the word before it."""
     ids = torch.randint(words, (size, length), generator=generator)
     return {"ids": ids, "labels": ids.roll(1, dims=1)}
+
+
+def reversed_words(generator: torch.Generator, words: int, length: int, size: int = 32) -> ToyTensors:
+    """Random words; the labels are the same words from last to first, so only positions tell where to look."""
+    ids = torch.randint(words, (size, length), generator=generator)
+    return {"ids": ids, "labels": ids.flip(1)}
+
+
+def neighbour_words(
+    generator: torch.Generator, words: int, length: int, distances: Sequence[int], size: int = 32
+) -> ToyTensors:
+    """Random words on a circle; the labels of a word are the words so far before it (after it, if negative)."""
+    ids = torch.randint(words, (size, length), generator=generator)
+    return {"ids": ids, "labels": torch.stack([ids.roll(by, dims=1) for by in distances], dim=2)}
+
+
+def random_rows(generator: torch.Generator, rows: ToyTensors, size: int = 32) -> ToyTensors:
+    """A batch of random rows of a fixed set of examples."""
+    chosen = torch.randint(len(rows["labels"]), (size,), generator=generator)
+    return {key: values[chosen] for key, values in rows.items()}
 
 
 def tagging_loss(model: nn.Module, batch: ToyTensors) -> Loss:

@@ -15,9 +15,20 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
-from regard.lab.toys import (
+from regard.lab.old_form import (
     POSITION_NAMES,
+    Effort,
+    Experiment,
+    Panel,
+    Question,
+    Record,
+    Results,
+    Text,
+    Verdict,
+    above,
+    decide,
+)
+from regard.lab.toys import (
     ToyTensors,
     accuracy,
     build_tagger,

@@ -15,7 +15,7 @@ the derivative of u x is 3 x^2, that of detach(u) x is u = x^2.
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
 from regard.lab.toys import generator_of
 
 FORWARD, REVERSE = "forward", "reverse"

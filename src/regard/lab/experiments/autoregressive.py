@@ -22,7 +22,7 @@ from regard.decoding.engine import DecodingRequest
 from regard.decoding.settings import DecodingSettings
 from regard.engines.mask_predict import MaskPredict
 from regard.files import JsonObject
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toy_pairs import SHIFT, SYMBOLS, pair_batch, source_of, translation_loss, write
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy

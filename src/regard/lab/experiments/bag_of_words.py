@@ -12,9 +12,20 @@ The second panel asks every word for its own place.
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
-from regard.lab.toys import (
+from regard.lab.old_form import (
     POSITION_NAMES,
+    Effort,
+    Experiment,
+    Panel,
+    Question,
+    Record,
+    Results,
+    Text,
+    Verdict,
+    above,
+    decide,
+)
+from regard.lab.toys import (
     MakeBatch,
     ToyTensors,
     accuracy,

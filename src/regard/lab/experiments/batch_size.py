@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import generator_of
 
 FEATURES, NOISE, EXAMPLES = 10, 3.0, 4096

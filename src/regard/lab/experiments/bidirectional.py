@@ -8,7 +8,7 @@ the right tell. The state of a word in a left-to-right model cannot know them.
 
 import torch
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import (
     World,
     ambiguous,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from regard.lab.english import pages
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
 from regard.metrics.classification import spearman
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf

@@ -16,7 +16,7 @@ from regard.attention.layouts import Tokens
 from regard.decoding.constraints import Rules
 from regard.decoding.rollout import greedy_search
 from regard.decoding.stepper import Symbols
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, rectangle, seeded
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss, cross_entropy

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from regard.attention.multihead import MultiHeadAttention
-from regard.lab.experiment import (
+from regard.lab.old_form import (
     Effort,
     Experiment,
     Panel,

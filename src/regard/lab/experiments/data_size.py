@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toy_pairs import SHIFT, pair_batch, shifted_target, source_of, translation_loss
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.models.convolutional import Convolutional, ConvolutionalSettings

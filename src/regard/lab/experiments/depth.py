@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.files import JsonObject
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import build_tagger, generator_of, rectangle, seeded
 from regard.models.text_encoder import TransformerEncoder
 

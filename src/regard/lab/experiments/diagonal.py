@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, PaddedPattern, Tokens
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, build_tagger, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder

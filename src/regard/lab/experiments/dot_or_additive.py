@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.attention.scored_attention import ScoredAttention
 from regard.attention.scoring import SCORINGS
 from regard.lab.costs import exponent, fastest, saved_bytes
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import OneHead, fit_toy, generator_of, previous_words, seeded, tagging_loss
 
 WORDS, LENGTH, WIDTH, HEAD = 16, 12, 32, 32

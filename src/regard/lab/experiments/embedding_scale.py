@@ -11,7 +11,7 @@ and the word at the mirrored place (place).
 import torch
 from torch import nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, build_tagger, fit_toy, generator_of, seeded, tagging_loss
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.positions import sinusoid

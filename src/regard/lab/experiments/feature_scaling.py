@@ -11,7 +11,7 @@ makes k small, and the solution is the same.
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import generator_of
 
 EXAMPLES, FEATURES, GOAL, LIMIT = 200, 4, 0.01, 200_000

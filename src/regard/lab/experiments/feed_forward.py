@@ -14,7 +14,7 @@ A ReLU unit that is negative for every input has no gradient: it is dead. GELU h
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import (
     ToyTensors,
     accuracy,

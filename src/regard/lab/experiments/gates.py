@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, accuracy, fit_toy, generator_of, rectangle, seeded, tagging_loss
 from regard.layers.recurrent import RecurrentLayer
 

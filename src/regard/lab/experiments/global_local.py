@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, rectangle, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.recurrent import RecurrentModel, RecurrentSettings

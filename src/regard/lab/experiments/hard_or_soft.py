@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.recurrent_attention import Global, HardGumbel, HardReinforce, Kind, SourceAttention
 from regard.attention.scoring import General
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss, cross_entropy

@@ -19,7 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, rectangle, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings

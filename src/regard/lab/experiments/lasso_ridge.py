@@ -15,7 +15,7 @@ The data are 30 examples of 20 features, of which four have an effect.
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import generator_of
 
 EXAMPLES, FEATURES, USED, NOISE = 30, 20, 4, 2.0

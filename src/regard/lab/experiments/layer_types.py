@@ -28,7 +28,7 @@ from regard.attention.layouts import Padded
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.windowed import local_attention
 from regard.lab.costs import exponent, fastest, longest_chain, saved_bytes
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import generator_of, seeded
 from regard.layers.convolution import GatedConvolution
 from regard.layers.recurrent import RecurrentLayer

@@ -13,7 +13,7 @@ but a step against the wrong gradient climbs. The bias is a weight of a column o
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import generator_of
 
 EXAMPLES, FEATURES = 100, 5

@@ -12,10 +12,21 @@ from functools import partial
 
 import torch
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import (
+    POSITION_NAMES,
+    Effort,
+    Experiment,
+    Panel,
+    Question,
+    Record,
+    Results,
+    Text,
+    Verdict,
+    above,
+    decide,
+)
 from regard.lab.toys import (
     IGNORE,
-    POSITION_NAMES,
     ToyTensors,
     build_tagger,
     fit_toy,

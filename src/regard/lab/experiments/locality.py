@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, accuracy, build_tagger, fit_toy, generator_of, seeded, tagging_loss
 from regard.layers.convolution import ConvolutionalEncoderLayer
 

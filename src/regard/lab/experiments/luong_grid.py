@@ -17,7 +17,7 @@ from statistics import fmean
 import torch
 
 from regard.files import JsonObject
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toy_pairs import SHIFT, exact_match, pair_batch, translation_loss
 from regard.lab.toys import ToyTensors, fit_toy, generator_of, seeded
 from regard.models.recurrent import RecurrentModel, RecurrentSettings

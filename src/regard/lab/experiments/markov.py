@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.files import JsonObject
 from regard.lab.english import pages, words_of
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings

@@ -8,7 +8,7 @@ The models read a small language in which some words are adjective or noun, and 
 What a model has learnt is measured by a linear classifier of its frozen hidden states: the part of speech.
 """
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import build_bert, make_world, pretrain, probe_layers, random_rows
 
 RATES = {"5 %": 0.05, "15 %": 0.15, "30 %": 0.3, "50 %": 0.5}

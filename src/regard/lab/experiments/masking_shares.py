@@ -6,7 +6,7 @@ only; if all become random words, every word is suspect. The mixture is meant to
 matter a little more, and random words alone are the worst.
 """
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import (
     BERT_SHARES,
     Shares,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import CLS, IDS, PAD, SENTENCE, SEP, World, make_world
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy

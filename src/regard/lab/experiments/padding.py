@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.attend import attend
 from regard.attention.layouts import Padded, PaddedPattern
 from regard.attention.scored_attention import AttentionFunction
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, build_tagger, fit_toy, generator_of, rectangle, seeded, tagging_loss
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from torch import nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
 from regard.layers.meta import on_meta
 from regard.models.bert import Bert, BertSettings
 from regard.models.transformer import Transformer, TransformerSettings

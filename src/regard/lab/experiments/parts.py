@@ -9,7 +9,7 @@ sum modulo five is no linear function. Two pre-norm layers are trained as a whol
 import torch
 
 from regard.files import JsonObject
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, accuracy, build_tagger, fit_toy, generator_of, seeded, tagging_loss
 
 DIGITS, LENGTH = 5, 8

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.lab.english import pages, words_of
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
 from regard.lab.toys import build_tagger, generator_of, rectangle, seeded
 from regard.losses.crossentropy import cross_entropy
 

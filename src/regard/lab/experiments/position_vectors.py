@@ -13,8 +13,20 @@ same way, f(P x) = P f(x). They are not the same outputs in the same places, f(P
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
-from regard.lab.toys import POSITION_NAMES, build_tagger, generator_of, rectangle, seeded
+from regard.lab.old_form import (
+    POSITION_NAMES,
+    Effort,
+    Experiment,
+    Panel,
+    Question,
+    Record,
+    Results,
+    Text,
+    Verdict,
+    above,
+    decide,
+)
+from regard.lab.toys import build_tagger, generator_of, rectangle, seeded
 from regard.layers.positions import frequencies, sinusoid
 
 WIDTH, WORDS, LENGTH, PLACES = 64, 16, 12, 256

@@ -8,7 +8,7 @@ Four tiny BERTs are pretrained for the same number of steps on a small language,
 of sixteen sentences. The same four are fine-tuned without pretraining.
 """
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import build_bert, finetune, make_world, pretrain, random_rows, tagging_accuracy
 
 PRETRAINED, SCRATCH = "pretrained", "from scratch"

@@ -14,7 +14,7 @@ whole model (Devlin et al. 2018, table 7).
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.small_world import (
     World,
     ambiguous,

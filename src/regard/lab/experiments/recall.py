@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, accuracy, fit_toy, generator_of, seeded, tagging_loss
 from regard.layers.positions import sinusoid
 from regard.layers.recurrent import Recurrent

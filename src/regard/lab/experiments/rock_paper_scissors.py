@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
 from regard.attention.multihead import MultiHeadAttention
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, accuracy, fit_toy, generator_of, seeded, tagging_loss
 
 WORDS, DIGITS, WIDTH, LENGTH = 3, 8, 32, 6

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.scores import dot, scaled_dot
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import OneHead, fit_toy, generator_of, previous_words, seeded, tagging_loss
 
 KEYS, QUERIES = 32, 500

@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toy_pairs import SHIFT, pair_batch, share_equal, targets_of, translation_loss, write
 from regard.lab.toys import ToyTensors, fit_toy, generator_of, seeded
 from regard.metrics.translation import bleu

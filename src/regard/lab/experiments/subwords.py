@@ -12,7 +12,7 @@ of a word, so it learns fewer tokens at equal size.
 from collections import Counter
 
 from regard.lab.english import split_pages, words_of
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from functools import partial
 
 import torch
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toy_pairs import SHIFT, pair_batch, translation_loss
 from regard.lab.toys import ToyTensors, fit_toy, generator_of, seeded
 from regard.models.settings import Tie

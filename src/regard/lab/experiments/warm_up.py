@@ -17,7 +17,7 @@ from functools import partial
 import torch
 
 from regard.errors import UserError
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import ToyTensors, build_tagger, fit_toy, seeded, tagging_loss
 
 WORDS, LENGTH, LAYERS, LOG_EVERY = 10, 8, 6, 5

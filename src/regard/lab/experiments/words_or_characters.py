@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from regard.lab.english import split_pages
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.models.ngram import NGram
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings

@@ -13,7 +13,7 @@ task is exclusive or: have the first two of five inputs the same sign? One hidde
 import torch
 from torch import Tensor, nn
 
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 

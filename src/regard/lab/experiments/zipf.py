@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from regard.lab.english import split_pages, words_of
-from regard.lab.experiment import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
 from regard.models.ngram import NGram
 
 FIRST, LAST = 10, 1000

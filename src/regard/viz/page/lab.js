@@ -40,10 +40,8 @@ function drawQuestions(parent) {
   const options = [["all", say("all")], ...KINDS.map((kind) => [kind, say(`kind_${kind.replace(" ", "_")}`)])];
   const asked = DATA.questions.map((question) => [question, found(question.experiment)])
     .filter(([question]) => lab.kind === "all" || question.kind === lab.kind);
-  const heads = ["notes", "question", "answer", "verdict", "measured_result"];
+  const heads = ["question", "answer", "verdict", "measured_result"];
   const rows = asked.map(([question, experiment]) => make("tr", {},
-    make("td", { class: "places", "data-name": say("notes") }, question.notes.split(", ")[0],
-      question.notes.includes(",") ? make("span", { class: "soft", title: question.notes }, " …") : null),
     make("td", { "data-name": say("question") }, linkTo(experiment, inLanguage(question.text))),
     make("td", { "data-name": say("answer") }, inLanguage(question.answer)),
     make("td", { "data-name": say("verdict") }, badge(question.kind)),
@@ -73,7 +71,7 @@ function drawExperiment(experiment) {
   return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
     make("div", { class: "heading" }, make("h3", {}, inLanguage(experiment.title)), badge(kindOf(experiment))),
     ...DATA.questions.filter((question) => question.experiment === experiment.name).map((question) =>
-      make("p", { class: "asks" }, make("strong", {}, inLanguage(question.text)), make("span", { class: "soft" }, ` ${question.notes}`),
+      make("p", { class: "asks" }, make("strong", {}, inLanguage(question.text)),
         make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), inLanguage(question.answer))),
     result ? make("p", { class: "meaning verdict" }, inLanguage(result.sentence)) : null,
     result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
