@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from regard.viz.svg import heatmap_svg
     from regard.viz.terminal import heatmap
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 MODULES = {
     "AttentionMap": "viz.report",
