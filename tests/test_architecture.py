@@ -34,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "text": {"config"},
     "documents": {"text"},
     "decoding": {"config"},
-    "training": {"config", "runtime"},
+    "training": {"config", "runtime", "losses"},
     # floor 2
     "models": {"config", "attention", "layers"},
     "data": {"config", "text", "attention", "trees"},

@@ -23,15 +23,18 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError
+from pydantic_core.core_schema import no_info_after_validator_function, str_schema
 
 from regard.errors import UserError
+from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import MAX_KEY_PARTS, parse_toml
 
 __all__ = [
-    "Field", "SettingError", "Settings", "apply_overrides", "build", "by_kind", "describe", "unless", "with_defaults",
+    "Field", "NameIn", "SettingError", "Settings", "add_kind", "apply_overrides", "build", "by_kind", "describe",
+    "unless", "with_defaults",
 ]  # fmt: skip
 
 Table = dict[str, Any]
@@ -84,6 +87,30 @@ def by_kind(default: str) -> Discriminator:
         return value.get("kind", default) if isinstance(value, dict) else getattr(value, "kind", None)
 
     return Discriminator(kind)
+
+
+@dataclass(frozen=True)
+class NameIn:
+    """Marks a text setting as the name of a thing in a registry: `Annotated[str, NameIn(REGISTRY)]`."""
+
+    registry: Registry[Any]
+
+    def check(self, name: str) -> str:
+        """Refuse a name that is not in the registry."""
+        if not self.registry.has(name):
+            raise PydanticKnownError("literal_error", {"expected": f"one of {', '.join(self.registry)}"})
+        return name
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self.check, str_schema(strict=True))
+
+
+def add_kind(settings: type[Settings], group: str, form: type[Settings]) -> None:
+    """Let a group that has several kinds have one more: `form`, whose setting `kind` has one value."""
+    field, tag = settings.model_fields[group], Tag(*_kinds(form))
+    others = tuple(item for item in get_args(field.annotation) if item.__metadata__[0] != tag)
+    field.annotation = Union[(*others, Annotated[form, tag])]  # type: ignore[assignment]
+    settings.model_rebuild(force=True)
 
 
 def apply_overrides(values: Table, overrides: Sequence[str]) -> Table:
@@ -254,8 +281,10 @@ def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
     if kind == "union_tag_not_found":
         return _Problem("invalid-setting", key, f"must be a group of settings, not {value}")
     if kind == "union_tag_invalid":
-        message = f"must be one of {context['expected_tags']}, not {shorten(repr(context['tag']))}"
+        message = f"must be one of {context['expected_tags']}, not {shorten(repr(context['tag']))}; {MISSING_PLUGIN}"
         return _Problem("invalid-setting", f"{key}.kind", message)
+    if kind == "literal_error" and context["expected"].startswith("one of "):
+        return _Problem("invalid-setting", key, f"must be {context['expected']}, not {value}; {MISSING_PLUGIN}")
     if kind == "string_pattern_mismatch":
         for setting in describe(settings):
             if setting.name == key:

@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
-from typing import TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 from regard.errors import UserError
@@ -53,8 +53,8 @@ class Registry(dict[str, T]):
         self[name] = value
         return value
 
-    def adder(self, name: str) -> Callable[[T], T]:
-        """A decorator that adds a thing under a name."""
+    def adder(self, name: str) -> Callable[[Any], Any]:
+        """A decorator that adds a class or function under a name."""
         return lambda value: self.add(name, value)
 
     def all(self) -> "Registry[T]":

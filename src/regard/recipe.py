@@ -62,6 +62,9 @@ class Recipe(Settings):
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity")
     """The validation metrics of this task that `training.monitor` can name."""
 
+    supports_losses: ClassVar[bool] = False
+    """True if `training.loss` may be other than cross-entropy."""
+
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
         description="the name of the run: letters, digits and . _ + -; its folder is runs/NAME",
@@ -112,6 +115,12 @@ class Recipe(Settings):
     def check_data(self) -> Self:
         """Check that the task can read its sources."""
         check_sources(self.data, self.fields)
+        return self
+
+    @model_validator(mode="after")
+    def check_loss(self) -> Self:
+        if self.training.loss != "cross_entropy" and not self.supports_losses:
+            raise SettingError("training.loss", f"{self.training.loss!r} does not work with task {self.task}")
         return self
 
     @model_validator(mode="after")

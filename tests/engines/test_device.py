@@ -250,4 +250,4 @@ def test_the_validation_engine_uses_the_current_weights(positions: str) -> None:
                 readable(model, sources, max_new_tokens, how),
             )
         model.train()
-    assert len(engine.slot_batches) == 1
+    assert isinstance(engine, DeviceEngine) and len(engine.slot_batches) == 1

@@ -46,7 +46,7 @@ from regard.attention.recurrent_attention import (
     predicted_positions,
 )
 from regard.attention.scores import dot, tanh_score
-from regard.attention.scoring import Additive, Concat, Cosine, ScaledDot, Scoring
+from regard.attention.scoring import Additive, Concat, Cosine, Dot, General, ScaledDot, Scoring
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,18 @@ class HeadArithmetic:
 
 @dataclass(frozen=True)
 class ScoreParts:
-    """A score as queries and keys that are multiplied, or added in a tanh, and a scale."""
+    """A score as queries and keys that are multiplied, or added in a tanh, and a scale; `other` is any other score."""
 
     queries: Tensor
     keys: Tensor
     vector: Tensor | None
     scale: float
+    other: Scoring | None = None
 
     def products(self) -> Tensor:
         """(..., T, S)."""
+        if self.other is not None:
+            return self.other(self.queries, self.keys)
         if self.vector is None:
             return dot(self.queries, self.keys)
         return tanh_score(self.queries, self.keys, self.vector)
@@ -102,7 +105,9 @@ def score_parts(scoring: Scoring | None, q: Tensor, prepared: Tensor) -> ScorePa
             return ScoreParts(nn.functional.linear(q, weight), prepared, scoring.vector, 1.0)
         case Cosine():
             return ScoreParts(nn.functional.normalize(q, dim=-1), prepared, None, float(scoring.log_sharpness.exp()))
-    return ScoreParts(q, prepared, None, 1.0)  # dot; general, whose keys are prepared as W k
+        case Dot() | General():  # whose keys are prepared as W k
+            return ScoreParts(q, prepared, None, 1.0)
+    return ScoreParts(q, prepared, None, 1.0, scoring)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ q (..., T, Q) queries, k (..., S, K) keys -> scores (..., T, S); A hidden size.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.scores import dot, scaled_dot, tanh_score
+from regard.plugins import Registry
 
 # Of a cosine at the start: the best key has e^20 times the weight of the worst, and e^3 times that at 45 degrees.
 SHARPNESS = 10.0
@@ -125,14 +127,23 @@ class Cosine(Scoring):
         return self.log_sharpness.exp() * dot(F.normalize(q, dim=-1), prepared)
 
 
-SCORINGS: dict[str, type[Scoring]] = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "general": General,
-    "additive": Additive,
-    "concat": Concat,
-    "cosine": Cosine,
-}
+SCORINGS: Registry[type[Scoring]] = Registry(
+    "score",
+    {
+        "scaled_dot": ScaledDot,
+        "dot": Dot,
+        "general": General,
+        "additive": Additive,
+        "concat": Concat,
+        "cosine": Cosine,
+    },
+)
+"""Every attention score by its name in a recipe."""
+
+
+def register_score(name: str) -> Callable[[type[Scoring]], type[Scoring]]:
+    """Add an attention score: use `@register_score("name")` on a subclass of `Scoring`."""
+    return SCORINGS.adder(name)
 
 
 def check_equal(score: str, query_dim: int, key_dim: int) -> None:

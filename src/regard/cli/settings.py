@@ -60,7 +60,7 @@ def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
             )
     tasks, owners = {task for task, _ in entries}, dict[tuple[str, str, str, str], list[str]]()
     for task, setting in entries:
-        row = (setting.name, type_text(setting.field.annotation), default_text(setting.field), setting.help)
+        row = (setting.name, field_type(setting.field), default_text(setting.field), setting.help)
         owners.setdefault(row, []).append(" | ".join(setting.kinds) or task)
     for (setting_name, kind, default, meaning), of in owners.items():
         shown = "" if set(of) >= tasks else ", ".join(dict.fromkeys(of))
@@ -130,6 +130,14 @@ def default_text(field: "FieldInfo") -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def field_type(field: "FieldInfo") -> str:
+    """The type of a setting in words; for the name of a part, all names, those of plug-ins too."""
+    from regard.config import NameIn
+
+    registry = next((item.registry for item in field.metadata if isinstance(item, NameIn)), None)
+    return type_text(field.annotation) if registry is None else " | ".join(registry.all())
 
 
 def type_text(kind: object) -> str:

@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.models.masked import MaskedTransformer
 from regard.models.settings import ModelSettings
-from regard.models.transformer import TransformerSettings
+from regard.models.transformer import Transformer, TransformerSettings
 
 Name = TypeVar("Name", bound=Hashable)
 ENGINES = {
@@ -30,7 +30,7 @@ ENGINES = {
 
 
 def is_standard_transformer(settings: ModelSettings) -> bool:
-    """True if the model is the Transformer that the faster engines implement."""
+    """True if the settings describe the Transformer that the fast engines implement; a model may have other parts."""
     return settings.kind == "transformer" and isinstance(settings, TransformerSettings) and settings.is_standard
 
 
@@ -44,8 +44,11 @@ def readable_engine(models: Sequence[Any], symbols: Symbols, device: torch.devic
 
 
 def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
-    """The fastest engine with the same results: CUDA graphs on a GPU, fused weights on a CPU."""
-    if not all(is_standard_transformer(model.settings) for model in models):
+    """The fastest engine with the same results: CUDA graphs on a GPU, fused weights on a CPU.
+
+    A model with a part that the fast engines do not know, or with hooks, runs in the reference engine.
+    """
+    if not all(isinstance(model, Transformer) and model.is_standard for model in models):
         return readable_engine(models, symbols, device)
     if device.type == "cuda" and len(models) == 1 and kernels_available():
         from regard.engines.device import DeviceEngine

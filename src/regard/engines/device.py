@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -286,8 +287,9 @@ class ValidationEngine:
         self.symbols, self.dtype = symbols, dtype
         self.engine: DeviceEngine | None = None
 
-    def __call__(self, model: nn.Module) -> DeviceEngine:
-        assert isinstance(model, Transformer)
+    def __call__(self, model: nn.Module) -> DeviceEngine | StepperEngine[Any]:
+        if not isinstance(model, Transformer) or not model.is_standard:  # the reference engine knows every part
+            return StepperEngine(cast(Any, model), self.symbols, next(model.parameters()).device)
         with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():
             if self.engine is None:
                 self.engine = DeviceEngine(self._copy(model), self.symbols)

@@ -7,12 +7,35 @@ Label smoothing makes the model less certain: perplexity gets worse, accuracy an
 `*` any leading shape of positions, V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import to_float32
+from regard.plugins import Registry
+
+RowLoss = Callable[[Tensor, Tensor], Tensor]
+"""The loss of every position: logits (N, V) in float32, labels (N,) -> (N,)."""
+
+
+def negative_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
+    """-log p(y): logits (N, V), labels (N,) -> (N,)."""
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+LOSSES: Registry[RowLoss] = Registry("loss", {"cross_entropy": negative_log_likelihood})
+"""The training objectives by their names in a recipe. The tasks compute cross-entropy themselves, with smoothing."""
+
+L = TypeVar("L", bound=RowLoss)
+
+
+def register_loss(name: str) -> Callable[[L], L]:
+    """Add a training objective: use `@register_loss("name")` on a function (logits (N, V), labels (N,)) -> (N,)."""
+    return LOSSES.adder(name)
 
 
 @dataclass(frozen=True)
@@ -33,6 +56,16 @@ def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0, ignore
     nll = -(log_p.gather(-1, labels.masked_fill(~mask, 0)[..., None])[..., 0] * mask).sum()
     uniform = -(log_p.mean(dim=-1) * mask).sum()
     return Loss((1 - smoothing) * nll + smoothing * uniform, mask.sum(), nll.detach())
+
+
+def registered_loss(name: str, logits: Tensor, labels: Tensor, ignore: int = 0) -> Loss:
+    """A loss of `LOSSES`: logits (*, V) against labels (*); positions labelled `ignore` do not count."""
+    logits, labels = to_float32(logits.flatten(0, -2)), labels.flatten().long()
+    mask = labels != ignore
+    classes = labels.masked_fill(~mask, 0)
+    zero = logits.new_zeros(())
+    nll = torch.where(mask, negative_log_likelihood(logits, classes), zero).sum()
+    return Loss(torch.where(mask, LOSSES[name](logits, classes), zero).sum(), mask.sum(), nll.detach())
 
 
 def r_drop(first: Tensor, second: Tensor, labels: Tensor, ignore: int = 0) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.kernels import kernels_available
 from regard.layers.embeddings import OutputProjection
-from regard.losses.crossentropy import Loss
+from regard.losses.crossentropy import Loss, registered_loss
 
 # Turns logits z (C, M, V) into dL/dz in place and returns the sums of the objective and of the nll, (2,).
 GradientInPlace = Callable[[Tensor, Tensor], Tensor]
@@ -30,6 +30,15 @@ ALIGNED = 64
 
 # Logits in memory at a time: half a gigabyte in bf16 on a GPU, what fits a cache on a CPU.
 MAX_LOGITS = {"cuda": 2**28, "cpu": 2**21}
+
+
+def projected_loss(
+    projection: OutputProjection, labels: Tensor, smoothing: float = 0.0, name: str = "cross_entropy"
+) -> Loss:
+    """Cross-entropy of the logits (*, V) of a projection against labels (*), or the registered loss `name` of them."""
+    if name == "cross_entropy":
+        return projected_cross_entropy(projection, labels, smoothing)
+    return registered_loss(name, projection.logits(), labels)
 
 
 def projected_cross_entropy(

@@ -12,7 +12,7 @@ B sentences, T tokens, D model, H heads; `*` is (B, T) padded or (N,) packed.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 import torch
 from pydantic import model_validator
@@ -22,7 +22,7 @@ from regard.attention.layouts import AttentionPattern, Layout, Padded, Recording
 from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.attention.scored_attention import PositionBias, ScoredAttention
 from regard.attention.scoring import SCORINGS
-from regard.config import Field, SettingError, Unused, unless
+from regard.config import Field, NameIn, SettingError, Unused, unless
 from regard.layers.blocks import (
     ACTIVATION,
     ACTIVATIONS,
@@ -48,8 +48,35 @@ from regard.layers.positions import (
 )
 from regard.layers.residual import RESIDUALS, Residual
 from regard.models.settings import ModelSettings
+from regard.plugins import Registry
 
-PositionKind = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "buckets", "none"]
+POSITIONS: Registry[Callable[["LayerSettings"], Positions]] = Registry(
+    "position encoding",
+    {
+        "sinusoidal": lambda s: Sinusoidal(s.d_model),
+        "learned": lambda s: Learned(s.d_model, s.max_positions),
+        "rotary": lambda s: Rotary(),
+        "relative": lambda s: Relative(s.head_width, s.max_distance),
+        "alibi": lambda s: ALiBi(s.num_heads),
+        "buckets": lambda s: Buckets(s.num_heads, s.buckets, s.max_distance),
+        "none": lambda s: NoPositions(),
+    },
+)
+"""How each kind of positions is built, by its name in a recipe."""
+
+P = TypeVar("P", bound=Callable[["LayerSettings"], Positions])
+
+
+def register_positions(name: str) -> Callable[[P], P]:
+    """Add a position encoding: use `@register_positions("name")` on a subclass of `Positions`.
+
+    Its constructor takes the settings of the model. Models with it run in the reference engine.
+    """
+    return POSITIONS.adder(name)
+
+
+PositionKind = Annotated[str, NameIn(POSITIONS)]
+ScoreKind = Annotated[str, NameIn(SCORINGS)]
 
 
 class LayerSettings(ModelSettings):
@@ -76,9 +103,7 @@ class LayerSettings(ModelSettings):
         "process only), or no norm",
     )
     residual: bool = Field(True, description="residual connections: add the input of a sublayer to its output")
-    score: Literal["scaled_dot", "dot", "general", "additive", "concat", "cosine"] = Field(
-        "scaled_dot", description="attention score, in every head"
-    )
+    score: ScoreKind = Field("scaled_dot", description="attention score, in every head")
     window: int = Field(
         0, ge=0, description="local self-attention: tokens on either side, in a decoder before; 0: all tokens"
     )
@@ -140,7 +165,7 @@ class LayerSettings(ModelSettings):
                 f"max_distance = {self.max_distance} leaves no groups of distances; "
                 f"positions = buckets needs more than buckets / 2 = {self.buckets // 2}",
             )
-        if self.combine == "concat" and self.positions not in ("sinusoidal", "learned"):
+        if self.combine == "concat" and self.positions in ("rotary", "relative", "alibi", "buckets", "none"):
             raise SettingError(
                 "combine",
                 f"combine = concat needs vectors of positions, and positions = {self.positions} has none; "
@@ -154,8 +179,8 @@ class LayerSettings(ModelSettings):
         return self.head_dim or self.d_model // self.num_heads
 
     @property
-    def attention_positions(self) -> PositionKind:
-        """The kind of positions in self-attention: rotary, relative, alibi, buckets or none."""
+    def attention_positions(self) -> str:
+        """The kind of positions in self-attention: rotary, relative, alibi, buckets, none, or one of a plug-in."""
         if self.positions in ("sinusoidal", "learned"):
             return self.relative_positions
         return self.positions
@@ -190,34 +215,15 @@ class LayerSettings(ModelSettings):
     @property
     def fits_kernel(self) -> bool:
         """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
-        return self.score == "scaled_dot" and self.attention_positions not in ("relative", "alibi", "buckets")
+        return self.score == "scaled_dot" and self.attention_positions in ("rotary", "none")
 
 
 def build_positions(settings: LayerSettings) -> Positions:
     """Build the positions that the settings name."""
-    absolute = build_kind(settings.positions, settings)
+    absolute = POSITIONS[settings.positions](settings)
     if settings.relative_positions == "none":
         return absolute
-    return Both(absolute, build_kind(settings.relative_positions, settings))
-
-
-def build_kind(kind: PositionKind, settings: LayerSettings) -> Positions:
-    """Build positions of one kind."""
-    match kind:
-        case "sinusoidal":
-            return Sinusoidal(settings.d_model)
-        case "learned":
-            return Learned(settings.d_model, settings.max_positions)
-        case "rotary":
-            return Rotary()
-        case "relative":
-            return Relative(settings.head_width, settings.max_distance)
-        case "alibi":
-            return ALiBi(settings.num_heads)
-        case "buckets":
-            return Buckets(settings.num_heads, settings.buckets, settings.max_distance)
-        case "none":
-            return NoPositions()
+    return Both(absolute, POSITIONS[settings.relative_positions](settings))
 
 
 def build_combine(settings: LayerSettings) -> Callable[[Tensor, Tensor], Tensor]:

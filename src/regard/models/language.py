@@ -12,6 +12,7 @@ The kinds differ in the context they use:
     transformer      all tokens of the segment, by attention                       language_transformer.py
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import Tag
@@ -22,6 +23,7 @@ from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSet
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
 from regard.models.ngram import NGram, NGramSettings
+from regard.plugins import Registry
 
 LanguageModelSettings = Annotated[
     Annotated[RecurrentLanguageSettings, Tag("rnn")]
@@ -41,16 +43,19 @@ LanguageModel = (
 )
 
 
+LANGUAGE_MODELS: Registry[Callable[..., LanguageModel]] = Registry(
+    "language model",
+    {
+        **dict.fromkeys(("rnn", "gru", "lstm", "rnn-sigmoid", "gru-cho"), RecurrentLanguageModel),
+        "bilstm": BidirectionalLanguageModel,
+        "markov": MarkovLanguageModel,
+        "transformer": TransformerLanguageModel,
+        "ngram": NGram,
+    },
+)
+"""The model of each kind: `Model(settings, vocabulary size)`."""
+
+
 def build_language_model(settings: LanguageModelSettings, vocabulary: int) -> LanguageModel:
     """Build the model of these settings for a vocabulary of this size; an n-gram model has no counts yet."""
-    match settings:
-        case RecurrentLanguageSettings():
-            return RecurrentLanguageModel(settings, vocabulary)
-        case BidirectionalLanguageSettings():
-            return BidirectionalLanguageModel(settings, vocabulary)
-        case MarkovLanguageSettings():
-            return MarkovLanguageModel(settings, vocabulary)
-        case TransformerLanguageSettings():
-            return TransformerLanguageModel(settings, vocabulary)
-        case NGramSettings():
-            return NGram(settings, vocabulary)
+    return LANGUAGE_MODELS[settings.kind](settings, vocabulary)

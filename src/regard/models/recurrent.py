@@ -21,6 +21,7 @@ from regard.attention.recurrent_attention import build_source_attention
 from regard.config import Field, SettingError, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELL, CELLS, CellKind, Hidden, Recurrent, RecurrentStack
+from regard.models.backbone import ScoreKind
 from regard.models.recurrent_decoders import (
     QUERIES,
     BahdanauDecoder,
@@ -62,9 +63,7 @@ class RecurrentSettings(ModelSettings):
     attention: Literal["none", "global", "local-m", "local-p", "hard-gumbel", "hard-reinforce"] = Field(
         "global", description="kind of attention to the source; none: for decoder = plain only"
     )
-    score: Literal["dot", "scaled_dot", "general", "additive", "concat", "cosine"] = Field(
-        "additive", description="attention score of a decoder state and a source token"
-    )
+    score: ScoreKind = Field("additive", description="attention score of a decoder state and a source token")
     query: Literal["previous", "current"] = Field(
         "previous",
         description="decoder state that attends: that before the token (previous, bahdanau) or after it (current, the "

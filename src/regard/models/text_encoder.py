@@ -21,6 +21,7 @@ B inputs, T tokens, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 import torch
@@ -48,6 +49,7 @@ from regard.models.language_bidirectional import (
 )
 from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
 from regard.models.settings import ModelSettings, counted
+from regard.plugins import Registry
 
 
 class TransformerEncoderSettings(LayerSettings):
@@ -268,18 +270,16 @@ TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder
 """A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
 
 
+TEXT_ENCODERS: Registry[Callable[..., TextEncoder]] = Registry(
+    "text encoder",
+    {"bert": Bert, "transformer": TransformerEncoder, "recurrent": RecurrentEncoder, "elmo": ElmoEncoder},
+)
+"""The encoder of each kind: `Encoder(settings, vocabulary size)`."""
+
+
 def build_encoder(settings: ModelSettings, vocabulary: int) -> TextEncoder:
     """Build the encoder of these settings, with new weights, for a vocabulary of this size."""
-    match settings:
-        case BertSettings():
-            return Bert(settings, vocabulary)
-        case TransformerEncoderSettings():
-            return TransformerEncoder(settings, vocabulary)
-        case RecurrentEncoderSettings():
-            return RecurrentEncoder(settings, vocabulary)
-        case ElmoEncoderSettings():
-            return ElmoEncoder(settings, vocabulary)
-    raise TypeError(f"no text encoder has settings of {type(settings).__name__}")
+    return TEXT_ENCODERS[settings.kind](settings, vocabulary)
 
 
 class EncoderModel(nn.Module):

@@ -15,6 +15,7 @@ B sentences, W hypotheses, S source, T target, D model, V vocabulary; `*` is (B,
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 import torch
@@ -24,8 +25,11 @@ from torch import Tensor, nn
 from regard.attention.layouts import AttentionPattern, Attentions, Padded, RecordingPattern, Tokens
 from regard.attention.multihead import MultiHeadAttention, NoAttention
 from regard.config import Field
-from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, TransformerStack
+from regard.layers.blocks import DecoderLayer, DecoderLayerState, EncoderLayer, FeedForward, TransformerStack
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
+from regard.layers.norms import LayerNorm, NoNorm
+from regard.layers.positions import Learned, NoPositions, Rotary, Sinusoidal
+from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.ssru import SSRU
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
 from regard.models.settings import OUTPUT_BIAS, TIE, Tie, counted, fill_from_size
@@ -112,6 +116,13 @@ class TransformerState:
         return TransformerState([layer.keep(sentences) for layer in self.layers], source)
 
 
+STANDARD_PARTS = {
+    TransformerStack, EncoderLayer, DecoderLayer, MultiHeadAttention, FeedForward, PostNorm, PreNorm, LayerNorm, NoNorm,
+    TokenEmbedding, Sinusoidal, Learned, Rotary, NoPositions, nn.Embedding, nn.Linear, nn.Dropout,
+}  # fmt: skip
+"""The parts that the fast engines implement."""
+
+
 class Transformer(nn.Module):
     """Encoder, decoder and embeddings."""
 
@@ -138,6 +149,16 @@ class Transformer(nn.Module):
         )
         self.encoder_norm, self.decoder_norm = (build.final_norm() for _ in range(2))
         self.apply(xavier)
+
+    @property
+    def is_standard(self) -> bool:
+        """True if the fast engines compute what this model does: standard settings and parts, unchanged, no hooks."""
+        known = type(self) is Transformer and self.settings.kind == "transformer" and self.settings.is_standard
+        return (
+            known
+            and is_unchanged(self)
+            and all(type(part) in STANDARD_PARTS and is_unchanged(part) for part in islice(self.modules(), 1, None))
+        )
 
     def forward(self, src: Tokens, tgt: Tokens) -> OutputProjection:
         """Source and shifted target in the same layout -> projection of (*, D) to (*, V)."""
@@ -191,3 +212,9 @@ class Transformer(nn.Module):
         cross = RecordingPattern(tgt.layout, src.layout, causal=False)
         self.decode(tgt, self.encode(src, encoder), decoder, cross)
         return Attentions(encoder.stacked_or_none(), decoder.stacked_or_none(), cross.stacked())
+
+
+def is_unchanged(module: nn.Module) -> bool:
+    """True if a module has no hooks, and no method of its own in place of one of its class."""
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    return not hooks and not any(callable(getattr(type(module), name, None)) for name in vars(module))

@@ -1,8 +1,10 @@
 """Translation models: their settings by kind, and how each is built."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import Tag
+from torch import nn
 
 from regard.config import by_kind
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
@@ -10,6 +12,7 @@ from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
 from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerSettings
+from regard.plugins import Registry
 
 TranslationModelSettings = Annotated[
     Annotated[TransformerSettings, Tag("transformer")]
@@ -19,18 +22,18 @@ TranslationModelSettings = Annotated[
     by_kind("transformer"),
 ]
 
-TranslationModel = Transformer | RecurrentModel | Convolutional | MaskedTransformer
+TRANSLATION_MODELS: Registry[Callable[..., nn.Module]] = Registry(
+    "translation model",
+    {
+        "transformer": Transformer,
+        "recurrent": RecurrentModel,
+        "convolutional": Convolutional,
+        "mask-predict": MaskedTransformer,
+    },
+)
+"""The model of each kind: `Model(settings, source vocabulary size, target vocabulary size)`."""
 
 
-def build_translation_model(settings: ModelSettings, src_vocabulary: int, tgt_vocabulary: int) -> TranslationModel:
+def build_translation_model(settings: ModelSettings, src_vocabulary: int, tgt_vocabulary: int) -> nn.Module:
     """Build the model of these settings, with new weights, for vocabularies of these sizes."""
-    match settings:
-        case MaskedSettings():  # before its base class
-            return MaskedTransformer(settings, src_vocabulary, tgt_vocabulary)
-        case TransformerSettings():
-            return Transformer(settings, src_vocabulary, tgt_vocabulary)
-        case RecurrentSettings():
-            return RecurrentModel(settings, src_vocabulary, tgt_vocabulary)
-        case ConvolutionalSettings():
-            return Convolutional(settings, src_vocabulary, tgt_vocabulary)
-    raise TypeError(f"no translation model has settings of {type(settings).__name__}")
+    return TRANSLATION_MODELS[settings.kind](settings, src_vocabulary, tgt_vocabulary)

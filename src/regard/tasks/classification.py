@@ -70,6 +70,7 @@ class ClassificationRecipe(LabelledRecipe):
     }  # fmt: skip
     rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "f1", "matthews", "accuracy")
+    supports_losses = True
 
 
 class LabelledTextChecks(LabelledChecks[T]):
@@ -133,8 +134,10 @@ class Classification(LabelledTask[ClassificationRecipe]):
         return [text_input(self.tokenizer, example, self.recipe.data.max_length, label)]
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        smoothing = self.recipe.training.label_smoothing
-        return classification_loss(logits[: len(batch.labels)], batch.labels[:, 0], smoothing)
+        training = self.recipe.training
+        return classification_loss(
+            logits[: len(batch.labels)], batch.labels[:, 0], training.label_smoothing, training.loss
+        )
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
         p, order = torch.softmax(logits[0], dim=-1).sort(descending=True, stable=True)  # (O,)

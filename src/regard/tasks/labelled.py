@@ -39,7 +39,7 @@ from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import write_json
-from regard.losses.crossentropy import Loss
+from regard.losses.crossentropy import Loss, registered_loss
 from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import (
@@ -503,8 +503,10 @@ def head_weights(head: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tenso
     return found if {name: tensor.shape for name, tensor in found.items()} == shapes else {}
 
 
-def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
-    """Cross-entropy of (M, O) against classes (M,), summed; a class IGNORE does not count."""
+def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, name: str = "cross_entropy") -> Loss:
+    """Cross-entropy, or another loss, of (M, O) against classes (M,), summed; a class IGNORE does not count."""
+    if name != "cross_entropy":
+        return registered_loss(name, logits, labels, IGNORE)
     classes = labels.long()
     labelled = classes != IGNORE
     objective = F.cross_entropy(

@@ -87,6 +87,7 @@ class LanguageRecipe(Recipe):
     }
     rules: ClassVar[Rules] = sizing.language
     monitors = ("loss", "bits_per_character", "word_perplexity", "perplexity")
+    supports_losses = True
 
     data: TextDataSettings
     text: TextSettings = TextSettings()
@@ -276,12 +277,15 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def adapt_world(self, world: World) -> World:
         """A recurrent layer is one kernel for a whole segment: compilation gains nothing."""
+        if self.recipe.training.loss != "cross_entropy":
+            return replace(world, compile=False, capture=False)
         return world if self.recipe.model.kind == "transformer" else replace(world, compile=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of a segment, summed, given the state after the segments before."""
         before = self._state_before(unwrap(model), batch)
-        loss, after = segment_loss(model, batch, before, self.recipe.training.label_smoothing)
+        training = self.recipe.training
+        loss, after = segment_loss(model, batch, before, training.label_smoothing, training.loss)
         for name, state in after.items():
             self.recurrent_state[f"{batch.shard}.{name}"].copy_(state)
         return loss

@@ -300,5 +300,9 @@ class LearningTask(ABC, Generic[R, D]):
         return world.device.type == "cuda" and kernels_available() and self.recipe.model.supports_packing
 
     def adapt_world(self, world: World) -> World:
-        """The world as this task uses it: padded batches have many shapes, so no CUDA graph and no compilation."""
-        return world if self.supports_packing(world) else replace(world, compile=False, capture=False)
+        """The world as this task uses it: padded batches have many shapes, so no CUDA graph and no compilation.
+
+        A loss of a plug-in may do what a graph cannot contain.
+        """
+        fixed = self.supports_packing(world) and self.recipe.training.loss == "cross_entropy"
+        return world if fixed else replace(world, compile=False, capture=False)

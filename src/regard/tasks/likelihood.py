@@ -16,7 +16,7 @@ from regard.data.arrays import Array
 from regard.data.batch import Batch
 from regard.data.bptt import contiguous_segments, sliding_windows
 from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_cross_entropy
+from regard.losses.projected import projected_cross_entropy, projected_loss
 from regard.models.language_bidirectional import BidirectionalLanguageModel, both_directions
 from regard.models.ngram import NGram
 from regard.tasks.base import device_of
@@ -31,19 +31,19 @@ BATCH_TOKENS = 4096
 
 
 def segment_loss(
-    model: nn.Module, batch: Batch, state: dict[str, Tensor], smoothing: float
+    model: nn.Module, batch: Batch, state: dict[str, Tensor], smoothing: float, name: str = "cross_entropy"
 ) -> tuple[Loss, dict[str, Tensor]]:
-    """Cross-entropy of a segment, summed, given the state before it, and the state after it.
+    """Cross-entropy (or the loss `name`) of a segment, summed, given the state before it, and the state after it.
 
     A bidirectional model adds the losses of both directions; the count and the likelihood are of the forward one.
     """
     if not isinstance(unwrap(model), BidirectionalLanguageModel):
         projection, after = model(batch["source"], state)
-        return projected_cross_entropy(projection, batch.labels, smoothing), after
+        return projected_loss(projection, batch.labels, smoothing, name), after
     projection, after = model(batch["source"], state, batch.labels)
     forward, backward = both_directions(projection)
-    loss = projected_cross_entropy(forward, batch.labels, smoothing)
-    return replace(loss, sum=loss.sum + projected_cross_entropy(backward, batch["source"], smoothing).sum), after
+    loss = projected_loss(forward, batch.labels, smoothing, name)
+    return replace(loss, sum=loss.sum + projected_loss(backward, batch["source"], smoothing, name).sum), after
 
 
 @torch.no_grad()

@@ -4,12 +4,21 @@ A task of your own is a subclass of `Task` with the decorator `@register`, in a 
 (plugins.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from regard.config import Table, apply_overrides, build, nearest
+from torch import nn
+
+from regard.config import Table, add_kind, apply_overrides, build, group_forms, nearest
 from regard.errors import UserError
+from regard.models.language import LANGUAGE_MODELS
+from regard.models.language_recurrent import RecurrentLanguageSettings
+from regard.models.settings import ModelSettings
+from regard.models.text_encoder import TEXT_ENCODERS, TransformerEncoderSettings
+from regard.models.transformer import TransformerSettings
+from regard.models.translation import TRANSLATION_MODELS
 from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import read_toml
 from regard.recipe import Recipe, no_rules
@@ -27,6 +36,7 @@ from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
 
 T = TypeVar("T", bound=type[AnyTask])
+M = TypeVar("M", bound=type[nn.Module])
 
 TASKS: Registry[type[AnyTask]] = Registry("task", {
     task.name: task
@@ -42,6 +52,42 @@ def register(task: T) -> T:
     """Add a task to the registry; use it as a class decorator."""
     TASKS.add(task.name, task)
     return task
+
+
+def register_translation_model(settings: type[ModelSettings]) -> Callable[[M], M]:
+    """Add a model kind for translation: use `@register_translation_model(settings)` on the model class.
+
+    The default of the setting `kind` is its name in a recipe. The class is called as in models/transformer.py:
+    `Model(settings, source vocabulary size, target vocabulary size)`.
+    """
+    return partial(add_model, TRANSLATION_MODELS, TransformerSettings, settings)
+
+
+def register_language_model(settings: type[ModelSettings]) -> Callable[[M], M]:
+    """Add a kind of language model, called as in models/language_transformer.py: `Model(settings, vocabulary size)`."""
+    return partial(add_model, LANGUAGE_MODELS, RecurrentLanguageSettings, settings)
+
+
+def register_text_encoder(settings: type[ModelSettings]) -> Callable[[M], M]:
+    """Add a text encoder, called as in models/text_encoder.py: `Encoder(settings, vocabulary size)`."""
+    return partial(add_model, TEXT_ENCODERS, TransformerEncoderSettings, settings)
+
+
+def add_model(models: Registry[Any], usual: type[ModelSettings], settings: type[ModelSettings], model: M) -> M:
+    """Add a model to a registry, and its settings to every recipe that accepts the settings `usual`."""
+    models.add(settings.model_fields["kind"].default, model)
+    for recipe in recipe_types(Recipe):
+        forms = group_forms(recipe.model_fields["model"])
+        if len(forms) > 1 and usual in forms:
+            add_kind(recipe, "model", settings)
+    return model
+
+
+def recipe_types(base: type[Recipe]) -> Iterator[type[Recipe]]:
+    """Every class of recipes below `base`."""
+    for recipe in base.__subclasses__():
+        yield recipe
+        yield from recipe_types(recipe)
 
 
 def all_tasks() -> dict[str, type[AnyTask]]:

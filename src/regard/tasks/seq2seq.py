@@ -31,7 +31,7 @@ from regard.decoding.stepper import Symbols
 from regard.engines.choose import ENGINES, as_engine, fastest_engine, readable_engine
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.losses.projected import projected_loss, projected_r_drop
 from regard.losses.reinforce import reinforce
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
@@ -57,6 +57,7 @@ class TranslationRecipe(Recipe):
 
     fields: ClassVar[Fields] = PAIRS
     rules: ClassVar[Rules] = sizing.translation
+    supports_losses: ClassVar[bool] = True
     monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
 
     data: PairDataSettings
@@ -91,6 +92,8 @@ class TranslationRecipe(Recipe):
                 f'"{self.decoding.search}" does not work with model.kind = "{self.model.kind}"; '
                 + ('write "mask_predict"' if masked else "mask_predict works with kind = mask-predict only"),
             )
+        if masked and self.training.loss != "cross_entropy":
+            raise SettingError("training.loss", f'"{self.training.loss}" does not work with kind = "{self.model.kind}"')
         if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
             name = self.model.length_setting
             raise SettingError(
@@ -183,12 +186,14 @@ class Seq2SeqTask(Task[R, Pairs]):
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         training = self.recipe.training
-        return self.cross_entropy(model, batch, training.label_smoothing, training.r_drop)
+        return self.cross_entropy(model, batch, training.label_smoothing, training.r_drop, training.loss)
 
-    def cross_entropy(self, model: nn.Module, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0) -> Loss:
-        """Cross-entropy with label smoothing and R-Drop, summed over the target tokens of a batch."""
+    def cross_entropy(
+        self, model: nn.Module, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0, name: str = "cross_entropy"
+    ) -> Loss:
+        """Cross-entropy with label smoothing and R-Drop, or the loss `name`, summed over the target tokens."""
         labels = batch.labels
-        loss = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
+        loss = partial(projected_loss, labels=labels, smoothing=smoothing, name=name)
         if r_drop and model.training:  # one pass over the batch repeated twice, with different dropout in each half
             batch = batch.repeated()
             loss = partial(projected_r_drop, labels=labels, strength=r_drop, smoothing=smoothing)

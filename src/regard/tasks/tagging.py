@@ -54,6 +54,7 @@ class TaggingRecipe(LabelledRecipe):
         "model.kind": "recurrent",  # learns more than a Transformer from a few thousand sentences
     }  # fmt: skip
     monitors = ("loss", "accuracy", "f1")
+    supports_losses = True
 
 
 class TaggingChecks(LabelledChecks["Tagging"]):
@@ -105,8 +106,10 @@ class Tagging(LabelledTask[TaggingRecipe]):
         return split_windows(self.tokenizer.tokenize_words(example["words"]), self.recipe.data.max_length - 2)
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
-        smoothing = self.recipe.training.label_smoothing
-        return classification_loss(logits.flatten(0, -2), batch.labels.flatten(), smoothing)
+        training = self.recipe.training
+        return classification_loss(
+            logits.flatten(0, -2), batch.labels.flatten(), training.label_smoothing, training.loss
+        )
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
         words = list(example["words"])

@@ -307,4 +307,4 @@ class Translation(TranslationTask[TranslationRecipe]):
         """A model that fills in masked tokens has its own loss and search."""
         from regard.tasks.masked_translation import MaskedTranslation
 
-        return MaskedTranslation if isinstance(recipe.model, MaskedSettings) else Translation
+        return MaskedTranslation if isinstance(recipe.model, MaskedSettings) else cls

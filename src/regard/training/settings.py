@@ -1,9 +1,10 @@
 """Settings of training: limits, batch size, optimizer, regularisation, validation, checkpoints and logs."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from regard.config import Field, Settings, Unused, unless
+from regard.config import Field, NameIn, Settings, Unused, unless
+from regard.losses.crossentropy import LOSSES
 
 # Metrics for which a lower value is better; for every other metric a higher value is better.
 LOWER_IS_BETTER = frozenset(
@@ -49,6 +50,9 @@ class TrainingSettings(Settings):
     )
     clip: float = Field(0.0, ge=0, description="gradient clipping: maximum global norm; 0 = off")
 
+    loss: Annotated[str, NameIn(LOSSES)] = Field(
+        "cross_entropy", description="training objective; plug-ins can add others for classes and next tokens"
+    )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="label smoothing: probability spread over the vocabulary"
     )
@@ -87,6 +91,8 @@ class TrainingSettings(Settings):
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.warmup == 0, "warmup = 0", "warmup_share")
+        used = [name for name in ("label_smoothing", "r_drop") if getattr(self, name)]
+        yield from unless(self.loss == "cross_entropy", 'loss = "cross_entropy"', *used)
         yield from unless(self.optimizer == "sgd", 'optimizer = "sgd"', "momentum")
         adam = ("adam_beta1", "adam_beta2", "adam_epsilon")
         yield from unless(self.optimizer == "adam", 'optimizer = "adam"', *adam)
