@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import corpus_split as module
-from regard.data.corpus_split import LEFT_OUT, SplitPlan, SplitReport, assign, read_keys, split_corpora
+from regard.data.corpus_split import LEFT_OUT, SplitReport, assign_pairs, hash_pairs, split_corpora
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.sources import Source
-from regard.data.split import hash_sentence, normalize_sentence
+from regard.data.split import SplitPlan, hash_sentence, normalize_sentence
 from regard.errors import UserError
 from regard.run_files import SPLITS
 
@@ -26,9 +26,9 @@ Sides = tuple[str, str]
 
 def assignments(pairs: Iterable[Sides], plan: SplitPlan, exclude: Iterable[str] = ()) -> list[str]:
     """The split of each pair."""
-    keys = read_keys(({"src": src, "tgt": tgt} for src, tgt in pairs), plan.seed)
+    keys = hash_pairs(({"src": src, "tgt": tgt} for src, tgt in pairs), plan.seed)
     excluded = np.array([hash_sentence(sentence, plan.seed) for sentence in exclude], np.uint64)
-    return [(*SPLITS, *LEFT_OUT)[code] for code in assign(keys, excluded, plan)[0]]
+    return [(*SPLITS, *LEFT_OUT)[code] for code in assign_pairs(keys, excluded, plan)[0]]
 
 
 def grid(sources: int, translations: int = 1) -> list[Sides]:
@@ -100,10 +100,10 @@ def test_a_larger_test_set_holds_the_smaller_one_and_leaves_valid_alone() -> Non
 
 def test_a_number_comes_with_the_share_that_draws_the_same() -> None:
     pairs = grid(1500, translations=2)
-    keys = read_keys(({"src": src, "tgt": tgt} for src, tgt in pairs), 1)
-    by_number, shares = assign(keys, NOTHING, SplitPlan(40, 70, "both"))
+    keys = hash_pairs(({"src": src, "tgt": tgt} for src, tgt in pairs), 1)
+    by_number, shares = assign_pairs(keys, NOTHING, SplitPlan(40, 70, "both"))
     written = json.loads(json.dumps(shares))
-    by_share, again = assign(keys, NOTHING, SplitPlan(written["valid"], written["test"], "both"))
+    by_share, again = assign_pairs(keys, NOTHING, SplitPlan(written["valid"], written["test"], "both"))
     assert (by_number == by_share).all() and again == shares
     assert [(by_number == code).sum() for code in range(3)] == [3000 - 2 * 110, 40, 70]
     assert (by_number == len(SPLITS) + LEFT_OUT.index("further")).sum() == 110
@@ -212,9 +212,9 @@ def test_a_corpus_that_changes_between_the_readings_is_noticed(
 ) -> None:
     def changed(*arguments: object) -> object:
         (tmp_path / "pairs.tsv").write_text(later, encoding="utf-8")
-        return assign(*arguments)  # type: ignore[arg-type]
+        return assign_pairs(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "assign", changed)
+    monkeypatch.setattr(module, "assign_pairs", changed)
     with pytest.raises(UserError) as error:
         split(tmp_path, SplitPlan(), CONTENT)
     assert error.value.code == "changed-file"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.data import labelled
 from regard.data.examples import Example
 from regard.data.fields import CHOICES, LABELLED_TEXT, QUESTIONS, TAGGED_WORDS, Fields
-from regard.data.labelled import MIN_ENDING, Keys, LabelledSplits, load_splits, open_splits, select
+from regard.data.labelled import MIN_ENDING, ExampleHashes, LabelledSplits, load_splits, open_splits, select
 from regard.data.settings import AnsweringDataSettings, LabelledDataSettings
 from regard.data.sources import Source
 from regard.data.split import normalize_sentence
@@ -49,7 +49,7 @@ def content(splits: LabelledSplits) -> tuple[list[Example], ...]:
 def selected(train: Sequence[Example], **data: Any) -> dict[str, list[Example]]:
     """The examples of each split, without files."""
     settings = LabelledDataSettings(**data)
-    keys = Keys(settings, LABELLED_TEXT)
+    keys = ExampleHashes(settings, LABELLED_TEXT)
     for example in train:
         keys.add(example)
     try:
@@ -62,7 +62,7 @@ def selected(train: Sequence[Example], **data: Any) -> dict[str, list[Example]]:
 
 def identities(strings: Sequence[str], same_ending: bool = False) -> list[int]:
     examples = [{"text": text, "label": "x"} for text in strings]
-    keys = Keys(LabelledDataSettings(same_ending=same_ending), LABELLED_TEXT)
+    keys = ExampleHashes(LabelledDataSettings(same_ending=same_ending), LABELLED_TEXT)
     for example in examples:
         keys.add(example)
     return [int(identity) for identity in keys.identities(examples)]

@@ -63,9 +63,10 @@ def split(
       regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 --folder data
       regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
     """
-    from regard.data.corpus_split import SplitPlan, split_corpora
+    from regard.data.corpus_split import split_corpora
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources
+    from regard.data.split import SplitPlan
 
     side: Literal["src", "tgt", "both"] = one_of("--by", by, ("src", "tgt", "both"))  # type: ignore[assignment]
     plan = SplitPlan(parse_size("valid", valid), parse_size("test", test), side, seed)

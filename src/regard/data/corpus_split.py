@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,16 @@ from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
 from regard.data.lines import csv_rows, file_ending, read_lines
 from regard.data.sources import Source
-from regard.data.split import POSITION_BITS, POSITIONS, Hashes, Mask, first_occurrences, hash_sentence, hash_text
+from regard.data.split import (
+    Hashes,
+    Mask,
+    SplitPlan,
+    assign,
+    check_not_empty,
+    first_occurrences,
+    hash_sentence,
+    hash_text,
+)
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_json
@@ -34,34 +43,10 @@ from regard.run_files import SPLITS
 Progress = Callable[[int, int | None], None]
 
 LEFT_OUT = ("empty", "duplicate", "excluded", "shared", "further")
-"""Why a pair is in no split: a blank side; an equal pair before it; a sentence of an excluded file; its other side is
+"""Why a pair is in no split: an empty side; an equal pair before it; a sentence of an excluded file; its other side is
 held out (`by` both); a held-out sentence that is already there with another translation."""
 
 REPORT = "report.json"
-
-
-@dataclass(frozen=True)
-class SplitPlan:
-    """Sizes of valid and test, the side that is split, and the seed. An int counts sentences, a float is a share."""
-
-    valid: int | float = 0
-    test: int | float = 0
-    by: Literal["src", "tgt", "both"] = "src"
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, size in (("valid", self.valid), ("test", self.test)):
-            if size < 0 or (isinstance(size, float) and not size < 1):
-                raise UserError(
-                    f"{name} is {size}",
-                    "write a number of sentences, like 2000, or a share of them, like 0.01",
-                    code="invalid-setting",
-                    where=name,
-                )
-        if self.seed < 0 or self.seed >= 1 << 64:
-            raise UserError(
-                f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1", code="invalid-setting", where="seed"
-            )
 
 
 @dataclass(frozen=True)
@@ -115,8 +100,8 @@ def split_corpora(
     excluded = np.unique(
         np.fromiter((hash_sentence(line, plan.seed) for path in exclude for line in sentences(path)), dtype=np.uint64)
     )
-    keys = read_keys(read_examples(corpora, root, PAIRS), plan.seed, progress)
-    assignments, shares = assign(keys, excluded, plan)
+    hashes = hash_pairs(read_examples(corpora, root, PAIRS), plan.seed, progress)
+    assignments, shares = assign_pairs(hashes, excluded, plan)
     report = SplitReport(
         corpora=list(map(str, corpora)),
         exclude=list(map(str, exclude)),
@@ -125,11 +110,13 @@ def split_corpora(
         shares=shares,
         read=len(assignments),
         splits={
-            name: _count(keys, assignments == code) for code, name in enumerate(SPLITS) if (assignments == code).any()
+            name: _count(hashes, assignments == code) for code, name in enumerate(SPLITS) if (assignments == code).any()
         },
         left_out={name: int((assignments == code).sum()) for code, name in enumerate(LEFT_OUT, len(SPLITS))},
     )
-    _check_not_empty(report, plan)
+    sizes = {name: report.splits.get(name) for name in SPLITS if name == "train" or getattr(plan, name)}
+    reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items() if count)
+    check_not_empty(sizes, f"{report.read} pairs were read ({reasons or 'none left out'})")
     with replacing(folder, folder=True) as path:
         write_splits(read_examples(corpora, root, PAIRS), assignments, path, endings, progress)
         write_json(path / REPORT, asdict(report))
@@ -146,83 +133,41 @@ def sentences(path: Path) -> Iterator[str]:
     return (sentence for row in rows for sentence in row if sentence.strip())
 
 
-@dataclass(frozen=True)
-class Keys:
-    """Hashes of the pairs: the hash of each side, the hash of the exact pair, and True if a side is blank."""
+class PairHashes(NamedTuple):
+    """Hashes of the sides of pairs, hashes of the exact pairs, and True if a side is empty: (E,) each."""
 
     src: Hashes
     tgt: Hashes
     pair: Hashes
-    blank: Mask
-
-    def select(self, rows: npt.NDArray[np.int64]) -> "Keys":
-        """The hashes of some pairs."""
-        return Keys(self.src[rows], self.tgt[rows], self.pair[rows], self.blank[rows])
+    empty: Mask
 
 
-def read_keys(pairs: Iterable[Example], seed: int, progress: Progress | None = None) -> Keys:
+def hash_pairs(pairs: Iterable[Example], seed: int, progress: Progress | None = None) -> PairHashes:
     """The first reading."""
-    sources, targets, whole, blank = array("Q"), array("Q"), array("Q"), bytearray()
+    sources, targets, whole, empty = array("Q"), array("Q"), array("Q"), bytearray()
     for number, pair in enumerate(pairs, 1):
         src_text, tgt_text = pair["src"], pair["tgt"]
         sources.append(hash_sentence(src_text, seed))
         targets.append(hash_sentence(tgt_text, seed))
         whole.append(hash_text(f"{len(src_text)} {src_text}{tgt_text}", seed))
-        blank.append(not src_text.strip() or not tgt_text.strip())
+        empty.append(not src_text.strip() or not tgt_text.strip())
         if progress is not None:
             progress(number, None)
     src, tgt, both = (np.frombuffer(column, np.uint64) for column in (sources, targets, whole))
-    return Keys(src, tgt, both, np.frombuffer(blank, np.bool_))
+    return PairHashes(src, tgt, both, np.frombuffer(empty, np.bool_))
 
 
-def assign(keys: Keys, excluded: Hashes, plan: SplitPlan) -> tuple[npt.NDArray[np.uint8], dict[str, float]]:
-    """The assignment of each pair, an index into SPLITS + LEFT_OUT, and the shares of valid and test.
-
-    Test is chosen first and loses nothing. A pair of valid or train has no sentence of an excluded file; `by` both, its
-    other side is not held out either, so that no side of test is in valid, and no side of the two in train.
-    """
-    side, other = (keys.tgt, keys.src) if plan.by == "tgt" else (keys.src, keys.tgt)
-    position = (side >> np.uint64(64 - POSITION_BITS)).astype(np.int64)
-    once = first_occurrences(keys.pair, ~keys.blank)
-    barred = np.isin(keys.src, excluded) | np.isin(keys.tgt, excluded)
-
-    low = _boundary(plan.test, np.unique(position[once]), "test")
-    in_test = position < low
-    test = first_occurrences(side, once & in_test)
-
-    shared = np.isin(other, other[test]) if plan.by == "both" else np.zeros_like(once)
-    open_to_valid = once & ~in_test & ~barred & ~shared
-    high = _boundary(plan.valid, np.unique(POSITIONS - 1 - position[open_to_valid]), "valid")
-    if low + high > POSITIONS:
-        raise UserError(
-            "valid and test together leave nothing to train on",
-            "hold out fewer sentences",
-            code="no-data",
-            where="valid, test",
-        )
-    in_valid = position >= POSITIONS - high
-    valid = first_occurrences(side, open_to_valid & in_valid)
-
-    if plan.by == "both":
-        shared |= np.isin(other, other[valid])
-    train = once & ~in_test & ~in_valid & ~barred & ~shared
-    cases = [train, valid, test, keys.blank, ~once, barred & ~in_test, shared & ~in_test & ~valid]
-    assignments = np.select(cases, list(range(len(cases))), default=len(cases)).astype(np.uint8)
-    return assignments, {"valid": high / POSITIONS, "test": low / POSITIONS}
-
-
-def _boundary(size: int | float, positions: npt.NDArray[np.int64], name: str) -> int:
-    """Length of the interval that is the share `size`, or that has `size` of the sentences at sorted positions."""
-    if isinstance(size, float):
-        return round(size * POSITIONS)
-    if size > len(positions):
-        raise UserError(
-            f"{name} asks for {size} sentences, and there are {len(positions)}",
-            "ask for fewer",
-            code="no-data",
-            where=name,
-        )
-    return int(positions[size - 1]) + 1 if size else 0
+def assign_pairs(
+    hashes: PairHashes, excluded: Hashes, plan: SplitPlan
+) -> tuple[npt.NDArray[np.uint8], dict[str, float]]:
+    """The assignment of each pair, an index into SPLITS + LEFT_OUT, and the shares of valid and test."""
+    texts, others = (hashes.tgt, hashes.src) if plan.by == "tgt" else (hashes.src, hashes.tgt)
+    usable = first_occurrences(hashes.pair, ~hashes.empty)
+    barred = np.isin(hashes.src, excluded) | np.isin(hashes.tgt, excluded)
+    split = assign(texts, usable, plan, texts, others if plan.by == "both" else None, barred)
+    elsewhere = [hashes.empty, ~usable, barred & ~split.in_test, split.shared & ~split.in_test & ~split.valid]
+    cases = [split.train, split.valid, split.test, *elsewhere]
+    return np.select(cases, list(range(len(cases))), default=len(cases)).astype(np.uint8), split.shares
 
 
 def write_splits(
@@ -261,18 +206,6 @@ def _create(path: Path) -> BinaryIO:
     return cast(BinaryIO, lzma.open(path, "wb")) if path.suffix == ".xz" else path.open("wb")
 
 
-def _count(keys: Keys, selected: Mask) -> SplitCounts:
-    sources, targets = (len(np.unique(side[selected])) for side in (keys.src, keys.tgt))
+def _count(hashes: PairHashes, selected: Mask) -> SplitCounts:
+    sources, targets = (len(np.unique(side[selected])) for side in (hashes.src, hashes.tgt))
     return SplitCounts(int(selected.sum()), sources, targets)
-
-
-def _check_not_empty(report: SplitReport, plan: SplitPlan) -> None:
-    for name, size in (("train", 1), ("valid", plan.valid), ("test", plan.test)):
-        if size and name not in report.splits:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items() if count)
-            raise UserError(
-                f"{name} would be empty: {report.read} pairs were read ({reasons or 'none left out'})",
-                "hold out less" if name == "train" else f"ask for more: --{name} with a number counts sentences",
-                code="no-data",
-                where=name,
-            )

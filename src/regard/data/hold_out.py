@@ -9,6 +9,7 @@ The training data is read once to decide; one byte for each example is kept. Lab
 (data/labelled.py), with the same sizes.
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,12 +17,12 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.corpus_split import SplitPlan, assign, read_keys
+from regard.data.corpus_split import hash_pairs
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import read_examples
-from regard.data.settings import DataSettings
-from regard.data.split import POSITION_BITS, POSITIONS, default_size, hash_text
+from regard.data.settings import SIZE_SETTINGS, DataSettings
+from regard.data.split import SplitPlan, assign, check_not_empty, default_size, first_occurrences, hash_text
 from regard.errors import UserError
 from regard.run_files import SPLITS
 
@@ -68,7 +69,7 @@ class HeldOut:
         lines = []
         for split in self.data.held_out:
             count = int((self.assignments == SPLITS.index(split)).sum())
-            chosen = not getattr(self.data, "hold_out" if split == "valid" else "hold_out_test")
+            chosen = not getattr(self.data, SIZE_SETTINGS[split].removeprefix("data."))
             remedy = "; data.valid names other data, data.hold_out = 0.1 sets the share" if chosen else ""
             lines.append(f"{split}: {count:,} of {total:,} training {unit} are held out{remedy}")
         return lines
@@ -86,14 +87,8 @@ def hold_out(data: DataSettings, fields: Fields) -> HeldOut:
     if key not in _recent:
         examples = read_examples(data.train, data.folder, fields)
         held = HeldOut(data, fields, RULES[fields.held_out](examples, data, fields))
-        for split in ("train", *data.held_out):
-            if not (held.assignments == SPLITS.index(split)).any():
-                raise UserError(
-                    f"{split} would be empty: {len(held.assignments):,} training examples were read",
-                    f"hold out {'less' if split == 'train' else 'more'}, read more, or name data.valid",
-                    code="no-data",
-                    where="data.train" if split == "train" else f"data.hold_out{'_test' if split == 'test' else ''}",
-                )
+        sizes = {split: int((held.assignments == SPLITS.index(split)).sum()) for split in ("train", *data.held_out)}
+        check_not_empty(sizes, f"{len(held.assignments):,} training examples were read", SIZE_SETTINGS)
         _recent.clear()
         _recent[key] = held
     return _recent[key]
@@ -121,31 +116,23 @@ def assign_texts(examples: Iterable[Example], data: DataSettings, fields: Fields
     Of pairs in several directions, the split follows from the text of the same side in every direction, and valid and
     test keep the first translation in each direction.
     """
-    directions: list[tuple[str, str] | None] = []
+    directions = array("Q")
 
     def pairs() -> Iterator[Example]:
         for item in examples:
             group = fields.group_text(item)
-            directions.append((item["from"], item["to"]) if "to" in item else None)
+            directions.append(hash_text(f"{item['from']} {item['to']}") if "to" in item else 0)
             target = item["src"] if item.get("reversed") else item.get(fields.target, "-")
             yield {"src": group, "tgt": str(target)}
 
-    keys = read_keys(pairs(), SEED)
-    texts = len(np.unique(keys.src[~keys.blank]))
-    valid = sizes_of(data, texts)[0] if not data.hold_out else data.hold_out
+    hashes = hash_pairs(pairs(), SEED)
+    valid = data.hold_out or default_size(len(np.unique(hashes.src[~hashes.empty])))
     plan = SplitPlan(valid if "valid" in data.held_out else 0, data.hold_out_test, "src", SEED)
-    assigned, shares = assign(keys, np.empty(0, np.uint64), plan)
-    names = {direction: number for number, direction in enumerate(dict.fromkeys(directions))}
-    if len(names) > 1:
-        numbers = np.fromiter(map(names.__getitem__, directions), np.int64, len(directions))
-        plan = SplitPlan(shares["valid"], shares["test"], "src", SEED)
-        for number in names.values():
-            rows = np.flatnonzero(numbers == number)
-            assigned[rows] = assign(keys.select(rows), np.empty(0, np.uint64), plan)[0]
-    position = (keys.src >> np.uint64(64 - POSITION_BITS)).astype(np.int64)
-    low, high = (round(shares[split] * POSITIONS) for split in ("test", "valid"))
-    in_train = (position >= low) & (position < POSITIONS - high)  # copies and blanks too: the filters decide on them
-    cases = [in_train, assigned == VALID, assigned == TEST]
+    direction = np.frombuffer(directions, np.uint64)
+    usable = first_occurrences(hashes.pair ^ direction, ~hashes.empty)
+    split = assign(hashes.src, usable, plan, units=hashes.src ^ direction)
+    in_train = ~split.in_test & ~split.in_valid  # copies and empty pairs too: the filters decide on them
+    cases = [in_train, split.valid, split.test]
     return np.select(cases, [TRAIN, VALID, TEST], default=LEFT_OUT).astype(np.uint8)
 
 

@@ -28,12 +28,12 @@ from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
-from regard.data.settings import LabelledDataSettings
+from regard.data.settings import SIZE_SETTINGS, LabelledDataSettings
 from regard.data.split import (
-    POSITION_BITS,
-    POSITIONS,
     Hashes,
-    default_size,
+    SplitPlan,
+    assign,
+    check_not_empty,
     first_occurrences,
     hash_sentence,
     hash_text,
@@ -178,7 +178,7 @@ def _inputs(data: LabelledDataSettings, fields: Fields, digests: Digests) -> obj
 
 def _build(folder: Path, data: LabelledDataSettings, fields: Fields, digests: Digests) -> SelectionReport:
     """Read all sources once, write every example, and the numbers of the examples of each split."""
-    keys, read, offsets = Keys(data, fields), {}, array("q", [0])
+    keys, read, offsets = ExampleHashes(data, fields), {}, array("q", [0])
     with (folder / EXAMPLES).open("wb") as file:
         for split in SPLITS:
             before = len(keys)
@@ -193,8 +193,8 @@ def _build(folder: Path, data: LabelledDataSettings, fields: Fields, digests: Di
     return report
 
 
-class Keys:
-    """The hashes of examples, in the order of reading."""
+class ExampleHashes:
+    """Hashes of labelled examples, in the order of reading."""
 
     def __init__(self, data: LabelledDataSettings, fields: Fields) -> None:
         self._data, self._fields = data, fields
@@ -250,7 +250,7 @@ class Keys:
 
 
 def select(
-    keys: Keys, identities: Hashes, read: dict[str, int], data: LabelledDataSettings
+    keys: ExampleHashes, identities: Hashes, read: dict[str, int], data: LabelledDataSettings
 ) -> tuple[dict[str, Indices], SelectionReport]:
     """The numbers of the examples of each split, and a report."""
     count = read["train"]
@@ -263,14 +263,9 @@ def select(
     shared = np.isin(train, others)
     used = kept & ~shared if data.exclude_overlap else kept
 
-    position = keys.group[:count] >> np.uint64(64 - POSITION_BITS)
-    test = used & (position < round(data.hold_out_test * POSITIONS))
-    low = POSITIONS - round(data.hold_out * POSITIONS)
-    if "valid" in data.held_out and not data.hold_out:
-        groups = np.unique(position[used & ~test])
-        low = int(groups[-default_size(len(groups))]) if len(groups) else low
-    valid = used & ~test & (position >= low)
-    indices = {"train": np.flatnonzero(used & ~test & ~valid)}
+    valid_size = data.hold_out or (None if "valid" in data.held_out else 0)
+    assigned = assign(keys.group[:count], used, SplitPlan(valid_size, data.hold_out_test))
+    indices = {"train": np.flatnonzero(assigned.train)}
     available = len(indices["train"])
     if data.limit:
         order = np.argsort(keys.limit[indices["train"]], kind="stable")
@@ -278,7 +273,7 @@ def select(
 
     held_out = {}
     starts = {"valid": count, "test": count + read["valid"]}
-    for split, mask in (("valid", valid), ("test", test)):
+    for split, mask in (("valid", assigned.valid), ("test", assigned.test)):
         indices[split] = np.arange(read[split]) + starts[split]
         if split in data.held_out:
             indices[split] = np.flatnonzero(mask)
@@ -293,16 +288,6 @@ def select(
         beyond_limit=available - len(indices["train"]),
         examples={split: len(indices[split]) for split in SPLITS},
     )
-    _check_not_empty(report)
+    sizes = {split: report.examples[split] for split in (*(["train"] if count else []), *held_out)}
+    check_not_empty(sizes, f"{count:,} training examples were read", SIZE_SETTINGS)
     return indices, report
-
-
-def _check_not_empty(report: SelectionReport) -> None:
-    for split in [*report.held_out, *(["train"] if report.read["train"] else [])]:
-        if not report.examples[split]:
-            raise UserError(
-                f"{split} would be empty: {report.read['train']:,} training examples were read",
-                f"hold out {'less' if split == 'train' else 'more'}, or read more",
-                code="no-data",
-                where="data.train" if split == "train" else f"data.hold_out{'_test' if split == 'test' else ''}",
-            )

@@ -15,6 +15,8 @@ from regard.data.texts import UNKNOWN
 from regard.errors import UserError
 from regard.run_files import SPLITS
 
+SIZE_SETTINGS = {"train": "data.train", "valid": "data.hold_out", "test": "data.hold_out_test"}
+"""The setting that decides how many examples a split has, if valid and test are held out."""
 Sources = Annotated[list[Source], BeforeValidator(as_list)]
 
 

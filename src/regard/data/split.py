@@ -12,11 +12,15 @@ another split.
 
 import hashlib
 import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.data.sources import Split
+from regard.errors import UserError
 
 Hashes = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -76,3 +80,110 @@ def first_occurrences(values: Hashes, selected: Mask) -> Mask:
     first = np.zeros_like(selected)
     first[indices[np.unique(values[indices], return_index=True)[1]]] = True
     return first
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Sizes of valid and test, the side of a pair that is split, and the seed.
+
+    An int counts texts, a float is a share of them, and None is the default size of what test leaves over.
+    """
+
+    valid: int | float | None = 0
+    test: int | float = 0
+    by: Literal["src", "tgt", "both"] = "src"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, size in (("valid", self.valid or 0), ("test", self.test)):
+            if size < 0 or (isinstance(size, float) and not size < 1):
+                raise UserError(
+                    f"{name} is {size}",
+                    "write a number of sentences, like 2000, or a share of them, like 0.01",
+                    code="invalid-setting",
+                    where=name,
+                )
+        if self.seed < 0 or self.seed >= 1 << 64:
+            raise UserError(
+                f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1", code="invalid-setting", where="seed"
+            )
+
+
+class Assignment(NamedTuple):
+    """The examples of each split, (E,) each: True for those in it."""
+
+    train: Mask
+    valid: Mask
+    test: Mask
+    in_valid: Mask
+    """True for every example with a text in the interval of valid."""
+    in_test: Mask
+    shared: Mask
+    """True if the other side of a pair is held out."""
+    shares: dict[str, float]
+    """The shares of valid and test that give the same splits when the data has grown."""
+
+
+def assign(
+    texts: Hashes,
+    usable: Mask,
+    plan: SplitPlan,
+    units: Hashes | None = None,
+    others: Hashes | None = None,
+    excluded: Mask | None = None,
+) -> Assignment:
+    """Assign E examples to splits by the positions of their texts. Test is chosen first and loses nothing.
+
+    texts      hashes (E,): no text is in two splits
+    usable     (E,): True for examples that may be in a split
+    units      hashes (E,): of equal units, valid and test have only the first example; None: they have all
+    others     hashes (E,) of the other side of pairs, of which no text may be in two splits either; None: it may
+    excluded   (E,): True for examples that may be in test only
+    """
+    position = (texts >> np.uint64(64 - POSITION_BITS)).astype(np.int64)
+    low = _boundary(plan.test, np.unique(position[usable]), "test")
+    in_test = position < low
+    test = usable & in_test if units is None else first_occurrences(units, usable & in_test)
+
+    shared = np.zeros_like(usable) if others is None else np.isin(others, others[test])
+    free = usable & ~in_test & ~shared if excluded is None else usable & ~in_test & ~shared & ~excluded
+    high = _boundary(plan.valid, np.unique(POSITIONS - 1 - position[free]), "valid")
+    if low + high > POSITIONS:
+        raise UserError(
+            "valid and test together leave nothing to train on",
+            "hold out fewer sentences",
+            code="no-data",
+            where="valid, test",
+        )
+    in_valid = position >= POSITIONS - high
+    valid = free & in_valid if units is None else first_occurrences(units, free & in_valid)
+    shared = shared if others is None else shared | np.isin(others, others[valid])
+    shares = {"valid": high / POSITIONS, "test": low / POSITIONS}
+    return Assignment(free & ~in_valid & ~shared, valid, test, in_valid, in_test, shared, shares)
+
+
+def _boundary(size: int | float | None, positions: npt.NDArray[np.int64], name: str) -> int:
+    """Length of the interval that is the share `size`, or that has `size` of the texts at sorted positions."""
+    if isinstance(size, float):
+        return round(size * POSITIONS)
+    count = min(default_size(len(positions)), len(positions)) if size is None else size
+    if count > len(positions):
+        raise UserError(
+            f"{name} asks for {count} sentences, and there are {len(positions)}",
+            "ask for fewer",
+            code="no-data",
+            where=name,
+        )
+    return int(positions[count - 1]) + 1 if count else 0
+
+
+def check_not_empty(sizes: Mapping[str, object], read: str, settings: Mapping[str, str] | None = None) -> None:
+    """Raise UserError if a split has no examples; `settings` names what sets the size of each."""
+    for split, size in sizes.items():
+        if not size:
+            raise UserError(
+                f"{split} would be empty: {read}",
+                f"hold out {'less' if split == 'train' else 'more'}, or read more data",
+                code="no-data",
+                where=(settings or {}).get(split, split),
+            )
