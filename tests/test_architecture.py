@@ -165,6 +165,7 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
 
 
 KNOWN_CYCLES: list[list[str]] = [
+    ["regard.cli.lab", "regard.cli.lab_output"],
     ["regard.run.certifying", "regard.run.exporting", "regard.run.model"],
     ["regard.run.facts", "regard.run.run"],
     ["regard.tasks.masked_translation", "regard.tasks.translation"],
