@@ -82,7 +82,7 @@ ROOMS: dict[str, set[str]] = {
     },
 }  # fmt: skip
 MAX_LINES, MAX_FUNCTION_LINES, MAX_METHODS, MAX_PARAMETERS = 600, 60, 30, 10
-MAX_ANY = 190
+MAX_ANY = 225
 SOURCE = Path(regard.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
