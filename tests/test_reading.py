@@ -10,10 +10,13 @@ from pydantic import BaseModel
 from regard.errors import UserError
 from regard.reading import (
     MAX_BYTES,
+    MAX_DEPTH,
     MAX_ITEMS,
     MAX_KEY_PARTS,
     MAX_LINE,
     MAX_TOML_BYTES,
+    check_depth,
+    check_text,
     parse_json,
     parse_toml,
     read_bytes,
@@ -123,3 +126,20 @@ def test_toml_within_the_bounds_is_read(tmp_path: Path) -> None:
         with pytest.raises(UserError) as error:
             read_toml(broken)
         assert error.value.code == code
+
+
+def test_surrogates_are_not_text() -> None:
+    assert check_text("ä😀", "here") == "ä😀" and check_text({"a": ["b"]}) == {"a": ["b"]}
+    for value in ("a\ud800", {"a": ["\udc00"]}, {"\ud800": 1}):
+        with pytest.raises(UserError) as error:
+            check_text(value, "a.jsonl, line 3", "a.jsonl:3")
+        assert (error.value.code, error.value.where) == ("bad-text", "a.jsonl:3")
+
+
+def test_nesting_has_one_bound() -> None:
+    value: Any = "text"
+    for _ in range(MAX_DEPTH):
+        value = {"a": "b", "c": value}
+    check_depth(value)
+    with pytest.raises(ValueError, match="too deeply"):
+        check_depth([value])

@@ -117,13 +117,14 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    _check_depth(value)
+    check_depth(value)
     if _LONE_SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError, a ValueError
     return value
 
 
-def _check_depth(value: object) -> None:
+def check_depth(value: object) -> None:
+    """Raise a ValueError if lists and objects are nested more than MAX_DEPTH times."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         items = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
@@ -131,6 +132,22 @@ def _check_depth(value: object) -> None:
         if not level:
             return
     raise ValueError("it is nested too deeply")
+
+
+def check_text(value: T, location: object = "the text", where: object = "") -> T:
+    """Return a text or a JSON value; raise a UserError if it has a lone surrogate, which UTF-8 cannot encode."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        context = ascii(text[max(0, error.start - 10) : error.end + 10])
+        raise UserError(
+            f"{location} contains half of a surrogate pair, {text[error.start]!a}, in {context}",
+            "repair the text: a surrogate is not a character",
+            code="bad-text",
+            where=where or location,
+        ) from error
+    return value
 
 
 def read_json(path: Path, kind: type[T]) -> T:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.data import lines
-from regard.data.lines import check_surrogates, csv_rows, file_ending, read_lines
+from regard.data.lines import csv_rows, file_ending, read_lines
 from regard.errors import UserError
 
 
@@ -99,13 +99,6 @@ def test_csv_cells_may_span_lines(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         list(csv_rows(read_lines(path), path))
     assert (error.value.code, error.value.where) == ("bad-line", f"{path}:2")
-
-
-def test_surrogates_are_not_text() -> None:
-    check_surrogates("ä😀", "here")
-    with pytest.raises(UserError) as error:
-        check_surrogates("a\ud800", "a.jsonl, line 3", "a.jsonl:3")
-    assert (error.value.code, error.value.where) == ("bad-text", "a.jsonl:3")
 
 
 def test_the_ending_of_a_name() -> None:

@@ -22,11 +22,11 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from regard.data.lines import check_surrogates
 from regard.data.records import Record
 from regard.data.sources import Column, Source
 from regard.data.tables import find_sides
 from regard.errors import UserError
+from regard.reading import check_text
 
 Example = dict[str, Any]
 """One example of any task, with or without its target."""
@@ -54,7 +54,7 @@ def read_pair(record: Record, source: Source) -> Example:
         if not isinstance(text, str):
             raise missing_field(record, source, side)
         if not text.isascii():
-            check_surrogates(text, record.location, record.location.where)
+            check_text(text, record.location, record.location.where)
         example[side] = text
     return example
 
@@ -188,7 +188,7 @@ def read_question(record: Record, source: Source) -> Example:
     example: Example = {"question": _text(record, source, "question"), "context": context}
     if (name := record.get("id")) is not None:
         example["id"] = str(name)
-        check_surrogates(example["id"], record.location, record.location.where)
+        check_text(example["id"], record.location, record.location.where)
     if answers is not None:
         example["answers"] = [_answer(text, start, context, record) for text, start in _spans(answers, record)]
     return example
@@ -255,7 +255,7 @@ def _plain(value: object, record: Record, name: str) -> str:
     if isinstance(value, (list, dict)):
         raise record.error(f"{name} is not text but {value!r:.60}", "write a text")
     text = value if isinstance(value, str) else json.dumps(value)
-    check_surrogates(text, record.location, record.location.where)
+    check_text(text, record.location, record.location.where)
     return text
 
 

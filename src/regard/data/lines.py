@@ -88,19 +88,6 @@ def csv_rows(lines: Iterable[str], path: Path, delimiter: str = ",") -> Iterator
             yield number, row
 
 
-def check_surrogates(text: str, location: object, where: object = "") -> None:
-    """Refuse half of a surrogate pair, which JSON can hold and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(
-            f"{location} contains half of a surrogate pair, {text[error.start]!a}",
-            "repair the text: a surrogate is not a character",
-            code="bad-text",
-            where=where or location,
-        ) from error
-
-
 def file_ending(name: str) -> str:
     """The suffix of a file name, .gz and .xz aside, in lower case."""
     path = Path(name)

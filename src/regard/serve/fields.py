@@ -13,12 +13,12 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from regard.errors import UserError
+from regard.reading import check_depth, check_text
 from regard.serve.errors import ServiceError
 
 MAX_FIELDS, MAX_FILES = 4096, 16
 """Fields and files of a form; a list is one field for each of its texts."""
-MAX_DEPTH = 100
-"""How many times lists and objects may be inside of each other."""
 JSON_TYPES = ("application/json", "text/json")
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -104,25 +104,14 @@ def json_object(body: bytes) -> dict[str, object]:
 
 
 def check_values(value: object) -> None:
-    """Raise ServiceError for values that later steps cannot use.
-
-    These are texts with half of a character (a lone surrogate), which cannot be written as UTF-8, and lists or objects
-    inside of each other more than MAX_DEPTH times, which would exceed the recursion limit of Python.
-    """
-    todo = [(value, 0)]
-    while todo:
-        item, depth = todo.pop()
-        if depth > MAX_DEPTH:
-            raise invalid(f"The values of the request are nested more than {MAX_DEPTH} times.")
-        if isinstance(item, str):
-            try:
-                item.encode()
-            except UnicodeEncodeError as error:
-                raise invalid("A text of the request is not valid Unicode.") from error
-        elif isinstance(item, Mapping):
-            todo += [(inner, depth + 1) for inner in (*item.keys(), *item.values())]
-        elif isinstance(item, list):
-            todo += [(inner, depth + 1) for inner in item]
+    """Raise ServiceError for texts that are not valid Unicode, and for deep nesting."""
+    try:
+        check_depth(value)
+        check_text(value)
+    except ValueError as error:
+        raise invalid("The values of the request are nested too deeply.") from error
+    except UserError as error:
+        raise invalid("A text of the request is not valid Unicode.") from error
 
 
 def invalid(problem: str, where: str = "") -> ServiceError:

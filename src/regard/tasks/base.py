@@ -26,10 +26,11 @@ from regard.decoding.engine import Engine
 from regard.errors import UserError
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
+from regard.reading import check_text
 from regard.recipe import Recipe
 from regard.tasks.exchange import Exchange
 from regard.tasks.exporting import ExportedModel
-from regard.tasks.inputs import check_text, split_columns
+from regard.tasks.inputs import split_columns
 from regard.tasks.languages import Languages
 from regard.tasks.learning import D, LearningTask, R
 from regard.tasks.learning import Report as Report

@@ -35,8 +35,9 @@ from regard.errors import UserError
 from regard.losses.crossentropy import Loss
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
+from regard.reading import check_text
 from regard.recipe import Recipe
-from regard.tasks.inputs import check_text, split_columns
+from regard.tasks.inputs import split_columns
 from regard.text.inputs import InputTokenizer
 from regard.training.weights import weights_of
 from regard.viz.report import AttentionMap

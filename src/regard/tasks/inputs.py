@@ -6,14 +6,13 @@ and characters of a chunk.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from regard.data.examples import Example
-from regard.data.lines import check_surrogates
 from regard.errors import UserError
-from regard.reading import read_text
+from regard.reading import check_depth, read_text
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CHUNK_EXAMPLES, CHUNK_CHARACTERS = 1024, 2_000_000
-MAX_JSON_DEPTH = 32
 
 # Where a long text is split, best first: after a sentence, after a clause, at a blank.
 BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+")
@@ -34,26 +32,11 @@ def parse_json_line(line: str, where: str) -> Example | str:
         return line
     try:
         values: Example = json.loads(line)
+        check_depth(values)
     except (ValueError, RecursionError) as error:
         remedy = 'a line that begins with { is read as JSON; for such a text write {"text": "{..."}'
         raise UserError(f"{where} is not JSON: {error}", remedy, code="not-json", where=where) from error
-    if is_deep(values):
-        raise UserError(f"{where} is JSON nested too deeply", "write texts and lists", code="not-json", where=where)
     return values
-
-
-def is_deep(value: object) -> bool:
-    """True if lists and objects are nested more than MAX_JSON_DEPTH times."""
-    level: list[object] = [value]
-    for _ in range(MAX_JSON_DEPTH):
-        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list))
-        level = [part for parts in inner for part in parts]
-    return bool(level)
-
-
-def check_text(values: Mapping[str, object], where: str) -> None:
-    """Raise UserError if an example holds something that is not Unicode text."""
-    check_surrogates(json.dumps(dict(values), ensure_ascii=False, default=str), where)
 
 
 def option_names(options: Iterable[str]) -> str:

@@ -44,7 +44,7 @@ from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.ngram import NGram, NGramSettings
-from regard.reading import read_text
+from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import sizing
@@ -52,7 +52,7 @@ from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
-from regard.tasks.inputs import check_text, chunk, copy_tokenizer, one_line, option_names
+from regard.tasks.inputs import chunk, copy_tokenizer, one_line, option_names
 from regard.tasks.likelihood import segment_loss, text_likelihood, token_bits
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer

@@ -25,9 +25,9 @@ from regard.errors import UserError
 from regard.metrics.brackets import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
+from regard.reading import check_text
 from regard.tasks.base import Example, Prediction
 from regard.tasks.exchange import Exchange
-from regard.tasks.inputs import check_text
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
 from regard.tasks.translation import SRC, TranslationTask

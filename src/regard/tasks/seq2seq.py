@@ -37,11 +37,12 @@ from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings
+from regard.reading import check_text
 from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Task
 from regard.tasks.checks import DoctorHooks
-from regard.tasks.inputs import check_text, chunk, one_line, option_names, split_text
+from regard.tasks.inputs import chunk, one_line, option_names, split_text
 from regard.text.settings import PairTextSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer

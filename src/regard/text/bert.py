@@ -20,9 +20,8 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
 from regard.files import write_text
-from regard.reading import parse_json, read_text
+from regard.reading import check_text, parse_json, read_text
 from regard.text.inputs import Encoding, Frame, MaskedTokenizer, encoding_of
-from regard.text.tokenizer import require_unicode
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -69,12 +68,12 @@ class BertTokenizer(MaskedTokenizer):
 
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text` with their spans and words."""
-        return encoding_of(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
+        return encoding_of(self._tokenizer.encode(check_text(text), add_special_tokens=False))
 
     def tokenize_words(self, words: Sequence[str]) -> Encoding:
         """Tokenize a text that is split into words already; spans count inside each word."""
         for word in words:
-            require_unicode(word)
+            check_text(word)
         return encoding_of(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))
 
     def continues_word(self, token: int) -> bool:

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from regard.errors import UserError
+from regard.reading import check_text
 from regard.text.bert import CONTINUATION, MAX_WORD_LENGTH, SPECIALS, UNK, BertTokenizer, assemble
 from regard.text.settings import BertTextSettings
-from regard.text.tokenizer import require_unicode
 from regard.text.wordpiece import learn_by_likelihood
 
 
@@ -37,7 +37,7 @@ def count_words(lines: Iterable[str], splitter: Tokenizer) -> Counter[str]:
     """Count the words; equal strings between spaces are normalised and split once."""
     raw: Counter[str] = Counter()
     for line in lines:
-        raw.update(require_unicode(line).split(" "))
+        raw.update(check_text(line).split(" "))
     counts: Counter[str] = Counter()
     for text, count in raw.items():
         for word, _ in splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(text)):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import overload
 
 from regard.errors import UserError
-from regard.reading import parse_json, read_text
+from regard.reading import check_text, parse_json, read_text
 from regard.text.bert import BertTokenizer
 from regard.text.bert_training import train_bert_tokenizer
 from regard.text.inputs import InputTokenizer, MaskedTokenizer, SubwordInputTokenizer
@@ -13,7 +13,7 @@ from regard.text.roberta import PROCESSING, RobertaTokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
-from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
+from regard.text.tokenizer import Tokenizer, build_tokenizer
 from regard.text.trainers import (
     train_bpe,
     train_characters,
@@ -56,7 +56,7 @@ def train_tokenizer(
             code="unsupported",
             where="text.kind",
         )
-    checked = (require_unicode(line) for line in lines)
+    checked = (check_text(line) for line in lines)
     if symbols:
         if settings.kind != "bpe":
             raise UserError(

@@ -15,9 +15,10 @@ from typing import Literal
 
 from tokenizers import Encoding as HuggingFaceEncoding
 
+from regard.reading import check_text
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import BOS, EOS, PAD
-from regard.text.tokenizer import Tokenizer, require_unicode
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,13 @@ class ByteLevelInputTokenizer(InputTokenizer):
 
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text`; a span does not include the blanks at the beginning of a token."""
-        encoding = encoding_of(self._tokenizer.encode(require_unicode(text), add_special_tokens=False))
+        encoding = encoding_of(self._tokenizer.encode(check_text(text), add_special_tokens=False))
         spans = [(end - len(text[start:end].lstrip()), end) for start, end in encoding.spans]
         return Encoding(encoding.ids, spans, encoding.words)
 
     def tokenize_words(self, words: Sequence[str]) -> Encoding:
         """Tokenize words as they are in a text: each but the first has a blank before it."""
-        spaced = [f" {require_unicode(word)}" if number else require_unicode(word) for number, word in enumerate(words)]
+        spaced = [f" {check_text(word)}" if number else check_text(word) for number, word in enumerate(words)]
         encoding = encoding_of(self._tokenizer.encode(spaced, is_pretokenized=True, add_special_tokens=False))
         blanks = [int(word > 0) for word in encoding.words]
         spans = [

@@ -21,8 +21,9 @@ from functools import cached_property
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
+from regard.reading import check_text
 from regard.text.symbols import EOS, SPECIALS
-from regard.text.tokenizer import Span, Tokenizer, require_unicode
+from regard.text.tokenizer import Span, Tokenizer
 
 BLANK, HIDDEN, UNKNOWN = "▁", "\ufdd0", "<unk>"
 
@@ -55,7 +56,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts, on all cores; a language code before a text is one token."""
-        split = [split_code(require_unicode(text)) for text in texts]
+        split = [split_code(check_text(text)) for text in texts]
         encodings = self._tokenizer.encode_batch_fast([text for _, text in split], add_special_tokens=False)
         codes = [[self._codes.get(code, self.unknown)] if code else [] for code, _ in split]
         return [[*code, *encoding.ids] for code, encoding in zip(codes, encodings, strict=True)]
@@ -64,7 +65,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Encode many texts with the span of every token; a language code has an empty one."""
         encoded = []
         for text in texts:
-            code, rest = split_code(require_unicode(text))
+            code, rest = split_code(check_text(text))
             encoding = self._tokenizer.encode(rest, add_special_tokens=False)
             before = len(text) - len(rest)
             spans = [(start + before, end + before) for start, end in encoding.offsets]

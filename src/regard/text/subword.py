@@ -9,8 +9,9 @@ from typing import Self
 from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
+from regard.reading import check_text
 from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, PLACEHOLDERS, SPECIALS, tagged_language, to_bytes
-from regard.text.tokenizer import Tokenizer, build_tokenizer, require_unicode
+from regard.text.tokenizer import Tokenizer, build_tokenizer
 
 # Tokens are shown with signs for control characters, and with the value of bytes that are not UTF-8, which Python's
 # error handler "surrogateescape" decodes as U+DC80 and following.
@@ -99,7 +100,7 @@ class SubwordTokenizer(Tokenizer):
 
     def words(self, text: str) -> list[str]:
         """Split `text` into words, written in byte symbols; no token crosses the end of a word."""
-        require_unicode(text)
+        check_text(text)
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
 
     def encode_word(self, word: str) -> list[int]:
@@ -118,4 +119,4 @@ class SubwordTokenizer(Tokenizer):
         return {(left, right): rank for rank, (left, right) in enumerate(merges)}
 
     def _encoding(self, text: str) -> Encoding:
-        return self._tokenizer.encode(require_unicode(text), add_special_tokens=False)
+        return self._tokenizer.encode(check_text(text), add_special_tokens=False)

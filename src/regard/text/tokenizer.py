@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from regard.errors import UserError
 from regard.files import write_text
+from regard.reading import check_text
 
 Span = tuple[int, int]
 
@@ -56,13 +56,13 @@ class Tokenizer(ABC):
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts, on all cores."""
         for text in texts:
-            require_unicode(text)
+            check_text(text)
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[Span]]]:
         """Encode many texts; each with the span of every token: its first character and the one after its last."""
         for text in texts:
-            require_unicode(text)
+            check_text(text)
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
@@ -98,17 +98,3 @@ def build_tokenizer(text: str) -> HuggingFaceTokenizer:
         if type(error).__name__ != "PanicException":  # a failed assertion in Rust, which is not an Exception
             raise
         raise ValueError(str(error)) from error
-
-
-def require_unicode(text: str) -> str:
-    """Return `text`; raise a UserError if it has a lone surrogate, which UTF-8 cannot encode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        context = ascii(text[max(0, error.start - 10) : error.end + 10])
-        raise UserError(
-            f"the text has the lone surrogate {text[error.start]!a} near {context}",
-            "repair the text: a surrogate is not a character",
-            code="bad-text",
-        ) from error
-    return text
