@@ -132,3 +132,9 @@ def test_design_lists_all_rooms(name: str) -> None:
     block = next(code for code in split_code(read(ROOT / "docs" / name))[1] if "errors" in code)
     listed = re.findall(r"^ {4}[ \d]  ([a-z_]+) |   (viz|ladder) ", block, re.MULTILINE)
     assert sorted("".join(pair) for pair in listed) == sorted(name for name in ROOMS if not name.startswith("__"))
+
+
+def test_pages_use_one_word_per_idea() -> None:
+    """Commands are commands, runs and recipes are bundled, and two-step translation has a pivot language."""
+    other = re.compile(r"comes? with regard|third language|regard VERB|asks no other host|run to start from")
+    assert [(page.name, found) for page in CURRENT for found in other.findall(read(page))] == []
