@@ -12,7 +12,7 @@ from tests.system.helpers import train_quietly
 from tests.tiny import TREES, recipe_values, write_jsonl
 
 from regard import recipe_files
-from regard.config import Table
+from regard.config import SettingsTable
 from regard.data.settings import PairDataSettings
 from regard.errors import UserError
 from regard.reading import read_toml
@@ -28,14 +28,14 @@ EXPECTED = {
 }  # fmt: skip
 SPLITS = ("train", "valid", "test")
 WORDS = ["a", "bc", "def", "ghij", "ä"]
-LABELS: dict[str, Table] = {
+LABELS: dict[str, SettingsTable] = {
     "regression": {"label": 0.5},
     "tagging": {"tags": ["B-x", "O"]},
     "dependencies": {"heads": [2, 0], "relations": ["det", "root"]},
     "answering": {"answers": "bc"},
     "choice": {"choices": ["a", "def"], "label": 1},
 }
-MODEL_SIZES: dict[str, Table] = {"recurrent": {}, "elmo": {"language_width": 8}}
+MODEL_SIZES: dict[str, SettingsTable] = {"recurrent": {}, "elmo": {"language_width": 8}}
 """Sizes of encoders that have no attention heads."""
 SMALL_TRAINING = {
     "max_steps": 2, "validate_every": 2, "batch_tokens": 256, "warmup": 1, "log_every": 1, "accumulation": 1,
@@ -47,7 +47,7 @@ def random_lines(count: int, min_words: int, max_words: int) -> list[str]:
     return [" ".join(rng.choices(WORDS, k=rng.randint(min_words, max_words))) for _ in range(count)]
 
 
-def write_pairs(values: Table, folder: Path) -> None:
+def write_pairs(values: SettingsTable, folder: Path) -> None:
     for language, lines in (("en", random_lines(40, 2, 6)), ("de", random_lines(40, 3, 5))):
         (folder / f"small.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     values["model"] |= {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -56,14 +56,14 @@ def write_pairs(values: Table, folder: Path) -> None:
     values.get("text", {}).pop("tokenizer_from", None)
 
 
-def write_trees(values: Table, folder: Path) -> None:
+def write_trees(values: SettingsTable, folder: Path) -> None:
     (folder / "small.ptb").write_text(TREES * 10, encoding="utf-8")
     values["model"] |= {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     values["training"] |= SMALL_TRAINING
     values["data"] |= {split: {"file": "small.ptb"} for split in SPLITS} | {"max_length": 64}
 
 
-def write_lines(values: Table, folder: Path) -> None:
+def write_lines(values: SettingsTable, folder: Path) -> None:
     lines = random_lines(60, 0, 6)
     (folder / "small.txt").write_text("".join(f" {line} \n" for line in lines), encoding="utf-8")
     sizes = {"d_model": 32, "d_embedding": 16, "d_ff": 32, "num_heads": 2, "layers": 1}
@@ -72,7 +72,7 @@ def write_lines(values: Table, folder: Path) -> None:
     values["data"] |= {split: {"file": "small.txt"} for split in SPLITS} | {"bptt": 16}
 
 
-def write_documents(values: Table, folder: Path) -> None:
+def write_documents(values: SettingsTable, folder: Path) -> None:
     lines = enumerate(random_lines(60, 1, 9))
     text = "".join(f" = {line} = \n" if number % 6 == 0 else f" {line} \n" for number, line in lines)
     (folder / "small.txt").write_text(text, encoding="utf-8")
@@ -81,7 +81,7 @@ def write_documents(values: Table, folder: Path) -> None:
     values["data"] |= {split: values["data"][split] | {"file": "small.txt"} for split in SPLITS} | {"max_length": 32}
 
 
-def write_labelled(values: Table, folder: Path) -> None:
+def write_labelled(values: SettingsTable, folder: Path) -> None:
     examples = [
         {"text": text, "words": ["a", "bc"], "question": "a", "context": f"{text} bc", "label": "xy"[number % 2]}
         | LABELS.get(values["task"], {})
@@ -96,7 +96,7 @@ def write_labelled(values: Table, folder: Path) -> None:
     values["data"] |= {"exclude_overlap": False, "hold_out": 0.0, "hold_out_test": 0.0}
 
 
-WRITERS: dict[str, Callable[[Table, Path], None]] = {
+WRITERS: dict[str, Callable[[SettingsTable, Path], None]] = {
     "translation": write_pairs,
     "parsing": write_trees,
     "language": write_lines,
@@ -104,7 +104,7 @@ WRITERS: dict[str, Callable[[Table, Path], None]] = {
 }
 
 
-def small_values(path: Path, folder: Path) -> Table:
+def small_values(path: Path, folder: Path) -> SettingsTable:
     """The values of a recipe with a small model, two steps, and generated data in `folder`."""
     values: dict[str, Any] = {"task": "translation", "model": {}, "training": {}, "runtime": {}} | read_toml(path)
     WRITERS.get(values["task"], write_labelled)(values, folder)
@@ -212,7 +212,7 @@ def test_a_written_recipe_has_no_settings_of_other_tasks(task: str, tmp_path: Pa
 
 def test_earlier_names_are_read_and_new_ones_written(tmp_path: Path) -> None:
     source = {"file": str(tmp_path / "a.tsv")}
-    values: Table = {"name": "x", "data": {"train": source, "variations": 0.5}, "model": {"kind": "masked"}}
+    values: SettingsTable = {"name": "x", "data": {"train": source, "variations": 0.5}, "model": {"kind": "masked"}}
     recipe = build_recipe(values, "test")
     assert 'kind = "mask-predict"' in recipe.to_toml() and "typing_noise = 0.5" in recipe.to_toml()
     assert recipe.is_given("data.typing_noise") and "variations" not in recipe.to_toml()

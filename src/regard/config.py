@@ -37,7 +37,7 @@ __all__ = [
     "unless", "with_defaults",
 ]  # fmt: skip
 
-Table = dict[str, Any]
+SettingsTable = dict[str, Any]
 Defaults = Mapping[str, object]
 MAX_NAME = 100
 """Longest name that is compared with the names of settings."""
@@ -113,7 +113,7 @@ def add_kind(settings: type[Settings], group: str, form: type[Settings]) -> None
     settings.model_rebuild(force=True)
 
 
-def apply_overrides(values: Table, overrides: Sequence[str]) -> Table:
+def apply_overrides(values: SettingsTable, overrides: Sequence[str]) -> SettingsTable:
     """Return `values` with each override `a.b=c` applied; `c` is read as TOML, or as plain text if it is not TOML."""
     result = _copy(values)
     for override in overrides:
@@ -141,7 +141,7 @@ def apply_overrides(values: Table, overrides: Sequence[str]) -> Table:
     return result
 
 
-def _copy(table: Table) -> Table:
+def _copy(table: SettingsTable) -> SettingsTable:
     return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
@@ -158,7 +158,7 @@ def shorten(text: str, length: int = 200) -> str:
 
 
 def build(
-    settings: type[S], values: Table, source: str, defaults: Defaults | None = None, allow_unused: bool = False
+    settings: type[S], values: SettingsTable, source: str, defaults: Defaults | None = None, allow_unused: bool = False
 ) -> S:
     """Validate `values` as `settings`; raise one UserError with all problems, each with its key and a remedy.
 
@@ -199,7 +199,7 @@ def _combine(problems: Sequence[_Problem], source: str, count: int = 0) -> UserE
     )
 
 
-def with_defaults(settings: type[Settings], values: Table, defaults: Defaults) -> Table:
+def with_defaults(settings: type[Settings], values: SettingsTable, defaults: Defaults) -> SettingsTable:
     """Return `values` with the defaults that they do not override.
 
     A default of a group of several kinds applies if the chosen kind has this setting. Kinds come first.
@@ -219,7 +219,7 @@ def with_defaults(settings: type[Settings], values: Table, defaults: Defaults) -
     return result
 
 
-def _chosen_form(field: FieldInfo, table: Table) -> type[Settings]:
+def _chosen_form(field: FieldInfo, table: SettingsTable) -> type[Settings]:
     """Return the class of a group; for a group of several kinds, that of the kind in `table`."""
     forms = group_forms(field)
     for marker in field.metadata:
@@ -240,7 +240,7 @@ def _unused(settings: Settings, defaults: Defaults) -> Iterator[_Problem]:
                 yield _Problem("unused-setting", f"{prefix}{key}", message)
 
 
-def drop_unused(settings: Settings, values: Table, defaults: Defaults) -> Table:
+def drop_unused(settings: Settings, values: SettingsTable, defaults: Defaults) -> SettingsTable:
     """`values` without the settings that have no effect in `settings`, which was built from them."""
     result = copy.deepcopy(values)
     for problem in _unused(settings, defaults):

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
-from regard.config import Field, SettingError, Settings, Table, nearest, with_defaults
+from regard.config import Field, SettingError, Settings, SettingsTable, nearest, with_defaults
 from regard.data.fields import Fields
 from regard.data.settings import DataSettings, check_sources
 from regard.models.settings import ModelSettings
@@ -34,7 +34,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenDefault:
     """The value of a setting that the recipe does not give, chosen from the training data."""
 
     name: str
@@ -42,10 +42,10 @@ class Choice:
     reason: str
 
 
-Rules = Callable[["Recipe", Corpus], Iterable[Choice]]
+Rules = Callable[["Recipe", Corpus], Iterable[ChosenDefault]]
 
 
-def no_rules(recipe: "Recipe", corpus: Corpus) -> Iterable[Choice]:
+def no_rules(recipe: "Recipe", corpus: Corpus) -> Iterable[ChosenDefault]:
     """Choose nothing: every setting has its fixed default."""
     return ()
 
@@ -91,7 +91,7 @@ class Recipe(Settings):
         """True if the user gave a setting, so that no default is chosen for it."""
         return self._given is None or name in self._given
 
-    def choose(self, corpus: Corpus) -> Iterator[Choice]:
+    def choose(self, corpus: Corpus) -> Iterator[ChosenDefault]:
         """Yield values for settings that depend on the amount of training data and that are not given."""
         for choice in type(self).rules(self, corpus):
             group, _, name = choice.name.partition(".")
@@ -107,7 +107,7 @@ class Recipe(Settings):
         return cls.infer_defaults(with_defaults(cls, values, cls.defaults))
 
     @classmethod
-    def infer_defaults(cls, values: Table) -> Table:
+    def infer_defaults(cls, values: SettingsTable) -> SettingsTable:
         """Insert defaults that depend on other settings."""
         return values
 
@@ -143,7 +143,7 @@ class Recipe(Settings):
         return to_toml(values)
 
 
-def to_toml(values: Table, prefix: str = "") -> str:
+def to_toml(values: SettingsTable, prefix: str = "") -> str:
     """Write plain values as TOML: simple values first, then one table per group."""
     simple = {k: v for k, v in values.items() if not isinstance(v, dict)}
     lines = [f"{key} = {_toml_value(value)}" for key, value in simple.items()]

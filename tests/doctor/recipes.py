@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.tiny import recipe_values
 
-from regard.doctor.check import Check, Progress
+from regard.doctor.check import Check, CheckProgress
 from regard.doctor.examine import examine
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.recipe import to_toml
@@ -106,7 +106,7 @@ def read_examples(path: Path) -> list[dict[str, Any]]:
 
 
 def run_checks(
-    recipe: Path, *overrides: str, quick: bool = True, until: str = "", progress: Progress | None = None
+    recipe: Path, *overrides: str, quick: bool = True, until: str = "", progress: CheckProgress | None = None
 ) -> dict[str, Check]:
     """The results by name, up to the check `until`."""
     results = {}

@@ -25,7 +25,7 @@ from regard.runtime import open_world
 from regard.training.checkpoint import read_progress
 from regard.training.events import TrainingStarted
 from regard.training.log import Logs, MetricsFile
-from regard.training.progress import LogAccumulator, Progress
+from regard.training.progress import LogAccumulator, TrainingProgress
 
 INPUTS: dict[str, Any] = {"classification": "a lovely film", "translation": "one two"}
 
@@ -92,7 +92,7 @@ def test_hostile_state_when_training_resumes(copied: Path) -> None:
     world = open_world(Run.open(copied).recipe.runtime)
 
     def resume() -> None:
-        progress = Progress.from_json(read_progress(path.parent), str(path))
+        progress = TrainingProgress.from_json(read_progress(path.parent), str(path))
         LogAccumulator(world.device).load(progress.window, world)
 
     assert not failures(path, resume, 4)

@@ -25,7 +25,7 @@ from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.events import Event, TrainRecord
 from regard.training.log import Logs
 from regard.training.loop import fit
-from regard.training.progress import Progress
+from regard.training.progress import TrainingProgress
 from regard.training.task import Validation
 from regard.training.weights import weights_of
 
@@ -264,10 +264,10 @@ def test_equal_scores_are_compared_across_an_interruption(tmp_path: Path, loss: 
 
 
 def test_the_loss_of_the_best_step_is_read_from_progress_of_earlier_versions() -> None:
-    state = Progress(step=20, monitor="bleu", best=5.0, best_step=20, validated_step=20, metrics={"loss": 2.0})
+    state = TrainingProgress(step=20, monitor="bleu", best=5.0, best_step=20, validated_step=20, metrics={"loss": 2.0})
     old = {name: value for name, value in state.to_json().items() if name != "best_loss"}
-    assert Progress.from_json(old).best_loss == 2.0
-    unknown = Progress.from_json(old | {"validated_step": 30, "step": 40})  # the metrics are of another step
+    assert TrainingProgress.from_json(old).best_loss == 2.0
+    unknown = TrainingProgress.from_json(old | {"validated_step": 30, "step": 40})  # the metrics are of another step
     assert unknown.to_json()["best_loss"] is None
     assert unknown.record_validation({"bleu": 5.0, "loss": 9.0}) and unknown.bad_validations == 1
     assert (unknown.best_step, unknown.best_loss) == (40, 9.0)

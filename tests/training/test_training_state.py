@@ -10,7 +10,7 @@ from tests.training.toy import ToyModel, ToyTask, cpu_world, toy_settings
 
 from regard.errors import UserError
 from regard.training.checkpoint import Checkpoints
-from regard.training.progress import Progress
+from regard.training.progress import TrainingProgress
 from regard.training.state import TrainingState
 from regard.training.task import Stateful, recurrent_state_of
 
@@ -78,8 +78,8 @@ def test_a_rank_restores_the_state_of_its_own_micro_batches(
 
 @pytest.mark.parametrize("key", ["random_weights", "drawn"])
 def test_progress_of_an_imported_model_is_read(key: str) -> None:
-    progress = Progress(step=3, monitor="loss")
-    assert Progress.from_json(progress.to_json() | {key: ["head.weight"]}) == progress
+    progress = TrainingProgress(step=3, monitor="loss")
+    assert TrainingProgress.from_json(progress.to_json() | {key: ["head.weight"]}) == progress
     with pytest.raises(UserError) as error:
-        Progress.from_json(progress.to_json() | {"other": 1})
+        TrainingProgress.from_json(progress.to_json() | {"other": 1})
     assert error.value.code == "damaged-file"

@@ -75,11 +75,11 @@ def compare_with_best(run: "Run", name: str) -> ComparisonWithBest | None:
     """Validate a checkpoint and compare it with the best one; None, and a note, if there is no validation data."""
     from regard.run.validation import validate_checkpoint
     from regard.training.checkpoint import read_progress
-    from regard.training.progress import Progress
+    from regard.training.progress import TrainingProgress
     from regard.training.settings import improves
 
     best = run.checkpoints.resolve("best")
-    progress = Progress.from_json(read_progress(best), str(best))
+    progress = TrainingProgress.from_json(read_progress(best), str(best))
     if progress.score is None or progress.validated_step != progress.step:
         return None
     try:

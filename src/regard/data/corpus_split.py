@@ -10,7 +10,7 @@ The files are read twice, to decide and to write. Between the two, 25 bytes per 
 import gzip
 import lzma
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -35,12 +35,11 @@ from regard.data.split import (
     hash_sentence,
     hash_text,
 )
+from regard.data.store import ProgressCallback
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_json
 from regard.run_files import SPLITS
-
-Progress = Callable[[int, int | None], None]
 
 LEFT_OUT = ("empty", "duplicate", "excluded", "shared", "further")
 """Why a pair is in no split: an empty side; an equal pair before it; a sentence of an excluded file; its other side is
@@ -79,7 +78,7 @@ def split_corpora(
     plan: SplitPlan,
     exclude: Sequence[Path] = (),
     endings: tuple[str, str] = ("src", "tgt"),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SplitReport:
     """Write the splits as line-aligned files, `train.src` and `train.tgt` and so on, and a report, into a new folder.
 
@@ -142,7 +141,7 @@ class PairHashes(NamedTuple):
     empty: Mask
 
 
-def hash_pairs(pairs: Iterable[Example], seed: int, progress: Progress | None = None) -> PairHashes:
+def hash_pairs(pairs: Iterable[Example], seed: int, progress: ProgressCallback | None = None) -> PairHashes:
     """The first reading."""
     sources, targets, whole, empty = array("Q"), array("Q"), array("Q"), bytearray()
     for number, pair in enumerate(pairs, 1):
@@ -175,7 +174,7 @@ def write_splits(
     assignments: npt.NDArray[np.uint8],
     folder: Path,
     endings: tuple[str, str],
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> None:
     """The second reading: write each pair to the two files of its split. A line break in a sentence becomes a space."""
     with ExitStack() as stack:

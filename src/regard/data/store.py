@@ -39,7 +39,7 @@ FORMAT = 4
 """Version of the files; a store of another version is built again."""
 CHUNK_ROWS = 1 << 16
 
-Progress = Callable[[int, int | None], None]
+ProgressCallback = Callable[[int, int | None], None]
 """Called with the number of examples done, and the number of all examples if it is known."""
 
 
@@ -200,7 +200,7 @@ def open_or_build(
     examples: Callable[[], Iterable[Example]],
     encoder: Encoder,
     workers: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     digests: Digests | None = None,
     data: str = "the data",
 ) -> Store:
@@ -229,7 +229,7 @@ def open_or_build(
 
 
 def _write(
-    writer: StoreWriter, chunks: Iterable[Encoded], progress: Progress | None, total: int | None
+    writer: StoreWriter, chunks: Iterable[Encoded], progress: ProgressCallback | None, total: int | None
 ) -> Counter[str]:
     """Write encoded chunks, without duplicates; return the sums of their counts."""
     counts: Counter[str] = Counter()

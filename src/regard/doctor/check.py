@@ -11,7 +11,7 @@ from regard.errors import UserError
 Status = Literal["pass", "warn", "fail", "skip"]
 STATUSES: tuple[Status, ...] = ("pass", "warn", "fail")
 """From good to bad."""
-Progress = Callable[[str, int, int | None], None]
+CheckProgress = Callable[[str, int, int | None], None]
 """Takes what is being done, the number of finished items, and how many there are if that is known."""
 
 MODEL_DEFECT = "this is a defect of the model and not of the recipe: please report it with the recipe"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.doctor import data, model, resources
-from regard.doctor.check import REMAINING, Check, Progress, guarded
+from regard.doctor.check import REMAINING, Check, CheckProgress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
 from regard.recipe import Recipe
@@ -28,7 +28,7 @@ def examine(
     *,
     folder: Path | None = None,
     quick: bool = False,
-    progress: Progress | None = None,
+    progress: CheckProgress | None = None,
 ) -> Iterator[Check]:
     """Check a recipe before training. Nothing is written but into a temporary folder.
 
@@ -77,7 +77,7 @@ def check_start_run(recipe: Recipe) -> Check:
 
 
 def _examine(
-    recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: Progress | None
+    recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: CheckProgress | None
 ) -> Iterator[Check]:
     task: type[AnyTask] = task_of(recipe)
     splits = task.checks.read_splits(recipe, temporary)
@@ -106,7 +106,7 @@ def _examine(
     yield from _examine_model(dry, folder, quick, progress)
 
 
-def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: Progress | None) -> Iterator[Check]:
+def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: CheckProgress | None) -> Iterator[Check]:
     direct = dry.task.fit_directly(dry.store)
     if direct is not None:  # a model that is counted has no gradients
         yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))

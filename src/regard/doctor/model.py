@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.doctor.check import MODEL_DEFECT, Check, Progress
+from regard.doctor.check import MODEL_DEFECT, Check, CheckProgress
 from regard.doctor.sample import DryRun
 from regard.losses.crossentropy import Loss
 from regard.runtime import autocast
@@ -199,7 +199,7 @@ def _first_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def check_overfit(dry: DryRun, progress: Progress | None = None) -> Check:
+def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
     """A model that can learn at all overfits one small batch, without dropout and label smoothing.
 
     The optimizer is Adam, whatever the recipe has. The learning rate is lower for wide and deep models, which diverge

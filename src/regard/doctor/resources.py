@@ -15,7 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from regard.data.arrays import Array
 from regard.data.batch import Batch
 from regard.data.steps import Step
-from regard.doctor.check import Check, Progress, Status, grade, judge
+from regard.doctor.check import Check, CheckProgress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
@@ -208,7 +208,7 @@ def check_disk(dry: DryRun, model: nn.Module, folder: Path) -> Check:
     return judge("disk", grade(checkpoints * checkpoint + stored, FULL * free, free), finding, remedy)
 
 
-def check_time(dry: DryRun, progress: Progress | None = None) -> Check:
+def check_time(dry: DryRun, progress: CheckProgress | None = None) -> Check:
     """The duration of the training without validations, estimated from a few steps."""
     name, minutes, steps = "time", dry.recipe.training.max_minutes, planned_steps(dry)[0].max_steps
     seconds, tokens = time_steps(dry, progress)
@@ -222,7 +222,7 @@ def check_time(dry: DryRun, progress: Progress | None = None) -> Check:
     return judge(name, grade(total / 86_400, WARN_DAYS, FAIL_DAYS), finding, faster)
 
 
-def time_steps(dry: DryRun, progress: Progress | None = None) -> tuple[float, float]:
+def time_steps(dry: DryRun, progress: CheckProgress | None = None) -> tuple[float, float]:
     """Seconds and tokens of an average step. The first one does not count: it compiles kernels and allocates memory."""
     model = dry.new_model().train()
     optimizer = build_optimizer(model, dry.recipe.training)

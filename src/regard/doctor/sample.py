@@ -21,7 +21,7 @@ from torch import nn
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.steps import BatchSource
-from regard.doctor.check import Progress
+from regard.doctor.check import CheckProgress
 from regard.recipe import Recipe
 from regard.run.run import Run, absolutize
 from regard.run_files import SPLITS
@@ -79,7 +79,7 @@ class Survey:
 
 
 def survey(
-    task: type[AnyTask], data: SplitExamples, seed: int, quick: bool = False, progress: Progress | None = None
+    task: type[AnyTask], data: SplitExamples, seed: int, quick: bool = False, progress: CheckProgress | None = None
 ) -> Survey:
     """Read valid and test, then the training data; a UserError if a file has a defect."""
     result = Survey(complete=True, dropped=dict(data.dropped))
@@ -251,7 +251,9 @@ class DryRun:
         return chosen
 
 
-def prepare(recipe: Recipe, world: World, surveyed: Survey, folder: Path, progress: Progress | None = None) -> DryRun:
+def prepare(
+    recipe: Recipe, world: World, surveyed: Survey, folder: Path, progress: CheckProgress | None = None
+) -> DryRun:
     """Prepare a run in `folder` from the samples; a UserError if training could not begin."""
     (folder / "sample").mkdir(parents=True)
     data = task_of(recipe).checks.write_sample(recipe, surveyed.samples, folder / "sample")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from regard.config import Table, apply_overrides, drop_unused
+from regard.config import SettingsTable, apply_overrides, drop_unused
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, locked, write_text
 from regard.ladder.measuring import Measurement, measure, training_facts
@@ -39,7 +39,7 @@ class Ladder:
     """A folder, the recipe that all variants change, settings of single variants, and how all are measured."""
 
     folder: Path
-    values: Table
+    values: SettingsTable
     source: str
     variant_settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Further settings of a variant, by its name."""
@@ -141,7 +141,7 @@ def open_ladder(
     return ladder
 
 
-def shorten_intervals(values: Table, steps: int) -> Iterator[str]:
+def shorten_intervals(values: SettingsTable, steps: int) -> Iterator[str]:
     """Settings that fit warm-up, validation and logging to a short training."""
     training = values.get("training", {})
     for name, share, minimum in (("warmup", 5, 0), ("validate_every", 1, 1), ("log_every", 5, 1)):

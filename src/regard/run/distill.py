@@ -29,7 +29,7 @@ from regard.data.formats import read_examples
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
-from regard.tasks.base import Example, Progress
+from regard.tasks.base import Example, ProgressCallback
 from regard.tasks.inputs import one_line
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import weights_sum
@@ -82,7 +82,7 @@ def distill(
     translator: Translator,
     folder: Path,
     split: str = "train",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     direction: tuple[str, str] | None = None,
     **options: object,
 ) -> Distilled:
@@ -183,7 +183,12 @@ def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Mani
 
 
 def translate_file(
-    translator: Translator, src: Path, unfinished: Path, total: int, progress: Progress | None, options: JsonObject
+    translator: Translator,
+    src: Path,
+    unfinished: Path,
+    total: int,
+    progress: ProgressCallback | None,
+    options: JsonObject,
 ) -> int:
     """Translate the lines of `src` that `unfinished` does not have yet; returns how many it had."""
     size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES

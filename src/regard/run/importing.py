@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.config import Table
+from regard.config import SettingsTable
 from regard.errors import UserError
 from regard.exchange.bert import read_bert, read_finetuned, read_head
 from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
@@ -38,7 +38,7 @@ from regard.tasks.translation import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
 from regard.text.inputs import MaskedTokenizer
 from regard.text.tokenizer import Tokenizer
-from regard.training.progress import Progress
+from regard.training.progress import TrainingProgress
 from regard.training.weights import Tensors, weights_of
 
 PRETRAINING_LENGTH, MAX_LENGTH = 128, 512
@@ -62,7 +62,7 @@ class Imported:
 class RunContent:
     """The content of a new run."""
 
-    values: Table
+    values: SettingsTable
     """Its recipe."""
     weights: Tensors
     tokenizers: Mapping[str, Tokenizer]
@@ -98,7 +98,9 @@ def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Impo
         seed_everything(recipe.runtime.seed, "weights")
         weights = weights_of(run.task.new_model())
         random_weights = [name for name in weights if name not in content.weights]
-        progress = Progress(monitor=recipe.training.monitor, best_step=0).to_json() | {RANDOM_WEIGHTS: random_weights}
+        progress = TrainingProgress(monitor=recipe.training.monitor, best_step=0).to_json() | {
+            RANDOM_WEIGHTS: random_weights
+        }
         run.checkpoints.save(0, weights | content.weights, {}, progress)
     return Imported(Run.open(folder), sum(tensor.numel() for tensor in content.weights.values()), random_weights)
 
@@ -139,7 +141,7 @@ def read_bert_run(files: ModelFiles) -> RunContent:
         task = "pretraining"
         settings, weights = read_bert(files)
         embeddings = weights["bert.words.weight"]
-        data: Table = {
+        data: SettingsTable = {
             "max_length": min(PRETRAINING_LENGTH, settings.max_positions),
             "next_sentence": settings.segments > 1,
         }
@@ -160,9 +162,9 @@ def read_bert_run(files: ModelFiles) -> RunContent:
     return RunContent(bert_recipe(task, settings, tokenizer, data), weights, {TOKENIZER: tokenizer}, labels)
 
 
-def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, data: Table) -> Table:
+def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, data: SettingsTable) -> SettingsTable:
     """The recipe of an imported BERT."""
-    text: Table = {"kind": "imported", "vocab_size": len(tokenizer)}
+    text: SettingsTable = {"kind": "imported", "vocab_size": len(tokenizer)}
     if isinstance(tokenizer, BertTokenizer):
         text = {
             "vocab_size": len(tokenizer),
@@ -177,7 +179,7 @@ def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, d
 def read_gpt2_run(files: ModelFiles) -> RunContent:
     """A language model."""
     model = read_gpt2(files)
-    values: Table = {
+    values: SettingsTable = {
         "task": "language",
         "data": {"bptt": model.settings.max_positions},
         "text": {"kind": "imported", "vocab_size": len(model.tokenizer)},
@@ -200,7 +202,7 @@ def translation_run(model: MarianModel) -> RunContent:
     """A translation model."""
     src, tgt = model.tokenizers
     joint = src is tgt
-    values: Table = {
+    values: SettingsTable = {
         "data": {"max_length": model.positions},
         "text": {"kind": "imported", "vocab_size": len(tgt), "joint": joint},
         "model": model.settings.model_dump(exclude_none=True),

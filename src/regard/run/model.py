@@ -31,7 +31,7 @@ from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
-from regard.tasks.base import AnyTask, Example, Prediction, Progress
+from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
 from regard.training.progress import RANDOM_WEIGHTS_KEYS
@@ -221,7 +221,7 @@ class Model:
         *,
         name: str = "",
         examples: Sequence[Example] | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         with_samples: bool = False,
         **options: object,
     ) -> Evaluation:

@@ -31,10 +31,10 @@ from regard.recipe import Recipe, to_toml
 from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
-from regard.tasks.base import AnyTask, Progress, Report
+from regard.tasks.base import AnyTask, ProgressCallback, Report
 from regard.tasks.registry import build_recipe, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_progress, read_weights
-from regard.training.progress import Progress as TrainingProgress
+from regard.training.progress import TrainingProgress
 
 MANIFEST_FORMAT = 1
 
@@ -121,7 +121,7 @@ class Run:
         self.check_manifest()
         self.__dict__["task"] = task  # what was read and learnt is kept
 
-    def open_stores(self, report: Report, progress: Progress | None = None) -> tuple[Any, Any]:
+    def open_stores(self, report: Report, progress: ProgressCallback | None = None) -> tuple[Any, Any]:
         """Build or open the tokenised training and validation data."""
         train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
         train = self.task.training_view(self.folder, train, report)
@@ -129,7 +129,7 @@ class Run:
             report(f"{key}: {value}")
         return train, valid
 
-    def store(self, split: str, report: Report, progress: Progress | None = None) -> Any:
+    def store(self, split: str, report: Report, progress: ProgressCallback | None = None) -> Any:
         """Build or open the tokenised data of a split, and report it."""
         path = self.folder / STORES / split
         before = fingerprint_of(path)

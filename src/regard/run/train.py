@@ -22,7 +22,7 @@ from regard.recipe import Recipe
 from regard.run.run import Run
 from regard.run_files import CHECKPOINTS, RECIPE, STORES
 from regard.runtime import World, close_world, open_world, seed_everything
-from regard.tasks.base import AnyTask, Example, Progress, Report, ValidationData
+from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
@@ -30,7 +30,7 @@ from regard.training.events import Log, TrainingEnded, TrainingStarted, Validati
 from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
 from regard.training.optimizer import build_schedule
-from regard.training.progress import Progress as TrainingProgress
+from regard.training.progress import TrainingProgress
 from regard.training.settings import TrainingSettings
 from regard.training.task import Validation
 from regard.training.weights import weights_of
@@ -55,7 +55,7 @@ def train(
     *,
     resume: bool = False,
     report: Report = print,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     log: Log | None = None,
 ) -> Trained:
     """Train a recipe in `folder`; with `resume`, continue the run in that folder from its newest checkpoint."""

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
-from regard.serve.fields import Fields, as_glossary, as_texts, invalid, read_fields
+from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
 from regard.serve.languages import Languages, name_of
 from regard.serve.problems import SHAPES, TEXT, Problem, Shape, error_responses, object_schema
 from regard.serve.service import Service, TranslateRequest
@@ -85,7 +85,7 @@ class DeepL:
     settings: ServeSettings
     characters: int = 0
 
-    async def read(self, request: Request) -> Fields:
+    async def read(self, request: Request) -> RequestFields:
         """The fields of a request, if its key is allowed; the Python client sends them with GET in a body."""
         fields = await read_fields(request, self.settings.max_body)
         try:
@@ -97,7 +97,7 @@ class DeepL:
             raise ServiceError(error.code, problem) from error
         return fields
 
-    async def translate(self, fields: Fields) -> dict[str, object]:
+    async def translate(self, fields: RequestFields) -> dict[str, object]:
         """The answer of /v2/translate."""
         request = self.parse(fields)
         try:
@@ -116,7 +116,7 @@ class DeepL:
             answers.append(answer)
         return {"translations": answers}
 
-    def parse(self, fields: Fields) -> TranslateRequest:
+    def parse(self, fields: RequestFields) -> TranslateRequest:
         """The request that the fields mean."""
         if fields["text"] is None or fields["text"] == []:
             raise invalid("Parameter 'text' not specified.", "text")
@@ -136,7 +136,7 @@ class DeepL:
         target = find(languages, fields["target_lang"], "target_lang")
         return TranslateRequest(texts, source, target, FORMATS[tags], glossary=as_glossary(fields["glossary"]))
 
-    def list_languages(self, fields: Fields) -> list[dict[str, object]]:
+    def list_languages(self, fields: RequestFields) -> list[dict[str, object]]:
         """The answer of /v2/languages."""
         kind = fields["type"] or "source"
         if kind not in ("source", "target"):

@@ -1,7 +1,7 @@
 """The fields of a request, wherever its client puts them: JSON, a form, or the query string.
 
 Clients of one API differ in this: deep-translator writes everything into the query string, deepl-node repeats a field
-of a form, others send JSON. The routes of the compatible APIs read a `Fields` value, not the parameters that FastAPI
+of a form, others send JSON. The routes of the compatible APIs read `RequestFields`, not the parameters that FastAPI
 checks, because its answer to a wrong parameter has another status and another shape than theirs.
 """
 
@@ -32,7 +32,7 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Fields:
+class RequestFields:
     """The fields of a request by name. A field that is given several times is a list."""
 
     values: Mapping[str, object]
@@ -48,19 +48,19 @@ class Fields:
         return value if isinstance(value, str) else ""
 
 
-async def read_fields(request: Request, max_body: int) -> Fields:
+async def read_fields(request: Request, max_body: int) -> RequestFields:
     """The fields of a request; a ServiceError with the code "invalid-request" if they cannot be read.
 
     A JSON body replaces the query string. A field of the query string comes before the same field of a form.
     """
     kind = content_type(request)
     if kind in JSON_TYPES or kind.endswith("+json"):
-        return Fields(json_object(await request.body()))
+        return RequestFields(json_object(await request.body()))
     values: dict[str, object] = {}
     files: dict[str, Upload] = {}
     if kind in FORM_TYPES:
         values, files = await read_form(request, max_body)
-    fields = Fields(values | collect(request.query_params.multi_items()), files)
+    fields = RequestFields(values | collect(request.query_params.multi_items()), files)
     check_values([fields.values, [file.name for file in files.values()]])
     return fields
 

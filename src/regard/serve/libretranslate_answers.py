@@ -9,7 +9,7 @@ from regard.bundled.identification import Detected
 from regard.documents.files import FILE_FORMATS
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
-from regard.serve.fields import Fields, as_glossary, as_texts, invalid, read_fields
+from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
 from regard.serve.imitation import imitate
 from regard.serve.languages import Languages, name_of, public_code
 from regard.serve.service import Service, TranslatedText, TranslateRequest
@@ -36,7 +36,7 @@ class LibreTranslate:
         """The languages of the runs that are served now."""
         return Languages.of(self.service.directions())
 
-    async def read(self, request: Request) -> Fields:
+    async def read(self, request: Request) -> RequestFields:
         """The fields of a request, if its key is allowed and it is not one too many."""
         fields = await read_fields(request, self.settings.max_body)
         try:
@@ -47,7 +47,7 @@ class LibreTranslate:
 
     # ---- translate --------------------------------------------------------------------------------------------------
 
-    async def translate(self, fields: Fields) -> dict[str, object]:
+    async def translate(self, fields: RequestFields) -> dict[str, object]:
         """The answer of /translate."""
         require(fields, "q", "source", "target")
         texts = as_texts(fields["q"], "q")
@@ -99,7 +99,7 @@ class LibreTranslate:
             raise invalid(f"Invalid request: alternatives parameter must be <= {limit}", "alternatives")
         return max(0, number)
 
-    def find_pair(self, fields: Fields) -> tuple[str | None, str]:
+    def find_pair(self, fields: RequestFields) -> tuple[str | None, str]:
         """Our codes of the source language, None for auto, and of the target language."""
         languages = self.languages
         source = None if fields.text("source").lower() == AUTO else find(languages.find_source, fields["source"])
@@ -107,7 +107,7 @@ class LibreTranslate:
 
     # ---- other answers ----------------------------------------------------------------------------------------------
 
-    async def detect(self, fields: Fields) -> list[dict[str, object]]:
+    async def detect(self, fields: RequestFields) -> list[dict[str, object]]:
         """The answer of /detect; the languages of several texts are joined, each with its greatest confidence."""
         require(fields, "q")
         texts = as_texts(fields["q"], "q")
@@ -158,7 +158,7 @@ def access_error(error: ServiceError, settings: ServeSettings) -> ServiceError:
     return ServiceError(error.code, texts[error.code], retry_after=error.retry_after)
 
 
-def require(fields: Fields, *names: str) -> None:
+def require(fields: RequestFields, *names: str) -> None:
     """Raise ServiceError if a field is absent or empty."""
     for name in names:
         if not fields[name]:

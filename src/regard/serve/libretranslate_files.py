@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from regard.documents.files import file_format
 from regard.errors import UserError
 from regard.serve.errors import ServiceError
-from regard.serve.fields import Fields, as_glossary, invalid
+from regard.serve.fields import RequestFields, as_glossary, invalid
 from regard.serve.files import MAX_BYTES, FileStore, safe_name, translated_name
 from regard.serve.languages import public_code
 from regard.serve.libretranslate_answers import LibreTranslate, pair_error, require
@@ -47,7 +47,7 @@ def add_file_routes(router: APIRouter, api: LibreTranslate) -> None:
         return Response(file.content, headers=headers)
 
 
-async def translate_upload(api: LibreTranslate, fields: Fields) -> tuple[str, bytes]:
+async def translate_upload(api: LibreTranslate, fields: RequestFields) -> tuple[str, bytes]:
     """The name and the content of the translation of an uploaded file."""
     upload = fields.files.get("file")
     if upload is None or not upload.name:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from regard.data.examples import Example as Example
-from regard.data.store import Progress as Progress
+from regard.data.store import ProgressCallback as ProgressCallback
 from regard.decoding.engine import Engine
 from regard.errors import UserError
 from regard.metrics.score import Score

@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from regard.config import Table, build
+from regard.config import SettingsTable, build
 from regard.data.formats import read_examples
-from regard.recipe import Choice, Corpus, Recipe
+from regard.recipe import ChosenDefault, Corpus, Recipe
 from regard.tasks.registry import task_of
 from regard.tasks.sizing import LENGTHS, MODEL_SIZES
 
@@ -41,7 +41,7 @@ def take_defaults(recipe: Recipe, earlier: Recipe) -> Recipe:
     if set(names) & set(LENGTHS) and not any(map(recipe.is_given, LENGTHS)):
         names += LENGTHS  # the earlier recipe may have given another one of them
     choices = [
-        Choice(full, before[group][name], "as in the run to resume")
+        ChosenDefault(full, before[group][name], "as in the run to resume")
         for full in names
         for group, _, name in [full.partition(".")]
         if name in before[group]
@@ -78,9 +78,9 @@ def percentile(counts: Counter[int], share: float) -> int:
     return 0
 
 
-def apply(recipe: Recipe, choices: Iterable[Choice]) -> Recipe:
+def apply(recipe: Recipe, choices: Iterable[ChosenDefault]) -> Recipe:
     """Return the recipe with the chosen values, checked as if they had been written."""
-    values: Table = recipe.model_dump(exclude_none=True)
+    values: SettingsTable = recipe.model_dump(exclude_none=True)
     for choice in choices:
         group, _, name = choice.name.partition(".")
         values[group][name] = choice.value

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import Table
+from regard.config import SettingsTable
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.fields import LABELLED_TEXT
@@ -177,7 +177,7 @@ def run_inputs(
     return Outputs(logits_of, nll, count)
 
 
-def encoder_settings(model: Table) -> Table:
+def encoder_settings(model: SettingsTable) -> SettingsTable:
     """[model] of a language model as [model] of a text encoder; empty if it cannot be one."""
     if model.get("kind") == "bilstm":
         sizes = {"language_layers": "layers", "language_width": "d_model"}

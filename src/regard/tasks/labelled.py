@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.config import SettingError, Table, Unused
+from regard.config import SettingError, SettingsTable, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
 from regard.data.fields import Fields
@@ -262,7 +262,7 @@ class LabelledTask(Task[L, Inputs]):
         return task
 
     @classmethod
-    def start_settings(cls, task: str, group: str, values: Table) -> Table:
+    def start_settings(cls, task: str, group: str, values: SettingsTable) -> SettingsTable:
         return encoder_settings(values) if task == LANGUAGE and group == "model" else values
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from torch import Tensor, nn
 
-from regard.config import Table
+from regard.config import SettingsTable
 from regard.data.batch import Batch
 from regard.data.digests import Digests
 from regard.data.examples import Example
@@ -23,7 +23,7 @@ from regard.data.hold_out import read_split
 from regard.data.settings import adopt_settings, build_source
 from regard.data.sources import Source, column_setting
 from regard.data.steps import BatchSource, Share
-from regard.data.store import DIGESTS, Encoder, Progress, Store, open_or_build
+from regard.data.store import DIGESTS, Encoder, ProgressCallback, Store, open_or_build
 from regard.decoding.engine import Engine
 from regard.errors import UserError
 from regard.kernels import kernels_available
@@ -109,7 +109,7 @@ class LearningTask(ABC, Generic[R, D]):
         """Raise UserError if a run of recipe `start` in `folder` cannot be started from."""
 
     @classmethod
-    def start_settings(cls, task: str, group: str, values: Table) -> Table:
+    def start_settings(cls, task: str, group: str, values: SettingsTable) -> SettingsTable:
         """[text] or [model] of a run of another task to start from, as settings of this task."""
         return values
 
@@ -187,7 +187,11 @@ class LearningTask(ABC, Generic[R, D]):
         return identify(self.sources(split), data.folder, self.fields, digests)
 
     def store(
-        self, folder: Path, split: str, progress: Progress | None = None, sources: Sequence[Source] | None = None
+        self,
+        folder: Path,
+        split: str,
+        progress: ProgressCallback | None = None,
+        sources: Sequence[Source] | None = None,
     ) -> D:
         """Open the tokenised data of a split in `folder`; build it if it is missing, damaged or out of date.
 

@@ -17,7 +17,7 @@ from pydantic import model_validator
 from torch import nn
 
 from regard.config import SettingError
-from regard.config import Table as Values
+from regard.config import SettingsTable as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from regard.config import Table, add_kind, apply_overrides, build, group_forms, nearest
+from regard.config import SettingsTable, add_kind, apply_overrides, build, group_forms, nearest
 from regard.errors import UserError
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language_recurrent import RecurrentLanguageSettings
@@ -100,7 +100,7 @@ def task_of(recipe: Recipe) -> type[AnyTask]:
     return all_tasks()[recipe.task].resolve(recipe)
 
 
-def build_recipe(values: Table, source: str, allow_unused: bool = False) -> Recipe:
+def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False) -> Recipe:
     """Validate `values` as the recipe of their task; without a task they are of translation.
 
     `allow_unused` accepts settings without effect, as in the recipes of older runs.
@@ -145,14 +145,14 @@ def check_schedule(recipe: Recipe, source: str) -> None:
         )
 
 
-def setting_names(values: Table) -> Iterator[str]:
+def setting_names(values: SettingsTable) -> Iterator[str]:
     """Yield the full names of the settings in the groups of a recipe."""
     for group, settings in values.items():
         if isinstance(settings, dict):
             yield from (f"{group}.{name}" for name in settings)
 
 
-def merge_start_settings(task: type[AnyTask], values: Table) -> Table:
+def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> SettingsTable:
     """Use [text] and [model] of the run to start from as defaults: its weights fit no other model.
 
     A run that is missing or not compatible is reported later, when it is opened.

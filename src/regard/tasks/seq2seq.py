@@ -17,7 +17,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.attention.layouts import Attentions, Packed, Padded
-from regard.config import SettingError, Table, Unused, build
+from regard.config import SettingError, SettingsTable, Unused, build
 from regard.data.batch import Batch
 from regard.data.encoders import language_tags
 from regard.data.fields import PAIRS, Fields
@@ -67,7 +67,7 @@ class TranslationRecipe(Recipe):
     decoding: DecodingSettings = DecodingSettings()
 
     @classmethod
-    def infer_defaults(cls, values: Table) -> Table:
+    def infer_defaults(cls, values: SettingsTable) -> SettingsTable:
         """A masked model has one search."""
         model, decoding = values.get("model", {}), values.get("decoding", {})
         if isinstance(model, dict) and model.get("kind") == "mask-predict" and isinstance(decoding, dict):

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from regard.models.bert import SIZES as BERT_SIZES
 from regard.models.transformer import SIZES as TRANSFORMER_SIZES
-from regard.recipe import Choice, Corpus, Recipe, Rules
+from regard.recipe import ChosenDefault, Corpus, Recipe, Rules
 
 T = TypeVar("T")
 
@@ -50,59 +50,61 @@ def epochs(size: float, at: float, typical: float, power: float, low: int, high:
 # ---- rules that tasks share ------------------------------------------------------------------------------------------
 
 
-def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[Choice]:
+def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[ChosenDefault]:
     """The number of tokens of a vocabulary of subwords; one of words or characters has its fixed limit."""
     if getattr(recipe.text, "kind", "") in ("bpe", "wordpiece", "bert"):
         size = rounded(factor * math.sqrt(words), 1000, 32_000)
-        yield Choice("text.vocab_size", size, "grows with the square root of the words")
+        yield ChosenDefault("text.vocab_size", size, "grows with the square root of the words")
 
 
-def model_size(recipe: Recipe, values: Mapping[str, object], words: float) -> Iterator[Choice]:
+def model_size(recipe: Recipe, values: Mapping[str, object], words: float) -> Iterator[ChosenDefault]:
     """The size of a model for a number of words, unless the recipe gives any part of it."""
     if not any(recipe.is_given(f"model.{name}") for name in MODEL_SIZES):
-        yield from (Choice(f"model.{name}", value, f"for {round(words):,} words") for name, value in values.items())
+        yield from (
+            ChosenDefault(f"model.{name}", value, f"for {round(words):,} words") for name, value in values.items()
+        )
 
 
-def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[Choice]:
+def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[ChosenDefault]:
     """Schedule, learning rate and clipping; a given rate below 0.5 is no factor of the paper's schedule."""
     training = recipe.training
     if recipe.is_given("training.learning_rate"):
         if training.learning_rate < 0.5:
-            yield Choice("training.schedule", "cosine", "the learning rate is a peak rate")
+            yield ChosenDefault("training.schedule", "cosine", "the learning rate is a peak rate")
         return
     if not recipe.is_given("training.schedule"):
-        yield Choice("training.schedule", "cosine", "needs no tuning of the warm-up")
+        yield ChosenDefault("training.schedule", "cosine", "needs no tuning of the warm-up")
     if training.schedule != "paper" or not recipe.is_given("training.schedule"):
-        yield Choice("training.learning_rate", peak, "for a model of this size")
-        yield Choice("training.clip", clip, "a high rate needs clipping")
+        yield ChosenDefault("training.learning_rate", peak, "for a model of this size")
+        yield ChosenDefault("training.clip", clip, "a high rate needs clipping")
 
 
 def length(
     recipe: Recipe, tokens: float, batch: int, passes: int, validations: int, max_warmup: int = 4000
-) -> Iterator[Choice]:
+) -> Iterator[ChosenDefault]:
     """Batch size, steps, warm-up, validation interval and patience of a training counted in steps."""
     training = recipe.training
-    yield Choice("training.batch_tokens", batch, "small for few words, so that there are enough steps")
+    yield ChosenDefault("training.batch_tokens", batch, "small for few words, so that there are enough steps")
     batch = training.batch_tokens if recipe.is_given("training.batch_tokens") else batch
     steps, least = training.max_steps, 500
     if recipe.is_given("training.max_epochs") and training.max_epochs:  # with a margin: the epochs decide
         passes, least = math.ceil(1.1 * training.max_epochs), 1
     if not recipe.is_given("training.max_steps"):
         steps = rounded(passes * tokens / batch, least, 1_000_000)
-        yield Choice("training.max_steps", steps, f"about {round(steps * batch / max(1.0, tokens))} epochs")
+        yield ChosenDefault("training.max_steps", steps, f"about {round(steps * batch / max(1.0, tokens))} epochs")
     if not any(recipe.is_given(name) for name in LENGTHS):
-        yield Choice("training.patience", max(4, validations // 4), "early stopping")
+        yield ChosenDefault("training.patience", max(4, validations // 4), "early stopping")
     if not recipe.is_given("training.warmup_share"):
-        yield Choice("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
+        yield ChosenDefault("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
     every = min(steps, 2000, max(10, steps // validations))
-    yield Choice("training.validate_every", every, f"{math.ceil(steps / every)} validations")
+    yield ChosenDefault("training.validate_every", every, f"{math.ceil(steps / every)} validations")
 
 
-def fine_tuning(rules: Iterable[Choice]) -> Iterator[Choice]:
+def fine_tuning(rules: Iterable[ChosenDefault]) -> Iterator[ChosenDefault]:
     """Rules for a run that starts from another: its own model, a quarter of the rate."""
     for choice in rules:
         if choice.name == "training.learning_rate":
-            yield Choice(choice.name, float(choice.value) / 4, "fine-tuning: a quarter of the rate from scratch")  # type: ignore[arg-type]
+            yield ChosenDefault(choice.name, float(choice.value) / 4, "fine-tuning: a quarter of the rate from scratch")  # type: ignore[arg-type]
         elif choice.name.startswith("training."):
             yield choice
 
@@ -110,7 +112,7 @@ def fine_tuning(rules: Iterable[Choice]) -> Iterator[Choice]:
 def or_fine_tuning(rules: Rules) -> Rules:
     """`rules`, or those of fine-tuning if the recipe starts from another run."""
 
-    def choose(recipe: Recipe, corpus: Corpus) -> Iterable[Choice]:
+    def choose(recipe: Recipe, corpus: Corpus) -> Iterable[ChosenDefault]:
         chosen = rules(recipe, corpus)
         return fine_tuning(chosen) if recipe.start_from else chosen
 
@@ -121,7 +123,7 @@ def or_fine_tuning(rules: Rules) -> Rules:
 
 
 @or_fine_tuning
-def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+def translation(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     """Translation and parsing; W counts the words of one side."""
     words = corpus.words / 2
     yield from vocabulary(recipe, corpus.words, 8)
@@ -134,7 +136,7 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         width = TRANSFORMER_SIZES[size]["d_model"]
         yield from model_size(recipe, {"d_model": width, "d_embedding": width, "dropout": dropout}, words)
     if not recipe.is_given("training.learning_rate"):
-        yield Choice("model.norm", "pre", "learns without a long warm-up")
+        yield ChosenDefault("model.norm", "pre", "learns without a long warm-up")
     yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
     batches = [(30_000, 1024), (100_000, 2048), (3_000_000, 4096), (30_000_000, 8192)]
     batch, passes = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100)
@@ -143,7 +145,7 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
 
 
 @or_fine_tuning
-def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+def language(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     """Language models."""
     words, kind = corpus.words, recipe.model.kind
     yield from vocabulary(recipe, words, 8)
@@ -155,7 +157,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
             "layers": layers[index], "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
         yield from model_size(recipe, values, words)
-        yield Choice("data.bptt", 128, "tokens that a Transformer attends to")
+        yield ChosenDefault("data.bptt", 128, "tokens that a Transformer attends to")
     elif kind in ("rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm", "bilstm"):
         yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, words)
     if kind == "ngram":
@@ -166,7 +168,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
 
 
 @or_fine_tuning
-def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     """BERT pretraining."""
     words = corpus.words
     yield from vocabulary(recipe, words, 8)
@@ -174,12 +176,12 @@ def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
     size = ("tiny", "mini", "small", "base")[index]
     yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        yield Choice("training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], "for a model of this size")
+        yield ChosenDefault("training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], "for a model of this size")
     batch, passes = (4096, 8192, 32_768, 131_072)[index], epochs(words, 2_000_000, 30, 0.4, 3, 100)
     yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 10, max_warmup=10_000)
 
 
-def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     """Tasks on labelled text from scratch. A run that starts from another has the published numbers of fine-tuning."""
     if recipe.start_from:
         return
@@ -200,21 +202,23 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
         yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
         peak = 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
-        yield Choice("training.learning_rate", peak, "from scratch, for a model of this size")
+        yield ChosenDefault("training.learning_rate", peak, "from scratch, for a model of this size")
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
-    yield Choice("training.batch_examples", batch, f"for {corpus.examples:,} examples")
+    yield ChosenDefault("training.batch_examples", batch, f"for {corpus.examples:,} examples")
     passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
     if recipe.is_given("training.max_steps"):
-        yield Choice("training.max_epochs", 0.0, "off: the recipe gives the number of steps")
+        yield ChosenDefault("training.max_epochs", 0.0, "off: the recipe gives the number of steps")
     else:
-        yield Choice("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
+        yield ChosenDefault("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
     if not any(recipe.is_given(name) for name in LENGTHS):
-        yield Choice("training.patience", max(4, passes // 4), "early stopping")
+        yield ChosenDefault("training.patience", max(4, passes // 4), "early stopping")
 
 
-def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[Choice]:
+def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     """Labelled texts that are truncated: the maximum length also follows from the data."""
     yield from labelled(recipe, corpus)
     if not recipe.start_from:
         tokens = corpus.long_input * TOKENS_PER_WORD + 3  # [CLS], and a [SEP] after each text
-        yield Choice("data.max_length", int(min(512, max(32, 32 * math.ceil(tokens / 32)))), "95 % of the texts fit")
+        yield ChosenDefault(
+            "data.max_length", int(min(512, max(32, 32 * math.ceil(tokens / 32)))), "95 % of the texts fit"
+        )

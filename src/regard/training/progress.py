@@ -1,4 +1,4 @@
-"""Progress of a run and the sums of its log lines; both are part of a checkpoint, so that resuming is exact."""
+"""TrainingProgress of a run and the sums of its log lines; both are part of a checkpoint, so that resuming is exact."""
 
 import math
 import time
@@ -21,8 +21,8 @@ RANDOM_WEIGHTS_KEYS = ("random_weights", "drawn")
 
 
 @dataclass
-class Progress:
-    """Progress of training; written to state.json of a checkpoint."""
+class TrainingProgress:
+    """TrainingProgress of training; written to state.json of a checkpoint."""
 
     step: int = 0
     epoch: float = 0.0
@@ -44,7 +44,7 @@ class Progress:
     """The sums of the unfinished log line."""
 
     @classmethod
-    def from_json(cls, values: JsonObject, where: str = "progress") -> "Progress":
+    def from_json(cls, values: JsonObject, where: str = "progress") -> "TrainingProgress":
         """Read what `to_json` returned, checked.
 
         Earlier versions wrote `stale` for `bad_validations`, and no `best_loss`. An imported model has the names of its

@@ -12,7 +12,7 @@ from regard.training.averaging import Ema
 from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
 from regard.training.distributed import broadcast_from_rank0, gather_to_rank0
 from regard.training.optimizer import build_optimizer
-from regard.training.progress import LogAccumulator, Progress
+from regard.training.progress import LogAccumulator, TrainingProgress
 from regard.training.settings import TrainingSettings
 from regard.training.weights import Tensors, all_finite, load_moments, load_weights, moments_of, weights_of
 
@@ -41,7 +41,7 @@ class TrainingState:
         self.world = world
         self.optimizer = build_optimizer(model, settings)
         self.ema = Ema(model, settings.ema) if settings.ema else None
-        self.progress = Progress(monitor=settings.monitor)
+        self.progress = TrainingProgress(monitor=settings.monitor)
         self.accumulator = LogAccumulator(world.device)
         self.saved_step = 0
         self.monitor = settings.monitor
@@ -117,7 +117,7 @@ class TrainingState:
         if raw_weights:
             load_weights(self.model, raw_weights, str(path))
         load_moments(self.model, self.optimizer, training)
-        self.progress = Progress.from_json(read_progress(path), f"{path / STATE}:progress")
+        self.progress = TrainingProgress.from_json(read_progress(path), f"{path / STATE}:progress")
         self.progress.set_monitor(self.monitor)
         self.accumulator.load(self.progress.window, self.world)
         self.saved_step = self.progress.step
