@@ -25,10 +25,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.servers import running_server
 
 from regard.errors import UserError
-from regard.run.export_examples import SENTENCES, direction_of
-from regard.run.exporting import export_run
+from regard.export.examples import SENTENCES, direction_of
+from regard.run.exporting import export_run, target_of
 from regard.run.model import Model
-from regard.run.opened_exports import open_export
 from regard.run.run import Run
 from regard.serve.imitation import imitate
 
@@ -93,8 +92,8 @@ def exported(run: Run, to: str, quantization: str, examples: Sequence[Example]) 
     """Translations of an export; its certificate must hold."""
     ours = Model([run], device="cpu")
     with TemporaryDirectory() as folder:
-        target = export_run(run, Path(folder) / "export", to, quantization=quantization, limit=20).folder
-        engine = open_export(target, to, quantization, ours.task).engine
+        written = export_run(run, Path(folder) / "export", to, quantization=quantization, limit=20).folder
+        engine = target_of(ours, to, quantization).open(written)
         return [str(item["translation"]) for item in ours.task.predict(engine, prepared(ours, examples))]
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +16,20 @@ from tests.cli.command import fails, regard
 from tests.conftest import TinyRun
 from tests.tiny import number_sentences, translate_words
 
+from regard.engines.graphs import GraphModel
 from regard.errors import UserError
-from regard.files import digest
-from regard.run import exporting
-from regard.run.certificate import CERTIFICATE, Bounds, Certificate, default_bounds
-from regard.run.certifying import is_same, leaves
-from regard.run.export_examples import SENTENCES, Examples, built_in, comparison_examples, spread
-from regard.run.export_readme import README, WRITE, fill
+from regard.export import huggingface, targets
+from regard.export.certificate import CERTIFICATE, Bounds, Certificate, default_bounds
+from regard.export.comparing import is_same, leaves
+from regard.export.examples import SENTENCES, Examples, built_in, comparison_examples, spread
+from regard.export.readme import README, render_readme
+from regard.export.target import Trained
+from regard.export.targets import CTranslate2, Onnx
+from regard.files import Manifest, digest
 from regard.run.exporting import Exported, check_export, export_run
 from regard.run.model import Model, Translator
 from regard.run.run import Run
+from regard.tasks.languages import Languages
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # deprecations inside torch.onnx, onnxscript and transformers
 LINES = number_sentences()[:12]
@@ -50,7 +55,11 @@ def read(folder: Path) -> dict[str, Any]:
 
 def program_in(folder: Path) -> str:
     """The program in README.md."""
-    match = re.search(r"```python\n(.*?)```", (folder / README).read_text(encoding="utf-8"), re.DOTALL)
+    return program_of((folder / README).read_text(encoding="utf-8"))
+
+
+def program_of(text: str) -> str:
+    match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert match is not None
     return match[1]
 
@@ -59,9 +68,8 @@ def test_the_certificate_of_an_export(onnx: Exported, run: Path) -> None:
     values = read(onnx.folder)
     assert values["difference"] < 1e-4 and values["identical"] == {"greedy": 1.0} and values["violations"] == []
     assert values["scores"]["exact match"] == [100.0, 100.0]
-    assert (values["to"], values["quantization"], values["checkpoint"], values["run"]) == (
-        "onnx", "float32", "best", str(run),
-    )  # fmt: skip
+    assert (values["to"], values["quantization"], values["checkpoint"]) == ("onnx", "float32", "best")
+    assert values["run"] == "../run" and (onnx.folder / values["run"]).resolve() == run.resolve()
     assert values["examples"] == 10 and values["source"] == "validation data"
     files = [path for path in onnx.folder.rglob("*") if path.is_file() and path.name != CERTIFICATE]
     assert {name: entry["sha256"] for name, entry in values["files"].items()} == {
@@ -72,8 +80,10 @@ def test_the_certificate_of_an_export(onnx: Exported, run: Path) -> None:
 
 
 def test_the_example_of_a_program_stays_as_it_is(run: Path) -> None:
-    program = fill(Run.open(run).task, WRITE, {"src": "SEND ALL LABELS, START AT SHOWN"})
-    assert "print(translate('SEND ALL LABELS, START AT SHOWN'))" in program and "END" not in program.split("print")[0]
+    opened = Run.open(run)
+    target = Onnx(Trained(opened.task, opened.folder, opened.model))
+    program = program_of(render_readme(target, run, {"src": "{{ eos }} isn't <b>{% end %}"}))
+    assert """print(translate("{{ eos }} isn't <b>{% end %}"))""" in program
 
 
 def test_an_export_names_no_file_of_this_machine(onnx: Exported) -> None:
@@ -93,7 +103,7 @@ def test_the_same_sentence_has_the_same_translation_everywhere(
         for name in GRAPH_FILES:
             shutil.copy(onnx.folder / name, folder / name)
 
-    monkeypatch.setattr(exporting, "write_graphs", copy)
+    monkeypatch.setattr(targets, "write_graphs", copy)
     expected = [translate_words(line) for line in LINES]
     for search in ({"search": "greedy"}, {"search": "beam", "beam": 3}):
         for engine in ("torch", "readable", "onnx"):
@@ -166,9 +176,66 @@ def test_weights_in_8_bits_and_a_text_encoder(
     monkeypatch.chdir(exported.folder)
     values: dict[str, Any] = {}
     exec(program_in(exported.folder), values)
-    for text in ("a lovely film", "a dull book"):
+    for text in ("a lovely film", "a dull book", f"a lovely film {'by Ada ' * 40} dull dull dull dull"):
         best = ("bad", "good")[values["logits"](text)[0].argmax()]
         assert best == Model([run], device="cpu").predict(text)["label"]
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_programs_truncate_as_the_run_does(
+    pair: bool, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run.open(tiny_run("regression", "bert"))
+    folder = export_run(run, tmp_path / "out", "torch-export", limit=4).folder
+    monkeypatch.chdir(folder)
+    values: dict[str, Any] = {}
+    exec(program_in(folder), values)
+    model, long = Model([run], device="cpu"), "a play by Ada in 475 the book " * 40
+    for texts in ([long, "the book"], ["the book", long], [long, long]) if pair else ([long],):
+        expected = model.predict(dict(zip(("text", "pair"), texts, strict=False)))
+        assert expected["truncated"] and float(values["logits"](*texts)[0, 0]) == pytest.approx(
+            expected["score"], abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("to", ["torch-export", "huggingface"])
+def test_an_exported_tagger_prints_a_label_for_each_word(
+    to: str, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers")
+    run = Run.open(tiny_run("tagging", "bert"))
+    folder = export_run(run, tmp_path / "out", to, limit=4).folder
+    words = comparison_examples(run.task, limit=1).examples[0]["words"]
+    monkeypatch.chdir(folder)
+    exec(program_in(folder), {})
+    tags = Model([run], device="cpu").predict({"words": words})["tags"]
+    assert capsys.readouterr().out.splitlines()[-1] == str(list(zip(words, tags, strict=True)))
+
+
+def test_transformers_truncates_at_the_length_of_the_run(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = Run.open(tiny_run("classification", "bert"))
+    folder = export_run(run, tmp_path / "out", limit=4).folder
+    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    recipe: Any = run.recipe
+    assert config["model_max_length"] == recipe.data.max_length < recipe.model.max_positions
+
+
+def test_a_certificate_covers_texts_that_are_too_long(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph that is wrong at full length fails, though every example is short."""
+    run = Run.open(tiny_run("classification", "bert"))
+    recipe: Any = run.recipe
+    forward = GraphModel.forward
+
+    def wrong(self: GraphModel, tokens: Any, *more: Any) -> Any:
+        logits: Any = forward(self, tokens, *more)
+        return -logits if tokens.ids.size(1) == recipe.data.max_length else logits
+
+    monkeypatch.setattr(GraphModel, "forward", wrong)
+    with pytest.raises(UserError) as error:
+        export_run(run, tmp_path / "out", "torch-export", limit=4)
+    assert error.value.code == "export-differs"
 
 
 @pytest.mark.parametrize(("task", "kind"), [("language", "transformer"), ("pretraining", ""), ("dependencies", "")])
@@ -194,6 +261,18 @@ def test_an_export_is_checked_again(run: Path, tmp_path: Path) -> None:
     content[-1] ^= 1
     weights.write_bytes(content)
     assert fails("export", "--check", folder, run).code == "damaged-file"
+
+
+def test_a_check_takes_no_bounds_from_the_certificate(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    exported = export_run(Run.open(run), tmp_path / "out", "ctranslate2", bounds=lambda _: Bounds(9.0, 0.0, 0.0, 100.0))
+    assert check_export(exported.folder).bounds == default_bounds(CTranslate2.search_bound, "int8", 10)
+    path = exported.folder / CERTIFICATE
+    manifest = Manifest.read(path)
+    for bounds in ({}, {"logits": 1e9, "identical": 0.0, "search": 0.0, "score": 1e9}):
+        replace(manifest, facts={**manifest.facts, "bounds": bounds}).write(path)
+        assert fails("export", "--check", exported.folder, "--max-difference", 0).code == "export-differs"
+        assert check_export(exported.folder).bounds.identical == 0.5
 
 
 def test_outside_of_its_bounds_nothing_is_written(run: Path, tmp_path: Path) -> None:
@@ -237,10 +316,11 @@ def test_bounds_of_a_certificate() -> None:
     ]  # fmt: skip
     assert [len(certificate(**changes).violations()) for changes in worse] == [1] * len(worse)
     assert certificate(scores={"exact match": (10.0, 0.0)}).violations() == []
-    assert default_bounds("onnx", "int8", 9).logits > default_bounds("ctranslate2", "float16", 9).logits
-    assert default_bounds("huggingface", "float32", 9).search < default_bounds("onnx", "float32", 9).search
-    assert default_bounds("onnx", "float32", 5000).change(None, 0.5, None) == Bounds(1e-3, 0.5, 0.5, 0.1)
-    assert default_bounds("onnx", "float32", 50).score == 2, "one of 50"
+    assert default_bounds(1.0, "int8", 9).logits > default_bounds(1.0, "float16", 9).logits
+    assert huggingface.HuggingFace.search_bound < CTranslate2.search_bound < Onnx.search_bound == 1
+    assert default_bounds(0.8, "float32", 9).search < default_bounds(1.0, "float32", 9).search
+    assert default_bounds(1.0, "float32", 5000).change(None, 0.5, None) == Bounds(1e-3, 0.5, 0.5, 0.1)
+    assert default_bounds(1.0, "float32", 50).score == 2, "one of 50"
 
 
 def test_identical_outputs_have_equal_texts_and_labels() -> None:
@@ -253,7 +333,7 @@ def test_identical_outputs_have_equal_texts_and_labels() -> None:
 def test_without_transformers_our_own_reader_compares(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "has_transformers", lambda: False)
+    monkeypatch.setattr(huggingface, "has_transformers", lambda: False)
     exported = export_run(Run.open(run), tmp_path / "out")
     assert exported.difference == 0 and exported.certificate.versions.keys() == {"regard", "python", "torch"}
 
@@ -261,9 +341,9 @@ def test_without_transformers_our_own_reader_compares(
 def test_built_in_sentences_are_in_the_languages_of_a_run(run: Path) -> None:
     task = Run.open(run).task
     assert len(comparison_examples(task).examples) == 10, "the validation data"
-    other = SimpleNamespace(directions=(("en", "de"), ("de", "en"), ("ru", "de")))
-    examples = built_in(other)  # type: ignore[arg-type]
-    assert {(item["from"], item["to"]) for item in examples} == set(other.directions)
+    directions = (("en", "de"), ("de", "en"), ("ru", "de"))
+    examples = built_in(SimpleNamespace(languages=Languages(directions)))  # type: ignore[arg-type]
+    assert {(item["from"], item["to"]) for item in examples} == set(directions)
     assert all(item["src"] in SENTENCES["de" if item["from"] == "de" else "en"] for item in examples)
     found = Examples(spread(examples, 6), "")
     assert found.directions == {"en-de": 2, "de-en": 2, "ru-de": 2}

@@ -17,16 +17,15 @@ from tests.exchange.test_marian_tokenizers import write_marian_folder
 from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.marian import read_marian
+from regard.export import huggingface
+from regard.export.certificate import CERTIFICATE, Bounds
+from regard.export.readme import README
 from regard.files import digest
-from regard.run.certificate import CERTIFICATE, Bounds
-from regard.run.export_readme import README
 from regard.run.exporting import export_run
 from regard.run.importing import import_model
 from regard.run.model import Model, Translator
 from regard.run.run import Run
 from regard.run.train import train
-from regard.run_files import MANIFEST
-from regard.tasks import exporting
 from regard.tasks.registry import build_recipe
 from regard.text.bert import BertTokenizer
 
@@ -202,10 +201,9 @@ def test_an_export_for_ctranslate2_is_the_same_model(tmp_path: Path) -> None:
     values = json.loads(out.out)
     folder = run / "exports" / "ctranslate2-best"
     assert 0 < values["difference"] < 1e-4 and Path(values["folder"]) == folder
-    sums = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-    others = (MANIFEST, CERTIFICATE, README)
+    sums = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))["files"]
     assert {name: entry["sha256"] for name, entry in sums.items()} == {
-        path.name: digest(path) for path in folder.iterdir() if path.name not in others
+        path.name: digest(path) for path in folder.iterdir() if path.name != CERTIFICATE
     }
     assert "tokenizer.json" in sums
     small = regard("export", run, "--to", "ctranslate2", "--folder", tmp_path / "int8", "--json", *loose)
@@ -321,7 +319,7 @@ def test_exports_that_differ_are_errors(tmp_path: Path, monkeypatch: pytest.Monk
     save_bert(tmp_path / "bert")
     run = import_model(tmp_path / "bert", tmp_path / "run").run
     monkeypatch.setattr(
-        exporting, "read_bert_tokenizer", lambda _: BertTokenizer(vocabulary().entries, lowercase=False)
+        huggingface, "read_bert_tokenizer", lambda _: BertTokenizer(vocabulary().entries, lowercase=False)
     )
     with pytest.raises(UserError) as error:
         export_run(run, tmp_path / "out")

@@ -14,12 +14,12 @@ from tests.tiny import write_recipe
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.export.huggingface import largest_difference, logits_of
 from regard.metrics.score import Score
 from regard.run import model as module
 from regard.run.chat import Conversation, turns_read
 from regard.run.distill import Distilled, count_lines, distill
 from regard.run.embedding import Features, combine, layer_numbers
-from regard.run.exporting import largest_difference, logits_of
 from regard.run.model import Evaluation, Model, Translator, check_engine, random_weights
 from regard.run.run import Run, absolutize
 from regard.run.train import check_folder, train, was_restarted
@@ -69,10 +69,8 @@ def test_the_largest_difference_of_all_outputs() -> None:
         return lambda x: (x + first, 2 * x + second)
 
     x = torch.zeros(2, 2)
-    exported: Any = SimpleNamespace(inputs=(x,), model=model(0.25, -3.0))
-    assert largest_difference(model(0.0, 0.0), exported) == 3.0
-    exported = SimpleNamespace(inputs=(x,), model=lambda x: x - 0.5)
-    assert largest_difference(lambda x: x, exported) == 0.5  # type: ignore[arg-type]
+    assert largest_difference(model(0.0, 0.0), model(0.25, -3.0), [x]) == 3.0
+    assert largest_difference(lambda x: x, lambda x: x - 0.5, [x]) == 0.5  # type: ignore[arg-type]
     assert len(logits_of(x)) == 1 and len(logits_of((x, x))) == 2
 
 

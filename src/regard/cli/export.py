@@ -12,7 +12,7 @@ from regard.cli.screen import print_json, print_result, print_table, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.run.certificate import Bounds, Certificate
+    from regard.export.certificate import Bounds, Certificate
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,12 @@ def export(
     if check is not None:
         check_again(check, run, comparison, as_json)
         return
-    from regard.run.exporting import EXPORTS, PROGRAMS, export_run
+    from regard.export.targets import TARGETS
+    from regard.run.exported_engine import EXPORTS
+    from regard.run.exporting import export_run
     from regard.run.run import Run
 
-    one_of("--to", to, tuple(PROGRAMS))
+    one_of("--to", to, tuple(TARGETS))
     if not run:
         raise UserError("no run is given", "name the folder of a run", code="missing-option", where="run")
     opened = Run.open(run)

@@ -172,11 +172,11 @@ class ModelOptions(WeightOptions):
 
     def report_export(self, model: "Model") -> None:
         """Report that the engine writes an export first, if it is not there."""
-        from regard.run.model import EXPORTED_ENGINES
+        from regard.engines.choose import EXPORTED_ENGINES
 
         if self.engine in EXPORTED_ENGINES:
             from regard.cli.screen import report
-            from regard.run.exporting import is_exported
+            from regard.run.exported_engine import is_exported
 
             if not is_exported(self.engine, model.run, self.checkpoint, self.quantization):
                 report(f"exporting the model for {self.engine}; this is done once")

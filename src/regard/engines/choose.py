@@ -21,11 +21,15 @@ from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerSettings
 
 Name = TypeVar("Name", bound=Hashable)
+EXPORTED_ENGINES = {
+    "ctranslate2": "the library CTranslate2, with 8-bit weights",
+    "onnx": "the library onnxruntime on a CPU",
+}
+"""Engines that run an export of the model (run/exported_engine.py)."""
 ENGINES = {
     "torch": "the fastest engine that torch has on the device",
     "readable": "the reference: the model exactly as it is trained",
-    "ctranslate2": "the library CTranslate2, with 8-bit weights",
-    "onnx": "the library onnxruntime on a CPU",
+    **EXPORTED_ENGINES,
 }
 
 

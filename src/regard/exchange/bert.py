@@ -198,8 +198,13 @@ def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer
     write_folder(folder, settings, {"architectures": [kind], "vocab_size": vocab_size}, exported, tokenizer)
 
 
-def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertTokenizer) -> None:
-    """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`."""
+def write_finetuned(
+    folder: Path, model: FineTunedBert, tokenizer: BertTokenizer, max_length: int | None = None
+) -> None:
+    """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`.
+
+    `max_length` is the number of tokens that its tokenizer truncates texts to; default: all positions of the model.
+    """
     head, settings, outputs = model.head, model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}
@@ -214,11 +219,16 @@ def write_finetuned(folder: Path, model: FineTunedBert, tokenizer: BertTokenizer
         config["id2label"] = {str(number): label for number, label in enumerate(labels)}
         config["label2id"] = {label: number for number, label in enumerate(labels)}
     config |= {"problem_type": head.problem_type} if head.problem_type else {}
-    write_folder(folder, settings, config, exported, tokenizer)
+    write_folder(folder, settings, config, exported, tokenizer, max_length)
 
 
 def write_folder(
-    folder: Path, settings: BertSettings, config: Config, weights: Tensors, tokenizer: BertTokenizer | None
+    folder: Path,
+    settings: BertSettings,
+    config: Config,
+    weights: Tensors,
+    tokenizer: BertTokenizer | None,
+    max_length: int | None = None,
 ) -> None:
     """Write the files that every BERT has."""
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
@@ -229,7 +239,7 @@ def write_folder(
     with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
             tokenizer.save_vocab_txt(path / VOCAB_FILE)
-            write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, settings.max_positions))
+            write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length or settings.max_positions))
 
 
 def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:

@@ -22,7 +22,7 @@ from torch import nn
 from regard.config import build
 from regard.data.sources import Source
 from regard.decoding.engine import Engine
-from regard.engines.choose import ENGINES
+from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics.score import Score
@@ -40,8 +40,6 @@ from regard.viz.report import AttentionMap
 
 RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = RANDOM_WEIGHTS_KEYS
 PROGRESS_EVERY = 100
-EXPORTED_ENGINES = ("ctranslate2", "onnx")
-"""Engines that run an export of the model."""
 
 Input = str | Mapping[str, object]
 
@@ -151,7 +149,7 @@ class Model:
     def engine(self) -> nn.Module | Engine:
         """The model, or an engine that decodes with it: the first argument of `Task.predict`."""
         if self._engine_name in EXPORTED_ENGINES:
-            from regard.run.exporting import exported_engine
+            from regard.run.exported_engine import exported_engine
 
             name, device = self._engine_name, self.world.device
             return exported_engine(name, self.run, self.checkpoint, self._quantization, device)

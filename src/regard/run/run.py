@@ -8,7 +8,7 @@ store/train, store/valid         tokenised data; built again if its inputs chang
 checkpoints/                     the weights (see training/checkpoint.py)
 metrics.jsonl                    losses and scores over time
 evaluations/*.json, *.html       scores, predictions and reports
-exports/                         the model in the format of other programs (see run/exports.py)
+exports/                         the model in the format of other libraries (see run/exporting.py)
 """
 
 from collections.abc import Sequence

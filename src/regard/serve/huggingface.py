@@ -32,10 +32,11 @@ from regard.run.model import Input
 from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.fields import invalid, json_object
-from regard.serve.huggingface_responses import ADAPTERS, PLAIN, Json, masked_tokenizer, pipeline_of
+from regard.serve.huggingface_responses import ADAPTERS, PLAIN, Json, masked_tokenizer
 from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.tasks.exchange import pipeline_of
 from regard.tasks.languages import TRADITIONAL, chinese_code
 
 PREFIX = "/models"
@@ -98,7 +99,7 @@ class HuggingFace:
             return await self.vectors(run, inputs, {**body, **parameters})
         if run.segments is not None:
             return await self.translate(run, inputs, parameters)
-        adapter = ADAPTERS.get(pipeline_of(run.task), PLAIN)
+        adapter = ADAPTERS.get(pipeline_of(run.task.exchange), PLAIN)
         examples = [adapter.example(value, parameters) for value in inputs]
         check_inputs(examples, self.settings)  # parameters may add to the inputs
         predictions = await self.service.predict(name, examples, **adapter.options(run.task, parameters))
@@ -116,7 +117,7 @@ class HuggingFace:
 
     def wants_vectors(self, run: ServedRun, pipeline: str, inputs: list[Input]) -> bool:
         """True for a pretraining run and texts without a mask: the client's two calls look the same."""
-        if pipeline_of(run.task) != "fill-mask" or pipeline:
+        if pipeline_of(run.task.exchange) != "fill-mask" or pipeline:
             return False
         mask = masked_tokenizer(run.task).mask_text
         return not any(mask in (value if isinstance(value, str) else json.dumps(value)) for value in inputs)
@@ -133,7 +134,7 @@ class HuggingFace:
         if not isinstance(one, str) or not isinstance(others, list) or not all(isinstance(x, str) for x in others):
             raise invalid("'inputs' needs the text 'source_sentence' and the list of texts 'sentences'", "inputs")
         check_inputs([one, *others], self.settings)
-        if pipeline_of(run.task) == SIMILARITY:
+        if pipeline_of(run.task.exchange) == SIMILARITY:
             pairs: list[Input] = [{"text": one, "pair": other} for other in others]
             return [float(item["score"]) for item in await self.service.predict(run.name, pairs)]
         first, *rest = await self.vectors(run, [one, *others], {"normalize": True})

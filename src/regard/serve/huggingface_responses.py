@@ -240,8 +240,3 @@ ADAPTERS = {
     "zero-shot-classification": ResponseAdapter(choices, choice_example),
 }
 PLAIN = ResponseAdapter(plain, wrap=True)
-
-
-def pipeline_of(task: AnyTask) -> str:
-    """The Hugging Face pipeline of a task; "" if it has none."""
-    return task.exchange.pipeline if task.exchange is not None else ""

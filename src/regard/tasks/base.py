@@ -14,7 +14,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -29,7 +28,6 @@ from regard.metrics.significance import Comparison, compare_means
 from regard.reading import check_text
 from regard.recipe import Recipe
 from regard.tasks.exchange import Exchange
-from regard.tasks.exporting import ExportedModel
 from regard.tasks.inputs import split_columns
 from regard.tasks.languages import Languages
 from regard.tasks.learning import D, LearningTask, R
@@ -248,20 +246,6 @@ class Task(LearningTask[R, D]):
 
     def text_encoder(self, model: nn.Module) -> nn.Module | None:
         """The part of a model that makes vectors of texts; None if it has none."""
-        return None
-
-    @property
-    def supports_ctranslate2(self) -> bool:
-        """True if CTranslate2 can run the model."""
-        return False
-
-    def export_huggingface(
-        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
-    ) -> ExportedModel | None:
-        """Write a model for Hugging Face transformers and read it back; None if there is no such model.
-
-        `random_weights` are weights that an import filled with random values; they are not written.
-        """
         return None
 
     def facts(self) -> dict[str, str]:

@@ -15,3 +15,8 @@ class Exchange:
     """The Hugging Face pipeline with the same inputs and outputs, for the inference API; "" if there is none."""
     head: BertHead | None = None
     """The class in transformers for a BERT with the task's output layer."""
+
+
+def pipeline_of(exchange: Exchange | None) -> str:
+    """The Hugging Face pipeline of a task; "" if it has none."""
+    return "" if exchange is None else exchange.pipeline

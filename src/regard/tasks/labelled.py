@@ -70,9 +70,7 @@ from regard.tasks.encoders import (
     start_weights,
     text_input,
 )
-from regard.tasks.exporting import ExportedModel, export_bert_head
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
-from regard.text.bert import BertTokenizer
 from regard.text.factory import load_input_tokenizer, train_tokenizer
 from regard.text.inputs import InputTokenizer
 from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
@@ -459,16 +457,6 @@ class LabelledTask(Task[L, Inputs]):
 
     def encode_text(self, example: Example) -> Input:
         return text_input(self.tokenizer, example, self.recipe.data.max_length, IGNORE)
-
-    def export_huggingface(
-        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
-    ) -> ExportedModel | None:
-        """A BERT with the output layer of the task."""
-        settings, tokenizer = self.recipe.model, self.tokenizer
-        head = self.exchange.head if self.exchange is not None else None
-        if not isinstance(settings, BertSettings) or not isinstance(tokenizer, BertTokenizer) or head is None:
-            return None
-        return export_bert_head(folder, model, head, settings, self.labels, tokenizer) if settings.is_standard else None
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"

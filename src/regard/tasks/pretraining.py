@@ -61,10 +61,8 @@ from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
 from regard.tasks.encoders import encoder_attention, parse_text, text_input
 from regard.tasks.exchange import Exchange
-from regard.tasks.exporting import ExportedModel, export_bert
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
-from regard.text.bert import BertTokenizer
 from regard.text.factory import load_masked_tokenizer, train_tokenizer
 from regard.text.inputs import MaskedTokenizer, TextInput
 from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
@@ -471,14 +469,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         encoded = self.encode(example)
         read = Input(encoded.ids, encoded.segments, [IGNORE], encoded.truncated_tokens)
         return encoder_attention(model.bert, self.tokenizer, read, per_token=False)
-
-    def export_huggingface(
-        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
-    ) -> ExportedModel | None:
-        """A BERT with both heads; a left-to-right one pools another token than Hugging Face's."""
-        if not self.recipe.model.is_standard or not isinstance(self.tokenizer, BertTokenizer):
-            return None
-        return export_bert(folder, model, self.recipe.model, self.tokenizer, random_weights)
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"

@@ -78,7 +78,7 @@ class Tagging(LabelledTask[TaggingRecipe]):
     """True if only legal BIO sequences are predicted."""
 
     name = "tagging"
-    exchange = Exchange("logits", "token-classification", TOKEN_CLASSIFICATION)
+    exchange = Exchange("tag", "token-classification", TOKEN_CLASSIFICATION)
     title = "a tag for each word"
     recipe_type = TaggingRecipe
     pooled = False

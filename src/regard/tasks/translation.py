@@ -24,7 +24,6 @@ from regard.metrics.score import Score, exact_match, perplexity
 from regard.metrics.significance import Comparison, compare
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
 from regard.models.masked import MaskedSettings
-from regard.models.transformer import TransformerSettings
 from regard.models.translation import build_translation_model
 from regard.recipe import Recipe
 from regard.run_files import STORES
@@ -32,7 +31,6 @@ from regard.runtime import World
 from regard.tasks.base import AnyTask, Example, Prediction, Report, ValidationData, all_correct
 from regard.tasks.checks import pair_warnings
 from regard.tasks.exchange import Exchange
-from regard.tasks.exporting import ExportedModel, export_marian
 from regard.tasks.inputs import copy_tokenizer
 from regard.tasks.languages import Languages, through_pivots
 from regard.tasks.seq2seq import CHUNK_LINES, SYMBOLS, R, Seq2SeqChecks, Seq2SeqTask, TranslationRecipe
@@ -233,20 +231,6 @@ class TranslationTask(Seq2SeqTask[R]):
         tables = direction_table(examples, predictions, self.bleu_tokenizer)
         more = [length_table(self, examples, predictions), *lowest_chrf(examples, predictions)] if page else []
         return [*tables, *more]
-
-    @property
-    def supports_ctranslate2(self) -> bool:
-        return is_standard_transformer(self.recipe.model)
-
-    def export_huggingface(
-        self, model: nn.Module, folder: Path, random_weights: Sequence[str] = ()
-    ) -> ExportedModel | None:
-        """A Transformer as Marian, or as Pegasus if it normalises before each sublayer."""
-        settings, decoding = self.recipe.model, self.recipe.decoding
-        if not isinstance(settings, TransformerSettings) or settings.kind != "transformer":
-            return None
-        beam = decoding.beam if decoding.search == "beam" else 1
-        return export_marian(folder, model, settings, (self.src_tokenizer, self.tgt_tokenizer), beam, decoding.alpha)
 
     def facts(self) -> dict[str, str]:
         data, (src, tgt) = self.recipe.data, (self.src_tokenizer, self.tgt_tokenizer)

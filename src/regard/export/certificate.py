@@ -1,6 +1,6 @@
-"""The certificate of an export: what was measured when the exported model and that of the run read the same examples.
+"""The certificate of an export: what was measured when the exported model and the run's model read the same examples.
 
-`certificate.json` in the folder of the export is a manifest (files.Manifest) with these facts:
+`certificate.json` in the export's folder is a manifest (files.Manifest) with these facts:
 
     difference   the largest difference of an output, logits or log-probabilities
     identical    the share of examples with the same output, for each search
@@ -9,15 +9,12 @@
     bounds       what the values above must satisfy
 """
 
-import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest
-from regard.reading import check_type
+from regard.reading import check_dataclass
 
 CERTIFICATE, FORMAT = "certificate.json", 1
 
@@ -31,59 +28,77 @@ class Bounds:
     identical: float
     """The smallest share of identical outputs: of greedy search, or of predictions."""
     search: float
-    """The same for the search of the recipe; other programs have other beam searches."""
+    """The same for the recipe's search; other libraries have other beam searches."""
     score: float
     """The largest difference of a score, in points."""
 
     def change(self, logits: float | None, identical: float | None, score: float | None) -> "Bounds":
-        """The bounds with those replaced that are given; `identical` is for every search."""
+        """Replace the bounds that are given; `identical` is for every search."""
         values = {"logits": logits, "identical": identical, "search": identical, "score": score}
         return replace(self, **{name: value for name, value in values.items() if value is not None})
 
 
 EXACT, HALF, INT8 = Bounds(1e-3, 0.99, 0.99, 0.1), Bounds(0.5, 0.9, 0.9, 0.5), Bounds(5.0, 0.5, 0.5, 1.0)
-"""Bounds of weights in 32, 16 and 8 bits."""
-OTHER_SEARCH = {"ctranslate2": 0.95, "huggingface": 0.8}
-"""Bounds of the search of the recipe, where a program has its own beam search."""
-
-
+"""Bounds for weights in 32, 16 and 8 bits."""
 UNBOUNDED = ("TER", "exact match")
 """Scores that are stated only: `identical` bounds them."""
 
 
-def default_bounds(to: str, quantization: str, examples: int) -> Bounds:
-    """The bounds of a format and the type of its weights; one of few examples may change a score."""
+def default_bounds(search: float, quantization: str, examples: int) -> Bounds:
+    """The bounds for a type of weights.
+
+    `search` is the largest bound for the recipe's search. With few examples, one of them may change a score.
+    """
     bounds = INT8 if "int8" in quantization else HALF if "16" in quantization else EXACT
-    search, score = min(bounds.search, OTHER_SEARCH.get(to, 1.0)), max(bounds.score, 100 / max(1, examples))
-    return replace(bounds, search=search, score=score)
+    return replace(bounds, search=min(bounds.search, search), score=max(bounds.score, 100 / max(1, examples)))
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A comparison of an exported model with that of its run."""
+    """A comparison of an exported model with the model of its run."""
 
     to: str
     quantization: str
     run: str
+    """The run's folder, relative to that of the export; only its name if that would name folders of this machine."""
     checkpoint: str
     program: str
-    """The program that ran the exported model, with its version."""
+    """The library that ran the exported model, with its version."""
     examples: int
     source: str
     """Where the examples are from."""
     directions: dict[str, int]
-    """The number of examples of each direction of a run with several languages."""
+    """The number of examples per direction of a run with several languages."""
     output: str
     """The output whose difference was measured: logits or log-probabilities."""
     difference: float
     identical: dict[str, float]
-    scores: dict[str, tuple[float, float]]
+    scores: dict[str, list[float]]
     """Scores of the run and of the export."""
-    bytes: tuple[int, int]
-    speed: tuple[float, float]
+    bytes: list[int]
+    speed: list[float]
     threads: int
     versions: dict[str, str]
-    bounds: Bounds = field(default=EXACT)
+    bounds: Bounds = EXACT
+
+    @classmethod
+    def read(cls, folder: Path) -> "tuple[Certificate, object]":
+        """The certificate in a folder without its bounds, and what identifies the exported weights.
+
+        A UserError if a file of the export is missing or was changed. Bounds are not read: a check chooses its own.
+        """
+        path = folder / CERTIFICATE
+        manifest = Manifest.read(path)
+        manifest.check_version(FORMAT, path)
+        if damaged := manifest.damaged(folder):
+            raise UserError(
+                f"{folder} is not as it was exported: {', '.join(map(str, damaged))}",
+                "export the run again",
+                code="damaged-file",
+                where=folder,
+            )
+        facts = {name: value for name, value in manifest.facts.items() if name not in ("bounds", "violations")}
+        return check_dataclass(facts, cls, path), manifest.inputs
 
     def violations(self) -> list[str]:
         """The values that are outside of their bounds, as sentences."""
@@ -95,7 +110,7 @@ class Certificate:
                 found.append(f"{share:.1%} of the outputs ({name}) are identical, less than {bound:.1%}")
         for name, (ours, theirs) in self.scores.items():
             if name not in UNBOUNDED and not abs(theirs - ours) <= bounds.score:
-                found.append(f"{name} is {theirs:.2f} in place of {ours:.2f}, more than {bounds.score:g} apart")
+                found.append(f"{name} is {theirs:.2f} instead of {ours:.2f}, more than {bounds.score:g} apart")
         return found
 
     def bound_of(self, search: str) -> float:
@@ -107,7 +122,8 @@ class Certificate:
         if violations := self.violations():
             raise UserError(
                 f"the export to {self.to} differs from the run: {'; '.join(violations)}",
-                "choose another quantization, or other bounds: --max-difference, --min-identical, --max-score-change",
+                "choose other weights with `--quantization`, or other bounds with `--max-difference`, "
+                "`--min-identical` or `--max-score-change`",
                 code="export-differs",
                 where=folder,
             )
@@ -122,14 +138,12 @@ class Certificate:
         for name, (ours, theirs) in self.scores.items():
             bound = "" if name in UNBOUNDED else f"± {self.bounds.score:.2g}"
             rows.append((name, f"{ours:.2f}", f"{theirs:.2f}", bound))
-        shown = ([size / 1e6 for size in self.bytes], 2), (self.speed, 1)
-        sizes, speeds = ([f"{value:.{digits}f}" for value in values] for values, digits in shown)
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
-        rows += [("megabytes", sizes[0], sizes[1], ""), (f"examples/s, {threads}", speeds[0], speeds[1], "")]
-        return rows
+        sizes, speeds = [f"{size / 1e6:.2f}" for size in self.bytes], [f"{speed:.1f}" for speed in self.speed]
+        return [*rows, ("megabytes", *sizes, ""), (f"examples/s, {threads}", *speeds, "")]  # type: ignore[list-item]
 
     def to_json(self) -> JsonObject:
-        """Plain values; speeds and differences are rounded."""
+        """Plain values; speeds are rounded."""
         values = asdict(self)
         values["speed"] = [float(f"{value:.4g}") for value in self.speed]
         return {**values, "violations": self.violations()}
@@ -139,40 +153,3 @@ class Certificate:
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         names = [name for name in names if name != CERTIFICATE]
         Manifest.describe(folder, names, format=FORMAT, inputs=inputs, facts=self.to_json()).write(folder / CERTIFICATE)
-
-
-class _Facts(BaseModel):
-    to: str
-    quantization: str
-    run: str
-    checkpoint: str
-    bounds: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a certificate says about the export that it belongs to."""
-
-    to: str
-    quantization: str
-    run: str
-    checkpoint: str
-    bounds: Bounds
-    inputs: object
-
-
-def read_certificate(folder: Path) -> Written:
-    """The certificate in a folder; a UserError if a file of the export is missing or was changed."""
-    path = folder / CERTIFICATE
-    manifest = Manifest.read(path)
-    manifest.check_version(FORMAT, path)
-    if damaged := manifest.damaged(folder):
-        raise UserError(
-            f"{folder} is not as it was exported: {', '.join(map(str, damaged))}",
-            "export the run again",
-            code="damaged-file",
-            where=folder,
-        )
-    facts = check_type(manifest.facts, _Facts, str(path))
-    bounds = Bounds(**{name: facts.bounds.get(name, math.nan) for name in ("logits", "identical", "search", "score")})
-    return Written(facts.to, facts.quantization, facts.run, facts.checkpoint, bounds, manifest.inputs)

@@ -1,6 +1,6 @@
 """The examples on which an exported model is compared with its run.
 
-The validation data of the run if it is there; else the lines of a file; else sentences of this file. A run with several
+The lines of a file if one is given; else the run's validation data; else sentences of this file. A run with several
 languages is compared in every direction.
 """
 
@@ -13,11 +13,12 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.reading import read_text
 from regard.tasks.base import AnyTask, Example
+from regard.tasks.exchange import pipeline_of
 from regard.tasks.inputs import parse_json_line
-from regard.tasks.pretraining import Pretraining
+from regard.text.inputs import MaskedTokenizer
 
 LIMIT = 100
-"""Number of examples of a comparison, of all directions together."""
+"""Number of examples in a comparison, of all directions together."""
 SENTENCES = {
     "en": (
         "The weather is nice today.",
@@ -33,6 +34,8 @@ SENTENCES = {
     "zh": ("今天天气很好。", "最近的车站在哪里？", "我不知道他住在哪里。"),
 }
 """Sentences by language."""
+FILLER = "and"
+"""The word that makes a text too long."""
 MAX_WORDS = 64
 """Words of a text with a masked token: all of it must be within the positions of the model."""
 
@@ -60,12 +63,12 @@ def direction_of(example: Example) -> str:
 
 
 def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int = LIMIT) -> Examples:
-    """About `limit` examples for a comparison, the same number of each direction."""
+    """About `limit` examples for a comparison, the same number per direction."""
     if sentences is not None:
         lines = [line for line in read_text(sentences).splitlines() if line.strip()]
         parsed = [parse_json_line(line, f"{sentences}:{number}") for number, line in enumerate(lines, 1)]
-        found = [task.parse(value, f"{sentences}:{number}") for number, value in enumerate(parsed, 1)]
-        return Examples(spread(in_all_directions(task, found), limit), sentences.name)
+        values = [task.parse(value, f"{sentences}:{number}") for number, value in enumerate(parsed, 1)]
+        return Examples(spread(in_all_directions(task, values), limit), sentences.name)
     try:
         examples = [dict(example) for example in task.examples("valid")]
     except UserError:  # an imported run has none, and the files of another one may be gone
@@ -78,17 +81,28 @@ def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int
 def shorten(task: AnyTask, example: Example) -> Example:
     """An example as the task predicts it: a language model continues two words, a masked one fills in one."""
     words = str(example.get("text", "")).split()
-    if task.name == "language":
+    if pipeline_of(task.exchange) == "text-generation":
         return {"text": " ".join(words[:2])}
-    if isinstance(task, Pretraining):
+    if pipeline_of(task.exchange) == "fill-mask":
+        (tokenizer,) = task.tokenizers.values()
+        assert isinstance(tokenizer, MaskedTokenizer)
         words = words[:MAX_WORDS]
-        return {"text": " ".join([*words[: len(words) // 2], task.tokenizer.mask_text, *words[len(words) // 2 + 1 :]])}
+        return {"text": " ".join([*words[: len(words) // 2], tokenizer.mask_text, *words[len(words) // 2 + 1 :]])}
     return example
+
+
+def lengthen(task: AnyTask, example: Example) -> Example:
+    """An example without its target and with more tokens than the model reads at once."""
+    texts = {key: example[key] for key in ("text", "words", "context") if key in example}
+    key, value = max(texts.items(), key=lambda item: len(item[1]))
+    more = [FILLER] * max(task.recipe.data.max_length, task.recipe.model.length_limit or 0)
+    inputs = {name: item for name, item in example.items() if name != task.fields.target}
+    return {**inputs, key: " ".join([value, *more]) if isinstance(value, str) else [*value, *more]}
 
 
 def built_in(task: AnyTask) -> list[Example]:
     """The sentences of this file as examples of a task; those of the source language for each direction of a run."""
-    directions = getattr(task, "directions", ())
+    directions = task.languages.directions if task.languages is not None else ()
     if len(set(directions)) > 1:
         return [
             {"src": text, "from": source, "to": target}
@@ -108,7 +122,8 @@ def built_in(task: AnyTask) -> list[Example]:
 
 def in_all_directions(task: AnyTask, examples: Sequence[Example]) -> list[Example]:
     """Each example once for every language that the run writes, unless it names one."""
-    targets = list(dict.fromkeys(target for _, target in getattr(task, "directions", ())))
+    directions = task.languages.directions if task.languages is not None else ()
+    targets = list(dict.fromkeys(target for _, target in directions))
     if len(targets) < 2:
         return list(examples)
     return [example if "to" in example else {**example, "to": to} for to in targets for example in examples]
