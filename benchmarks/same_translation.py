@@ -29,7 +29,7 @@ from regard.export.examples import SENTENCES, direction_of
 from regard.run.exporting import export_run, target_of
 from regard.run.model import Model
 from regard.run.run import Run
-from regard.serve.imitation import imitate
+from regard.serve.match_style import match_source_style
 
 Example = dict[str, str]
 APPROXIMATE = ("ctranslate2", "transformers", "int8")
@@ -42,7 +42,7 @@ class Way:
 
     name: str
     translations: list[str]
-    imitates: bool = False
+    matches_style: bool = False
     """True if case and final mark follow the source."""
 
     @property
@@ -138,7 +138,7 @@ def all_ways(name: str, model: Model, examples: Sequence[Example], server: str) 
         yield Way("server", from_server(address, examples, libretranslate=False))
         if model.task.languages.directions:  # type: ignore[union-attr]
             yield Way(
-                "server, LibreTranslate's API", from_server(address, examples, libretranslate=True), imitates=True
+                "server, LibreTranslate's API", from_server(address, examples, libretranslate=True), matches_style=True
             )
 
 
@@ -165,7 +165,7 @@ def main() -> int:
     for way in all_ways(arguments.run, model, examples, arguments.server):
         expected = expected or way.translations
         wanted = [
-            imitate(example["src"], text, example.get("to", "")) if way.imitates else text
+            match_source_style(example["src"], text, example.get("to", "")) if way.matches_style else text
             for example, text in zip(examples, expected, strict=True)
         ]
         differing = [n for n, text in enumerate(way.translations) if text != wanted[n]]

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, stop
 
-from regard.serve.imitation import imitate
+from regard.serve.match_style import match_source_style
 
 PAIR = {"source": "en", "target": "de"}
 EN_DE = {"q": "one two three", **PAIR}
@@ -216,11 +216,11 @@ def test_keys_and_too_many_requests(tiny_run: TinyRun, monkeypatch: pytest.Monke
     ],
 )
 def test_case_and_final_mark_follow_the_source(source: str, translation: str, expected: str) -> None:
-    assert imitate(source, translation, "es") == expected
+    assert match_source_style(source, translation, "es") == expected
 
 
 def test_german_nouns_keep_their_capital() -> None:
-    assert imitate("the house", "Das Haus.", "de") == "Das Haus"
+    assert match_source_style("the house", "Das Haus.", "de") == "Das Haus"
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_german_nouns_keep_their_capital() -> None:
     ],
 )
 def test_marks_of_chinese(source: str, translation: str, target: str, expected: str) -> None:
-    assert imitate(source, translation, target) == expected
+    assert match_source_style(source, translation, target) == expected

@@ -94,8 +94,8 @@ def translate(
     .tsv, .json or .jsonl file the source column is translated, as named by the recipe or --columns. Without --input,
     stdin is read; on a terminal you are asked for sentences. With --nbest N, each translation is a line "index ||| text
     ||| score"; index counts input lines from 0, and score is the log-probability of the text divided by the length
-    penalty. With --json, each line gives one object: source, translation, score, finished, looped, parts and, with
-    --nbest, hypotheses. A line of several sentences, or too long for the model, is translated in parts.
+    penalty. With --json, each line gives one object: source, translation, score, finished, looped, parts, sentences
+    and, with --nbest, hypotheses. A line of several sentences, or too long for the model, is translated in parts.
 
     \b
     Examples:
@@ -267,7 +267,7 @@ class Counts:
         used = prediction["hypotheses"][: prediction["parts"]]
         self.looped += any(item["looped"] for item in used)
         self.unfinished += any(not item["finished"] and not item["looped"] for item in used)
-        if prediction["parts"] > 1:
+        if prediction["parts"] > max(1, prediction.get("sentences", 1)):
             before_report()
             parts = prediction["parts"]
             report(f"warning: line {self.lines} is too long for the model and was translated in {parts} parts")

@@ -299,7 +299,10 @@ def with_prefix(example: Example, document: Document) -> list[Segment]:
 
 
 def join_predictions(document: Document, translations: Sequence[SegmentTranslation]) -> Prediction:
-    """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts."""
+    """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts.
+
+    `sentences` is the number of sentences that were translated; `parts` is larger if some are too long for the model.
+    """
     text = document.render(translations)
     predictions = [item.prediction for item in translations if item.prediction]
     parts = sum(prediction["parts"] for prediction in predictions)
@@ -315,5 +318,6 @@ def join_predictions(document: Document, translations: Sequence[SegmentTranslati
         "finished": all(item["finished"] for item in used),
         "looped": any(item["looped"] for item in used),
         "parts": parts,
+        "sentences": len(predictions),
         "hypotheses": hypotheses,
     }

@@ -10,8 +10,8 @@ from regard.documents.files import FILE_FORMATS
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError
 from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
-from regard.serve.imitation import imitate
 from regard.serve.languages import Languages, name_of, public_code
+from regard.serve.match_style import match_source_style
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 
@@ -59,14 +59,15 @@ class LibreTranslate:
             raise invalid(f"{shown(format)} format is not supported", "format")
         nbest = alternatives if format == "text" else 0
         request = TranslateRequest(texts, source, target, str(format), nbest, as_glossary(fields["glossary"]))
-        translated = [imitated(request, *pair) for pair in zip(texts, await self.translate_all(request), strict=True)]
+        found = await self.translate_all(request)
+        translated = [with_source_style(request, *pair) for pair in zip(texts, found, strict=True)]
         single = not isinstance(fields["q"], list)
         answer: dict[str, object] = {"translatedText": one_or_all([item.text for item in translated], single)}
         if alternatives > 0:
             answer["alternatives"] = one_or_all([item.alternatives for item in translated], single)
         if source is None:
-            found = [detections(item.detected or [])[0] for item in translated]
-            answer["detectedLanguage"] = one_or_all(found, single)
+            detected = [detections(item.detected or [])[0] for item in translated]
+            answer["detectedLanguage"] = one_or_all(detected, single)
         return answer
 
     async def translate_all(self, request: TranslateRequest) -> list[TranslatedText]:
@@ -188,11 +189,12 @@ def pair_error(error: ServiceError) -> ServiceError:
     return invalid(f"{names[0]} is not available as a target language from {names[1]}", error.where)
 
 
-def imitated(request: TranslateRequest, source: str, item: TranslatedText) -> TranslatedText:
+def with_source_style(request: TranslateRequest, source: str, item: TranslatedText) -> TranslatedText:
     """A translation with the case and the final mark of its source; HTML stays as it is."""
     if request.format != "text":
         return item
-    first, *others = (imitate(source, text, request.target or "") for text in (item.text, *item.alternatives))
+    texts = (item.text, *item.alternatives)
+    first, *others = (match_source_style(source, text, request.target or "") for text in texts)
     return replace(item, text=first, alternatives=[text for text in dict.fromkeys(others) if text != first])
 
 

@@ -17,16 +17,16 @@ CAPITAL_NOUNS = frozenset({"de", "lb"})
 """Languages in which lower case would misspell nouns; their translations of a lower-case source stay as they are."""
 
 
-def imitate(source: str, translation: str, target: str = "") -> str:
+def match_source_style(source: str, translation: str, target: str = "") -> str:
     """The translation with the final mark and the case of the source; `target` is the code of its language."""
     source, body = source.strip(), translation.strip()
     if not source or not body:
         return translation
-    before, _, after = translation.partition(body)  # blanks and line ends around the text stay
-    return before + imitate_case(source, imitate_mark(source, body, target), target) + after
+    before, _, after = translation.partition(body)  # whitespace around the text stay
+    return before + match_case(source, match_mark(source, body, target), target) + after
 
 
-def imitate_mark(source: str, translation: str, target: str = "") -> str:
+def match_mark(source: str, translation: str, target: str = "") -> str:
     """The translation with the final mark of the source as its language writes it, or without one."""
     mark = SAME.get(source[-1], "")
     if mark and SAME.get(translation[-1]) == mark:
@@ -35,7 +35,7 @@ def imitate_mark(source: str, translation: str, target: str = "") -> str:
     return (translation[:-1] if translation[-1] in SAME else translation) + written
 
 
-def imitate_case(source: str, translation: str, target: str) -> str:
+def match_case(source: str, translation: str, target: str) -> str:
     """The translation in upper case, in lower case, or with a first letter like that of the source."""
     if source.isupper():
         return translation.upper()
