@@ -7,9 +7,9 @@ import pytest
 
 from regard.errors import UserError
 from regard.text.bert import SPECIALS, BertTokenizer
-from regard.text.bert_training import choose_characters
 from regard.text.factory import train_tokenizer
 from regard.text.settings import BertTextSettings
+from regard.text.trainers import choose_characters
 
 LINES = [
     "The lower the tower, the slower the flower grows.",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard.text.factory import train_tokenizer
 from regard.text.settings import BertTextSettings, TextSettings
-from regard.text.wordpiece import learn_by_likelihood, merge_neighbours
+from regard.text.trainers import learn_by_likelihood, merge_neighbours
 
 TOY = "ab ab ab ab ab ac ac ad db db cb xy xy"
 

@@ -18,7 +18,8 @@ from regard.exchange.folders import (
 )
 from regard.reading import read_json, read_text
 from regard.text.bert import BertTokenizer
-from regard.text.roberta import RobertaTokenizer, ordered, parse_merges
+from regard.text.inputs import order_tokens
+from regard.text.roberta import RobertaTokenizer, parse_merges
 
 VOCAB_FILE = "vocab.txt"
 VOCAB, MERGES = "vocab.json", "merges.txt"
@@ -47,7 +48,7 @@ def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
             return RobertaTokenizer.from_json(read_text(path))
         config = read_config(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
         prefix = read_value(config, "add_prefix_space", bool, False, folder / TOKENIZER_CONFIG)
-        return RobertaTokenizer(ordered(read_json(path, dict[str, int])), read_merges(folder / MERGES), prefix)
+        return RobertaTokenizer(order_tokens(read_json(path, dict[str, int])), read_merges(folder / MERGES), prefix)
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"{path} is damaged or is not a tokenizer of RoBERTa: {error}",

@@ -41,7 +41,8 @@ from regard.exchange.model_files import ModelFiles
 from regard.layers.meta import on_meta
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
 from regard.reading import parse_json, read_json, read_text
-from regard.text.roberta import Merge, ordered, parse_merges
+from regard.text.inputs import order_tokens
+from regard.text.roberta import Merge, parse_merges
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import BOS, EOS, PAD, SPECIALS
 
@@ -170,13 +171,13 @@ def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]
 def read_tokens(path: Path) -> tuple[list[str], list[Merge]]:
     """The tokens by id and the merges, from vocab.json and merges.txt or from tokenizer.json."""
     if path.name == VOCAB:
-        return ordered(read_json(path, dict[str, int])), read_merges(path.with_name(MERGES))
+        return order_tokens(read_json(path, dict[str, int])), read_merges(path.with_name(MERGES))
     content = parse_json(read_text(path))
     model, splitter = (content.get(key) or {} for key in ("model", "pre_tokenizer"))
     if model.get("type") != "BPE" or splitter.get("type") != "ByteLevel" or splitter.get("add_prefix_space"):
         raise ValueError(f"it is {model.get('type')} with {json.dumps(splitter)[:80]}, not byte pair encoding of bytes")
     added = {token.get("content"): token.get("id") for token in content.get("added_tokens", ())}
-    return ordered(model.get("vocab", {}) | added), parse_merges(model.get("merges", ()))
+    return order_tokens(model.get("vocab", {}) | added), parse_merges(model.get("merges", ()))
 
 
 def assemble(entries: list[str], merges: list[Merge]) -> HuggingFaceTokenizer:

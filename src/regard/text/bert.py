@@ -12,21 +12,22 @@ text are the special tokens: "Paris is the [MASK] of France." has a masked word.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from regard.errors import UserError
 from regard.files import write_text
-from regard.reading import check_text, parse_json, read_text
-from regard.text.inputs import Encoding, Frame, MaskedTokenizer, encoding_of
+from regard.reading import check_text, parse_json
+from regard.text.inputs import Encoding, Frame, MaskedTokenizer, encoding_of, index_tokens, order_tokens
+from regard.text.tokenizer import read_tokenizer
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100
 """Words with more characters become [UNK]."""
+EXPECTED = ("a tokenizer of BERT", "give the vocab.txt or tokenizer.json of the model")
 
 
 class BertTokenizer(MaskedTokenizer):
@@ -41,13 +42,7 @@ class BertTokenizer(MaskedTokenizer):
     ) -> None:
         """`entries` are the tokens by id. `strip_accents` None means: same as `lowercase`."""
         self.entries = list(entries)
-        ids = {entry: index for index, entry in enumerate(self.entries)}
-        if missing := [token for token in SPECIALS if token not in ids]:
-            raise ValueError(f"it has no {' and no '.join(missing)}")
-        if len(ids) < len(self.entries):
-            first = next(index for index, entry in enumerate(self.entries) if ids[entry] != index)
-            last = ids[self.entries[first]]
-            raise ValueError(f"entry {self.entries[first]!r} is there twice, in lines {first + 1} and {last + 1}")
+        ids = index_tokens(self.entries, SPECIALS)
         self.pad, self.unk, self.cls, self.sep, self.mask = (ids[token] for token in SPECIALS)
         self.lowercase, self.strip_accents, self.split_chinese = lowercase, strip_accents, split_chinese
         self._tokenizer = assemble(ids, lowercase, strip_accents, split_chinese)
@@ -88,12 +83,6 @@ class BertTokenizer(MaskedTokenizer):
         text: str = self._tokenizer.decode([i for i in ids if i not in omitted], skip_special_tokens=False)
         return text
 
-    def count_unknown_words(self, text: str) -> tuple[int, int]:
-        """Count the words that are [UNK], and all words."""
-        encoding = self.tokenize(text)
-        unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
-        return len(unknown), len(set(encoding.words))
-
     def save_vocab_txt(self, path: Path) -> None:
         """Write `vocab.txt`, one token per line; it does not contain the normalisation."""
         write_text(path, "".join(f"{entry}\n" for entry in self.entries))
@@ -105,24 +94,21 @@ class BertTokenizer(MaskedTokenizer):
         model, normalizer = (content.get(key) or {} for key in ("model", "normalizer"))
         if model.get("type", "WordPiece") != "WordPiece" or normalizer.get("type") != "BertNormalizer":
             raise ValueError(f"it is {model.get('type')} with {normalizer.get('type')}, not WordPiece of BERT")
-        ids: dict[str, int] = model.get("vocab", {})
-        if sorted(ids.values()) != list(range(len(ids))):
-            raise ValueError("the ids of its tokens have gaps")
-        entries = sorted(ids, key=ids.__getitem__)
+        entries = order_tokens(model.get("vocab", {}))
         accents, chinese = normalizer.get("strip_accents"), normalizer.get("handle_chinese_chars", True)
         return cls(entries, normalizer.get("lowercase", True), accents, chinese)
 
     @classmethod
     def load(cls, path: Path) -> "BertTokenizer":
         """Read a `tokenizer.json`."""
-        return _read(path, cls.from_json)
+        return read_tokenizer(path, cls.from_json, *EXPECTED)
 
     @classmethod
     def load_vocab_txt(
         cls, path: Path, lowercase: bool = True, strip_accents: bool | None = None, split_chinese: bool = True
     ) -> "BertTokenizer":
         """Read a `vocab.txt`, which does not contain the normalisation."""
-        return _read(path, lambda text: cls(_lines(text), lowercase, strip_accents, split_chinese))
+        return read_tokenizer(path, lambda text: cls(_lines(text), lowercase, strip_accents, split_chinese), *EXPECTED)
 
 
 def assemble(
@@ -146,16 +132,3 @@ def assemble(
 def _lines(text: str) -> list[str]:
     """Split a `vocab.txt` at line feeds only: other line separators are tokens."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-
-
-def _read(path: Path, make: Callable[[str], BertTokenizer]) -> BertTokenizer:
-    """Read a file and make a tokenizer of it; errors name the file."""
-    try:
-        return make(read_text(path))
-    except (ValueError, AttributeError, TypeError, OverflowError) as error:  # bad JSON is a ValueError
-        raise UserError(
-            f"{path} is damaged or is not a tokenizer of BERT: {error}",
-            "give the vocab.txt or tokenizer.json of the model",
-            code="damaged-file",
-            where=path,
-        ) from error

@@ -1,34 +1,29 @@
 """Making tokenizers: training them on text, and loading them from files."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import overload
 
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
 from regard.errors import UserError
-from regard.reading import check_text, parse_json, read_text
+from regard.reading import check_text, parse_json
+from regard.text import trainers
 from regard.text.bert import BertTokenizer
-from regard.text.bert_training import train_bert_tokenizer
 from regard.text.inputs import InputTokenizer, MaskedTokenizer, SubwordInputTokenizer
 from regard.text.roberta import PROCESSING, RobertaTokenizer
 from regard.text.sentencepiece import SentencePieceTokenizer
 from regard.text.settings import BertTextSettings, TextSettings
 from regard.text.subword import SubwordTokenizer
-from regard.text.tokenizer import Tokenizer, build_tokenizer
-from regard.text.trainers import (
-    train_bpe,
-    train_characters,
-    train_tokens,
-    train_wordpiece,
-    train_wordpiece_by_likelihood,
-    train_words,
-)
+from regard.text.tokenizer import Tokenizer, build_tokenizer, read_tokenizer
 
-TRAINERS = {
-    "bpe": train_bpe,
-    "wordpiece": train_wordpiece,
-    "word": train_words,
-    "token": train_tokens,
-    "char": train_characters,
+TRAINERS: dict[str, Callable[..., HuggingFaceTokenizer]] = {
+    "bpe": trainers.train_bpe,
+    "wordpiece": trainers.train_wordpiece,
+    "word": trainers.train_words,
+    "token": trainers.train_tokens,
+    "char": partial(trainers.train_words, expressions=[trainers.CHARACTER]),
 }
 
 
@@ -48,7 +43,7 @@ def train_tokenizer(
     `symbols` are language tags and placeholders, which are tokens of their own (bpe only).
     """
     if isinstance(settings, BertTextSettings):
-        return train_bert_tokenizer(lines, settings)
+        return trainers.train_bert_tokenizer(lines, settings)
     if settings.kind not in TRAINERS:
         raise UserError(
             f'a tokenizer of kind "{settings.kind}" comes with a model and cannot be trained',
@@ -65,23 +60,15 @@ def train_tokenizer(
                 code="unsupported",
                 where="text.kind",
             )
-        return SubwordTokenizer(train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
+        return SubwordTokenizer(trainers.train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
     by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"
-    train = train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
+    train = trainers.train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
     return SubwordTokenizer(train(checked, settings.vocab_size, settings.min_frequency))
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Read a `tokenizer.json` of any of the tokenizers."""
-    try:
-        return tokenizer_from_json(read_text(path))
-    except (ValueError, AttributeError, TypeError, OverflowError) as error:  # bad JSON is a ValueError
-        raise UserError(
-            f"{path} is damaged or is not a tokenizer: {error}",
-            "train the tokenizer again",
-            code="damaged-file",
-            where=path,
-        ) from error
+    return read_tokenizer(path, tokenizer_from_json, "a tokenizer", "train the tokenizer again")
 
 
 def load_input_tokenizer(path: Path) -> InputTokenizer:

@@ -9,7 +9,7 @@ too. It never saw the symbol between two texts; fine-tuning learns it, as that o
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -136,10 +136,34 @@ class MaskedTokenizer(InputTokenizer):
         """Return the tokens as written in the vocabulary."""
         return [self.entries[token] for token in ids]
 
+    def count_unknown_words(self, text: str) -> tuple[int, int]:
+        """Count the words with an unknown token, and all words."""
+        encoding = self.tokenize(text)
+        unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
+        return len(unknown), len(set(encoding.words))
+
     @property
     def mask_text(self) -> str:
         """How a masked token is written in a text."""
         return self.entries[self.mask]
+
+
+def index_tokens(entries: Sequence[str], specials: Sequence[str]) -> dict[str, int]:
+    """The id of each token; a ValueError if a special token is missing or a token is there twice."""
+    ids = {entry: index for index, entry in enumerate(entries)}
+    if missing := [token for token in specials if token not in ids]:
+        raise ValueError(f"it has no {' and no '.join(missing)}")
+    if len(ids) < len(entries):
+        first = next(index for index, entry in enumerate(entries) if ids[entry] != index)
+        raise ValueError(f"entry {entries[first]!r} is there twice, in lines {first + 1} and {ids[entries[first]] + 1}")
+    return ids
+
+
+def order_tokens(ids: Mapping[str, int]) -> list[str]:
+    """The tokens by id; a ValueError if the ids have gaps."""
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise ValueError("the ids of its tokens have gaps")
+    return sorted(ids, key=ids.__getitem__)
 
 
 class ByteLevelInputTokenizer(InputTokenizer):

@@ -16,7 +16,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.reading import parse_json
-from regard.text.inputs import ByteLevelInputTokenizer, Frame, MaskedTokenizer
+from regard.text.inputs import ByteLevelInputTokenizer, Frame, MaskedTokenizer, index_tokens, order_tokens
 from regard.text.symbols import BYTE_SYMBOLS, to_bytes
 
 CLS, PAD, SEP, UNK, MASK = SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -38,11 +38,7 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
         With `wide_mask` <mask> includes the blank before it, as in the models of the authors.
         """
         self.entries = list(entries)
-        ids = {entry: index for index, entry in enumerate(self.entries)}
-        if missing := [token for token in SPECIALS if token not in ids]:
-            raise ValueError(f"it has no {' and no '.join(missing)}")
-        if len(ids) < len(self.entries):
-            raise ValueError("a token is there twice")
+        ids = index_tokens(self.entries, SPECIALS)
         self.cls, self.pad, self.sep, self.unk, self.mask = (ids[token] for token in SPECIALS)
         self._tokenizer = assemble(ids, merges, prefix, wide_mask)
 
@@ -79,12 +75,6 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
         entries = (self.entries[token] for token in ids)
         return b"".join(entry.encode() if entry in SPECIALS else to_bytes(entry) for entry in entries)
 
-    def count_unknown_words(self, text: str) -> tuple[int, int]:
-        """Count the words that are <unk>, and all words."""
-        encoding = self.tokenize(text)
-        unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
-        return len(unknown), len(set(encoding.words))
-
     @classmethod
     def from_json(cls, text: str) -> "RobertaTokenizer":
         """Read the content of a `tokenizer.json`, of other programs too; a ValueError says what is wrong with it."""
@@ -93,7 +83,7 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
         if model.get("type", "BPE") != "BPE" or splitter.get("type") != "ByteLevel" or content.get("normalizer"):
             raise ValueError(f"it is {model.get('type')} with {splitter.get('type')}, not byte pair encoding of bytes")
         added = {token.get("content"): token for token in content.get("added_tokens", ())}
-        entries = ordered(model.get("vocab", {}) | {name: token.get("id") for name, token in added.items()})
+        entries = order_tokens(model.get("vocab", {}) | {name: token.get("id") for name, token in added.items()})
         prefix, wide_mask = bool(splitter.get("add_prefix_space")), bool(added.get(MASK, {}).get("lstrip"))
         return cls(entries, parse_merges(model.get("merges", ())), prefix, wide_mask)
 
@@ -108,13 +98,6 @@ def assemble(ids: Mapping[str, int], merges: Sequence[Merge], prefix: bool, wide
         [AddedToken(token, lstrip=wide_mask and token == MASK, normalized=False, special=True) for token in SPECIALS]
     )
     return tokenizer
-
-
-def ordered(ids: Mapping[str, int]) -> list[str]:
-    """The tokens by id; a ValueError if the ids have gaps."""
-    if sorted(ids.values()) != list(range(len(ids))):
-        raise ValueError("the ids of its tokens have gaps")
-    return sorted(ids, key=ids.__getitem__)
 
 
 def parse_merges(merges: Iterable[str | Sequence[str]]) -> list[Merge]:

@@ -9,15 +9,18 @@ Each is one `tokenizer.json` that the library `tokenizers` of Hugging Face reads
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
+from regard.errors import UserError
 from regard.files import write_text
-from regard.reading import check_text
+from regard.reading import check_text, read_text
 
 Span = tuple[int, int]
+K = TypeVar("K", bound="Tokenizer")
 
 
 class Tokenizer(ABC):
@@ -86,6 +89,15 @@ class Tokenizer(ABC):
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`."""
         write_text(path, self.to_json())
+
+
+def read_tokenizer(path: Path, make: Callable[[str], K], kind: str, remedy: str) -> K:
+    """Read a file and make a tokenizer of its text; errors name the file."""
+    try:
+        return make(read_text(path))
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:  # bad JSON is a ValueError
+        problem = f"{path} is damaged or is not {kind}: {error}"
+        raise UserError(problem, remedy, code="damaged-file", where=path) from error
 
 
 def build_tokenizer(text: str) -> HuggingFaceTokenizer:
