@@ -4,9 +4,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from regard.cli.options import AsJson, DataOptions, ModelOptions, RunFolder, data_of_recipe, one_of
+from regard.cli.options import AsJson, DataOptions, Head, Layer, ModelOptions, RunFolder, data_of_recipe, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 from regard.errors import UserError
 
@@ -25,30 +25,26 @@ def align(
     run: RunFolder,
     data: DataOptions,
     model: ModelOptions,
-    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Number of sentence pairs to measure.")] = 200,
-    layer: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The layer whose links are written, from 1 [the best].")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The head of that layer, from 1 [mean of its heads].")
-    ] = None,
-    by: Annotated[str, typer.Option(metavar="words|tokens", help="The units that --output links.")] = "words",
+    sentences: Annotated[
+        int, Option(metavar="PAIRS", min=1, help="Maximum number of sentence pairs to measure.")
+    ] = 200,
+    layer: Layer = None,
+    head: Head = None,
+    by: Annotated[str, Option(metavar="words|tokens", help="Only with `--output`: units to link.")] = "words",
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file for the links of all pairs, a line each: 0-0 1-2."
-        ),
+        Option("--output", "-o", metavar="FILE", help="File for the links, one line per pair, e.g. 0-0 1-2."),
     ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Select the head for documents; write alignment.json.")] = False,
+    save: Annotated[bool, Option("--save", help="Choose the head for documents: write alignment.json.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the cross-attention of a translation run as a word alignment.
+    """Measure a translation run's cross-attention as a word alignment.
 
-    For every head: the entropy of its weights, how many source tokens it covers, and the agreement between heads. The
-    builtin corpora have exact alignments; on them the alignment error rate (AER) is computed too. With --output the
-    links of the best head (or of --layer and --head) are written in the Pharaoh format: source-target, from 0. --save
-    needs no exact alignment: it selects the head that links most names, numbers and punctuation marks that a sentence
-    and its translation have in common to each other. Files for a run of several languages need --from and --to.
+    You see for every head: the entropy of the weights, the share of source tokens that the weights cover, and the
+    agreement with other heads. On the builtin corpora, whose alignments are exact, you also see the alignment error
+    rate (AER). Add `--output` to write the links of the best head (or of `--layer` and `--head`) in the Pharaoh format:
+    source-target, from 0. `--save` needs no exact alignments: it chooses the head that best links the names, numbers
+    and punctuation marks that a sentence and its translation share.
 
     \b
     Examples:
@@ -89,8 +85,8 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
 
     if translator.run.outputs != translator.run.folder:
         raise UserError(
-            "--save changes a run, and this one comes with regard",
-            "make a copy first: regard compress translator --folder FOLDER; then regard align FOLDER --save",
+            "`--save` changes the run, and bundled runs cannot be changed",
+            "make a copy first: `regard compress translator --folder FOLDER`, then `regard align FOLDER --save`",
             code="unwritable",
             where=translator.run.folder,
         )
@@ -99,7 +95,7 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     if not measured:
         raise UserError(
             "no sentence has a name, number or punctuation mark (but the last one) in common with its translation",
-            "measure more sentences, or on other data: --sentences, --src and --tgt",
+            "measure more sentences (`--sentences`) or other data (`--src` and `--tgt`)",
             code="no-data",
             where="sentences",
         )

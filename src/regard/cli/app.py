@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -124,7 +125,7 @@ def show_version(requested: bool) -> None:
 @app.callback()
 def regard(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+        bool, Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Translate text, or train, use and inspect your own attention models.

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from regard.data.arrays import Array
     from regard.viz.report import AttentionMap
 
+MAX_TITLE_CHARACTERS = 60
+
 
 def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | None = None) -> str:
     """The heat map of one head of one layer, or of the mean of its heads, with a title."""
@@ -19,11 +21,13 @@ def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | No
 
 
 def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, head: int | None = None) -> str:
-    """The heat map as an SVG picture; `title` is written before its own title."""
+    """The heat map as an SVG picture; `title`, shortened, is written before its own title."""
+    from regard.viz.content import truncate
     from regard.viz.svg import heatmap_svg
 
     name, matrix = select_head(attention, layer, head)
-    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(filter(None, (title, name))))
+    titles = filter(None, (truncate(title, MAX_TITLE_CHARACTERS), name))
+    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(titles))
 
 
 def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, Array]":
@@ -35,7 +39,7 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     for name, number, count in (("layer", layer, layers), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise UserError(
-                f"there is no {name} {number}", f"write a number from 1 to {count}", code="invalid-option", where=name
+                f"there is no {name} {number}", f"choose a number from 1 to {count}", code="invalid-option", where=name
             )
     number = layer or layers
     selected = weights[number - 1]

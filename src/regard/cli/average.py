@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from regard.cli.directions import target_option
 from regard.cli.options import AsJson, RunFolder
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 def average(
     run: RunFolder,
-    last: Annotated[int, typer.Option(metavar="N", min=2, help="Average the last N checkpoints.")] = 5,
+    last: Annotated[int, Option(metavar="CHECKPOINTS", min=2, help="Number of last checkpoints to average.")] = 5,
     checkpoints: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="Average these instead: step-00001000,step-00002000.")
+        str, Option(metavar="NAME,NAME", help="Checkpoints to average instead, e.g. step-00001000,step-00002000.")
     ] = "",
-    validate: Annotated[bool, typer.Option(help="Compare the average with the best checkpoint on valid.")] = True,
+    validate: Annotated[bool, Option(help="Compare the average with the best checkpoint on validation data.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Average the weights of the last checkpoints of a run.
+    """Average the weights of a run's last checkpoints.
 
-    The result is a checkpoint named averaged. It is often a little better than each of them, without further training
-    (Vaswani et al. 2017, section 6.1), but not if some of them are from early in the training. So it is validated once
-    and compared with the best checkpoint. training.keep sets how many checkpoints a run keeps.
+    The average is a new checkpoint named averaged. It is often slightly better than each of the checkpoints, without
+    further training (Vaswani et al. 2017, section 6.1), but not if some are from early in training. So the average is
+    validated and compared with the best checkpoint. Set `training.keep` to keep more checkpoints of a run.
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def describe(comparison: ComparisonWithBest) -> str:
     )
     if comparison.better:
         return numbers
-    return f"{numbers}\nthe average is worse than {comparison.best}: use that, or average fewer checkpoints (--last)"
+    return f"{numbers}\nthe average is worse: use {comparison.best}, or average fewer checkpoints (`--last`)"
 
 
 def named_checkpoints(run: "Run", names: str) -> list[Path]:
@@ -107,7 +107,7 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
     paths = list(dict.fromkeys(resolved))
     if len(paths) < 2:
         raise UserError(
-            f"--checkpoints {names} names fewer than two checkpoints",
+            f"`--checkpoints {names}` names fewer than two checkpoints",
             f"the run has {saved_names(run)}",
             code="too-few-checkpoints",
             where="checkpoints",
@@ -118,7 +118,7 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
 def last_checkpoints(run: "Run", count: int) -> list[Path]:
     """The last checkpoints, at least two; a note if there are fewer than `count`."""
     paths = run.checkpoints.all()[-count:]
-    remedy = f"train with training.keep={count} to keep them"
+    remedy = f"to keep as many, train with `training.keep={count}`"
     if len(paths) < 2:
         raise UserError(
             f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
@@ -39,23 +40,23 @@ OWN_RECIPE = """\
 
 
 def demo(
-    name: Annotated[str, typer.Argument(metavar="dates|numbers", help="The recipe to train.")] = "dates",
+    name: Annotated[str, Argument(metavar="dates|numbers", help="Recipe to train.")] = "dates",
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that replace those of the recipe.")
+        list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/demo-NAME].")
+        Path | None, Option("--folder", metavar="FOLDER", show_default="runs/demo-NAME", help="Folder of the new run.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Train for a few seconds: shows that all works; the output is poor.")
+        bool, Option("--quick", help="Train for a few seconds, to see that everything works; outputs are poor.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a small Transformer in a minute or two on a laptop.
 
-    It learns to write dates of fifteen languages as ISO 8601, or English number words in German. The data is generated.
-    The demo evaluates the model on dates (or numbers) that are not in the training data, draws its attention, and
-    writes a page with everything to the run's folder. An earlier demo in that folder is replaced.
+    The model learns to write dates in fifteen languages as ISO 8601, or English number words in German. The data is
+    generated. The demo evaluates the model on dates (or numbers) that are not in the training data, draws attention
+    weights, and writes a page with everything to the run folder. An earlier demo in the same folder is replaced.
 
     \b
     Examples:
@@ -106,8 +107,8 @@ def remove_earlier_demo(folder: Path, name: str) -> None:
     other = Run.open(folder).recipe.name
     if other != name:
         raise UserError(
-            f"{folder} holds another run, {other}",
-            "choose another folder with --folder FOLDER",
+            f"{folder} contains a different run, {other}",
+            "choose a different folder with `--folder`",
             code="run-exists",
             where=folder,
         )

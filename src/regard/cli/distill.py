@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLanguage, TargetLanguage, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, report
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 
 
 def distill(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The teacher's folder; several are an ensemble.")],
+    runs: Annotated[list[str], Argument(metavar="RUN", help="Run folder of the teacher; several form an ensemble.")],
     search: SearchOptions,
     model: ModelOptions,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder for the files [RUN/distilled].")
+        Path | None,
+        Option("--folder", metavar="FOLDER", show_default="RUN/distilled", help="Folder for the new files."),
     ] = None,
-    on: Annotated[str, typer.Option(metavar="train|valid|test", help="The split of the recipe's data.")] = "train",
+    on: Annotated[str, Option(metavar="train|valid|test", help="Split of the recipe's data to translate.")] = "train",
     source: SourceLanguage = None,
     target: TargetLanguage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Translate the training data of a run, to train a student on it.
+    """Translate a run's training data, to train a student on the translations.
 
-    A corpus has different translations of similar sentences; the teacher always gives one, which is easier to learn
-    (Kim & Rush 2016). Models that predict all tokens at once (model.kind = "mask-predict") need it most. FOLDER gets
-    train.src and train.tgt, one sentence per line, and a manifest that says how they were made. A teacher of several
-    languages gives files for each direction: train.en-de.src and so on. After an interruption, the same command
-    continues.
+    A corpus translates similar sentences differently; the teacher always translates them alike, which is easier to
+    learn (Kim & Rush 2016). Models that predict all tokens at once (`model.kind = "mask-predict"`) need such data most.
+    FOLDER gets train.src and train.tgt, one sentence per line, and a manifest that says how the files were made. A
+    teacher of several languages gives files for each direction, e.g. train.en-de.src. To continue after an
+    interruption, repeat the command.
 
     \b
     Examples:
@@ -50,8 +51,8 @@ def distill(
     split, options = one_of("--on", on, SPLITS), search.changes()
     if options.get("nbest", 1) > 1:
         raise UserError(
-            "--nbest is more than 1",
-            "a student is trained on one translation of each source; leave it out",
+            "`--nbest` is more than 1",
+            "leave `--nbest` out: a student is trained on one translation per source",
             code="unsupported-option",
             where="nbest",
         )

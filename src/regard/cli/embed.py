@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
-import typer
+from typer import Argument, Option
 
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
 from regard.cli.screen import ProgressLine, report, to_json
@@ -23,36 +23,42 @@ FORMATS = ("jsonl", "npy", "npz")
 
 def embed(
     run: RunFolder,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="One text; otherwise each line of the input is one.")
-    ] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="Text; without TEXT, each input line is a text.")] = None,
     *,
     layers: Annotated[
-        str, typer.Option("--layers", metavar="LAYERS", help='last, all, -2, "-4:" or 1,6; 0 are the embeddings.')
+        str,
+        Option(
+            "--layers", metavar="LAYERS", help='Layers to use: last, all, -2, "-4:" or 1,6; 0 is the embedding layer.'
+        ),
     ] = "last",
     combine: Annotated[
-        str, typer.Option(metavar="concat|sum|mean", help="How several layers are combined.")
+        str, Option(metavar="concat|sum|mean", help="Only with several layers: how to combine them.")
     ] = "concat",
     pool: Annotated[
         str,
-        typer.Option(metavar="cls|mean|max|pooler|tokens", help="One vector per text; tokens: one vector per token."),
+        Option(metavar="cls|mean|max|pooler|tokens", help="How to make one vector per text; tokens: one per token."),
     ] = "mean",
-    normalize: Annotated[bool, typer.Option("--normalize", help="Scale every vector to length 1.")] = False,
+    normalize: Annotated[bool, Option("--normalize", help="Scale every vector to length 1.")] = False,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="jsonl|npy|npz", help="npz is for tokens [ending of the output, or jsonl]."),
+        Option(
+            "--format",
+            metavar="jsonl|npy|npz",
+            show_default="from the output's extension, or jsonl",
+            help="Output format; npz only with `--pool tokens`.",
+        ),
     ] = None,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
     weights: WeightOptions,
 ) -> None:
-    """Compute vectors of texts with the text encoder of a run.
+    """Compute a vector for each text with a run's text encoder.
 
-    Each line is a text, "text TAB second text", or JSON {"text": "..."}. A .csv, .tsv, .json or .jsonl file is read by
-    the columns of the recipe, or else by its columns text and pair. jsonl: one object per line, the input and its
-    embedding; with --pool tokens, the tokens and one vector for each. npy: one matrix, a row per line. npz, for tokens:
-    embeddings (all tokens x width), offsets (the first token of each text, and the end) and tokens. Every run of
-    pretraining or of a labelled task has a text encoder, imported models too.
+    Each input line is a text, "text TAB second text", or JSON {"text": "..."}. In a .csv, .tsv, .json or .jsonl file,
+    the recipe names the columns; otherwise they are text and pair. Output formats: jsonl has one object per line, the
+    input and its embedding, or with `--pool tokens` the tokens and a vector for each. npy is one matrix with a row per
+    text. npz has embeddings (all tokens x width), offsets (each text's first token, and the end) and tokens. All runs
+    of pretraining and of labelled tasks have a text encoder, and so do imported text encoders.
 
     \b
     Examples:
@@ -99,17 +105,17 @@ def select_format(requested: str | None, output: str, pool: str) -> str:
     ending = Path(output).suffix.removeprefix(".")
     form = one_of("--format", requested or (ending if ending in FORMATS else FORMATS[0]), FORMATS)
     if form == "npy" and pool == "tokens":
-        raise UserError("npy has one vector per text", "write --format npz", code="unsupported-option", where="format")
+        raise UserError("npy has one vector per text", "set `--format npz`", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
         raise UserError(
-            "npz is for the vectors of tokens",
-            "write --format npy, or --pool tokens",
+            "npz is for vectors of tokens",
+            "set `--format npy`, or `--pool tokens`",
             code="unsupported-option",
             where="format",
         )
     if form != "jsonl" and output == STDIO:
         raise UserError(
-            f"{form} cannot be printed", f"write --output vectors.{form}", code="unsupported-option", where="output"
+            f"{form} cannot be printed", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
         )
     return form
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
 from regard.cli.scores import print_comparison, print_scores
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="The file for scores and predictions [RUN/evaluations/NAME.json]."
+    Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        show_default="RUN/evaluations/NAME.json",
+        help="File for scores and predictions.",
     ),
 ]
 Page = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write an HTML page: curves, scores, tables, examples."),
+    Path | None, Option("--report", metavar="FILE", help="HTML page to write: curves, scores, tables, examples.")
 ]
 
 
@@ -33,21 +36,20 @@ def evaluate(
     data: DataOptions,
     search: SearchOptions,
     model: ModelOptions,
-    against: Annotated[str | None, typer.Option(metavar="RUN", help="Compare with this run on the same data.")] = None,
+    against: Annotated[str | None, Option(metavar="RUN", help="Other run to compare with, on the same data.")] = None,
     tokenize: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The tokenizer of BLEU: 13a, zh, char, ... [by script]")
+        str | None, Option(metavar="NAME", show_default="by script", help="Tokenizer for BLEU: 13a, zh, char, ...")
     ] = None,
     output: Output = None,
     page: Page = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the scores of a run on test data.
+    """Score a run on test data.
 
     Translation: BLEU, chrF and TER by sacreBLEU, exact match and perplexity. Language models: perplexity per token and
     per word, and bits per character. Parsing: labelled brackets as EVALB counts them. Labelled tasks: accuracy, F1,
-    correlations, entity scores or the scores of SQuAD. Each score comes with the way it was computed. No example is
-    left out. With --against, a paired bootstrap test compares two runs. Scores, examples and predictions are written
-    as JSON. --file is read as the recipe reads its own files of the same ending. Several languages: see --from.
+    correlations, entity scores or SQuAD scores. Each score says how it was computed, and no example is left out. Add
+    `--against` to compare two runs with a paired bootstrap test. Scores, examples and predictions are written as JSON.
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from regard.cli.options import AsJson, InputFile, OutputFile, RunFolder, SearchOptions, WeightOptions
 from regard.cli.screen import to_json
@@ -13,7 +13,7 @@ def generate(
     run: RunFolder,
     prompt: Annotated[
         str | None,
-        typer.Argument(metavar="PROMPT", help="The beginning of the text; otherwise each line of the input is one."),
+        Argument(metavar="PROMPT", help="Beginning of the text; without PROMPT, each input line is a prompt."),
     ] = None,
     *,
     search: SearchOptions,
@@ -24,9 +24,9 @@ def generate(
 ) -> None:
     """Continue a text with a language model.
 
-    The text ends at the end of its line. The prompt may be empty. Texts are sampled unless the recipe of the run or an
-    option sets another search; the same --seed gives the same texts. With --json, each prompt gives one object: prompt
-    and texts, each with its log-probability, finished (true if the line ended) and looped (true if it repeated itself
+    A text ends with its line. The prompt may be empty. Texts are sampled, unless the recipe or an option
+    sets a different search; the same `--seed` gives the same texts. With `--json`, each prompt gives one object: prompt
+    and texts, each with log-probability, finished (true if the line ended) and looped (true if the text repeated itself
     and was cut).
 
     \b

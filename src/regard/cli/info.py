@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def info(run: RunFolder, as_json: AsJson = False) -> None:
     """Describe a run: task, data, size, training, best score, settings.
 
-    Listed are the settings that differ from their defaults; RUN/recipe.toml has all of them. The state is "finished" if
-    a limit of training is reached, "stopped" if training can go on, "in use" while a command works in the folder. The
-    best score is the one of validation; regard evaluate computes those of test data.
+    Only settings that differ from the defaults are listed; RUN/recipe.toml has all. The state is "finished" if training
+    reached a limit, "stopped" if training can continue, "in use" while a command works in the folder. The best score is
+    from validation; `regard evaluate` scores test data.
 
     \b
     Examples:

@@ -4,49 +4,56 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from regard.cli.attention import draw_map, map_svg, map_values, select_head
+from regard.cli.attention import draw_map, map_svg, map_values
 from regard.cli.directions import detect_source
-from regard.cli.options import AsJson, ModelOptions, Options, RunFolder, SearchOptions, SourceLanguage, TargetLanguage
+from regard.cli.options import (
+    AsJson,
+    Head,
+    Layer,
+    ModelOptions,
+    Options,
+    RunFolder,
+    SearchOptions,
+    SourceLanguage,
+    TargetLanguage,
+)
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.run.inspecting import Inspection
-    from regard.run.inspection_page import Place
     from regard.run.model import Model
-
-MAX_TITLE_CHARACTERS = 60
 
 
 def inspect(
     run: RunFolder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="One example, as regard predict takes it.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="One example, as for `regard predict`.")],
     search: SearchOptions,
     model: ModelOptions,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Show the attention for this translation or continuation.")
+        str | None, Option(metavar="TEXT", help="Show the attention for this output instead of the model's own.")
     ] = None,
-    layer: Annotated[int | None, typer.Option(metavar="N", help="Draw this layer, from 1 [the last].")] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="Draw this head, from 1 [the mean of all].")] = None,
+    layer: Layer = None,
+    head: Head = None,
     source: SourceLanguage = None,
     to: TargetLanguage = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", "--html", metavar="FILE", help="The HTML page [RUN/inspect.html].")
+        Path | None,
+        Option("--output", "-o", "--html", metavar="FILE", show_default="RUN/inspect.html", help="HTML page to write."),
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the heat map as an SVG picture.")] = None,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="SVG picture of the heat map to write.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the attention weights of a model for one example.
+    """Show a model's attention weights for one example.
 
-    The terminal shows the prediction and a heat map: each row is a token, and its cells are its attention weights for
-    the tokens of the columns. For translation and parsing these are the weights from the output to the source; for a
-    language model those from each token to the tokens before it, in the prompt and its continuation; for other tasks
-    those between the tokens of the text, or of attention pooling. A model without attention has nothing to show.
+    The terminal shows the prediction and a heat map: a row is a token that attends, a column a token attended to. For
+    translation and parsing, output tokens attend to the source; in a language model, each token attends to earlier
+    ones; in other tasks, the tokens of the text attend to each other, or the pooling attends to them.
 
-    The HTML page is one file without network: every layer and head, the arithmetic of each head step by step, and for
-    translation the alignment, the best outputs and the beam; of two steps (German to English to French) the second.
+    The HTML page is one file that works offline: every layer and head, each head's arithmetic step by step, and for
+    translation the alignment, the best outputs and the beam (with a pivot language, of the second translation).
 
     \b
     Examples:
@@ -54,32 +61,32 @@ def inspect(
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
       regard inspect translator "A dog runs." --to de --html dog.html
       regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
-      regard inspect runs/wikitext-2-transformer "The capital of" --max-length 20
     """
-    from regard.files import require_writable
-    from regard.run.inspection_page import Place
+    from regard.files import require_writable, write_text
+    from regard.run.page_data import nbest_options
+    from regard.viz.terminal import draw
 
     if svg is not None:
         require_writable(svg)
     loaded = model.load(run)
     options = search.changes() | direction_options(loaded, text, source, to)
-    searched = with_nbest(loaded, options, target)
+    own_search = target is None and not options.keys() - {"from", "to"}
+    searched = nbest_options(loaded) | options if own_search else options  # the page has the best outputs
     inspection = explain(loaded, text, target, searched)
     shown, (example, prediction) = inspection.maps[-1], inspection.pair
-    select_head(shown, layer, head)  # an unknown layer or head is an error before anything is written
-    write_picture(svg, loaded, inspection, layer, head)
+    drawing = f"{draw(loaded.task.describe(example, prediction), panel())}\n\n{draw_map(shown, layer, head)}\n"
+    if svg is not None:
+        write_text(svg, map_svg(shown, loaded.task.describe(example, prediction).summary, layer, head))
     page = output or default_page(loaded.run.outputs)
     if page is not None:
-        write_page(page, loaded, inspection, Place(layer, head), searched if target is None else None)
+        write_page(page, loaded, inspection, (layer, head), searched if target is None else None)
     if as_json:
-        values = {**example, "prediction": loaded.task.configure(**options).output(prediction)}
-        values["maps"] = [map_values(item) for item in inspection.maps]
-        print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
-        return
-    print_drawing(f"{draw_output(loaded, inspection)}\n\n{draw_map(shown, layer, head)}\n")
-    for name, path in (("picture", svg), ("every layer and head", page)):
-        if path is not None:
-            print_result(f"{name}: {path}")
+        output_ = loaded.task.configure(**options).output(prediction)
+        values = {**example, "prediction": output_, "maps": list(map(map_values, inspection.maps))}
+        return print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
+    print_drawing(drawing)
+    lines = (f"{name}: {path}" for name, path in (("picture", svg), ("every layer and head", page)) if path)
+    return print_result("\n".join(lines)) if svg or page else None
 
 
 def direction_options(model: "Model", text: str, source: str | None, to: str | None) -> Options:
@@ -91,49 +98,21 @@ def direction_options(model: "Model", text: str, source: str | None, to: str | N
     return options | {"from": detected} if detected else options
 
 
-def draw_output(model: "Model", inspection: "Inspection") -> str:
-    """The prediction for a terminal."""
-    from regard.viz.terminal import draw
-
-    return draw(model.task.describe(*inspection.pair), panel())
-
-
-def write_picture(
-    path: Path | None, model: "Model", inspection: "Inspection", layer: int | None, head: int | None
-) -> None:
-    """Write the heat map of the last map, with the output as its title; nothing without a path."""
-    if path is None:
-        return
-    from regard.files import write_text
-    from regard.viz.content import truncate
-
-    title = truncate(model.task.describe(*inspection.pair).summary, MAX_TITLE_CHARACTERS)
-    write_text(path, map_svg(inspection.maps[-1], title, layer, head))
-
-
-def with_nbest(model: "Model", options: Options, target: str | None) -> Options:
-    """The options of a search, so that the page has the best outputs of the run's own search."""
-    from regard.run.page_data import nbest_options
-
-    own = target is None and not options.keys() - {"from", "to"}
-    return nbest_options(model) | options if own else options
-
-
 def explain(model: "Model", text: str, target: str | None, options: Options) -> "Inspection":
     """The prediction for a text and its attention weights; a UserError if the model has none."""
     from regard.run.inspecting import inspect_attention
     from regard.tasks.inputs import parse_json_line
 
     if not text.strip():
-        remedy = 'write one in quotation marks: regard inspect RUN "A text."'
-        raise UserError("the text is blank", remedy, code="blank-input", where="text")
+        remedy = 'add a text in quotation marks: `regard inspect RUN "A text."`'
+        raise UserError("the text is empty", remedy, code="blank-input", where="text")
     recipe = model.run.recipe
     if not model.task.has_attention:
         unused = "; its pooling is not used" if recipe.model.has_attention else ""
         raise UserError(
-            f"the outputs of {model.run.folder} depend on no attention: task {recipe.task}, {recipe.model.summary}"
+            f"the outputs of {model.run.folder} do not depend on attention: task {recipe.task}, {recipe.model.summary}"
             + unused,
-            'inspect a run whose model has attention, for example one with model.kind = "transformer"',
+            'inspect a run whose model has attention, for example `model.kind = "transformer"`',
             code="no-attention",
             where=model.run.folder,
         )
@@ -141,28 +120,30 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
     if not inspection.maps:
         raise UserError(
             "the text has no tokens, so there is no attention to show",
-            "write another text",
+            "use a different text",
             code="blank-input",
             where="text",
         )
     return inspection
 
 
-def write_page(path: Path, model: "Model", inspection: "Inspection", place: "Place", options: Options | None) -> None:
-    """Write the page; without `options` of a search it has no beam."""
+def write_page(
+    path: Path, model: "Model", inspection: "Inspection", shown: tuple[int | None, int | None], options: Options | None
+) -> None:
+    """Write the page, which first shows a layer and a head; without the `options` of a search it has no beam."""
     from regard.files import write_text
     from regard.run.inspecting import has_beam, inspect_beam
-    from regard.run.inspection_page import render_inspection
+    from regard.run.inspection_page import Place, render_inspection
 
     search = None
     if options is not None and has_beam(model.task.configure(**options)):
         search = inspect_beam(model, inspection.explanation.example, **options)
-    write_text(path, render_inspection(model, inspection, search, place))
+    write_text(path, render_inspection(model, inspection, search, Place(*shown)))
 
 
 def default_page(folder: Path) -> Path | None:
     """The page inside the run folder; None if the folder is read-only."""
     if os.access(folder, os.W_OK) or not folder.exists():
         return folder / "inspect.html"
-    report(f"no page is written: {folder} is read-only; --output FILE writes it elsewhere")
+    report(f"no page is written: {folder} is read-only; set `--output FILE` to write the page elsewhere")
     return None

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from regard.cli.options import AsJson, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
@@ -20,38 +21,39 @@ FAILED = 1
 
 
 def ladder(
-    recipe: Annotated[
-        str,
-        typer.Argument(metavar="RECIPE", help="The recipe to change: of a Transformer, or of an LSTM language model."),
-    ] = "small-numbers",
+    recipe: Annotated[str, Argument(metavar="RECIPE", help="Base recipe: Transformer or LSTM.")] = "small-numbers",
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="Settings of all variants; VARIANT:NAME=VALUE for one only."),
+        Argument(metavar="NAME=VALUE", help="Settings for all variants; VARIANT:NAME=VALUE for one variant only."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of all runs [runs/ladder-NAME].")
+        Path | None, Option("--folder", metavar="FOLDER", show_default="runs/ladder-NAME", help="Folder for all runs.")
     ] = None,
     variants: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="A,B,...",
-            help="The variants [from plain to masked-distilled]; table-3 names the rows of table 3 of the paper.",
+            show_default="plain to masked-distilled",
+            help="Variants to train; table-3 stands for the rows of table 3 in the paper.",
         ),
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="N,M,...", help="Train every variant once with each seed.")] = "1",
-    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Training steps [those of the recipe].")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="M", help="Maximum minutes of each training.")] = None,
+    seeds: Annotated[str, Option(metavar="N,M,...", help="Seeds; each variant is trained once per seed.")] = "1",
+    steps: Annotated[
+        int | None, Option("--steps", metavar="STEPS", min=1, show_default="as in the recipe", help="Training steps.")
+    ] = None,
+    minutes: Annotated[
+        float | None, Option("--minutes", metavar="MINUTES", help="Maximum training time per variant.")
+    ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="readable|torch", help="The engine whose decoding speed is measured.")
+        str, Option(metavar="readable|torch", help="Engine to measure decoding speed with.")
     ] = "readable",
     as_json: AsJson = False,
 ) -> None:
     """Train variants of a model on the same data, and compare them.
 
-    All have the same data and budget, and are measured in the same way: scores, perplexity, alignment, speed, and
-    attention on the same sentences. Each is a run in FOLDER/VARIANT-seedN. Finished runs are not repeated, so a stopped
-    ladder continues, and several commands can train different variants in one folder. The table is also written as
-    ladder.md and ladder.json; ladder.html is a page for the browser.
+    All variants have the same data and budget, and the same measurements: scores, perplexity, alignment, speed and
+    attention. Each variant is a run in FOLDER/VARIANT-seedN. Finished runs are not repeated,
+    so repeat the command to continue a stopped ladder. The results are also in ladder.md, ladder.json and ladder.html.
 
     \b
     Examples:
@@ -68,8 +70,7 @@ def ladder(
     numbers = parse_seeds(seeds)
     folder = folder or Path("runs") / f"ladder-{load_recipe(recipe).name}"
     opened = open_ladder(recipe, settings or [], folder, steps, minutes, Measurement(engine=engine))
-    names = [name.strip() for name in variants.split(",") if name.strip()] if variants else ()
-    selected = opened.variants.select(names)
+    selected = opened.variants.select([name.strip() for name in (variants or "").split(",") if name.strip()])
     report(f"{len(selected)} variants, {len(numbers)} seed{'s' * (len(numbers) > 1)}, in {folder}")
     try:
         failures = run_ladder(opened, selected, numbers, report)
@@ -87,7 +88,7 @@ def parse_seeds(text: str) -> list[int]:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise UserError(
-            f"--seeds is {text!r}", "write whole numbers with commas: 1,2,3", code="invalid-option", where="seeds"
+            f"`--seeds` is {text!r}", "use whole numbers with commas: 1,2,3", code="invalid-option", where="seeds"
         ) from error
 
 

@@ -13,7 +13,7 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from regard.errors import UserError
 
@@ -27,27 +27,30 @@ if TYPE_CHECKING:
 Options = dict[str, Any]
 """Options of a prediction by name, as `Task.configure` takes them."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
-RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run (see regard train).")]
-InputFile = Annotated[
-    str, typer.Option("--input", "-i", metavar="FILE", help="The input, - for stdin; .gz and .xz are read.")
-]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+RunFolder = Annotated[str, Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
+InputFile = Annotated[str, Option("--input", "-i", metavar="FILE", help="Input file, - for stdin; may be .gz or .xz.")]
 OutputFile = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="The output, - for stdout; complete or not at all.")
+    str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; written as a whole.")
 ]
-OutputPath = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+OutputPath = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")]
 Folder = Annotated[
-    Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the new run [runs/NAME].")
+    Path | None, Option("--folder", metavar="FOLDER", show_default="runs/NAME", help="Folder of the new run.")
 ]
-Interactive = Annotated[bool, typer.Option("--interactive", help="Ask for input on the terminal.")]
+Interactive = Annotated[bool, Option("--interactive", help="Read examples from the terminal, one at a time.")]
 SourceLanguage = Annotated[
-    str | None,
-    typer.Option("--from", metavar="CODE", help="The source language of runs with several, as en."),
+    str | None, Option("--from", metavar="CODE", help="Only with several languages: source language code, e.g. en.")
 ]
 TargetLanguage = Annotated[
-    str | None, typer.Option("--to", metavar="CODE", help="The target language of runs with several, as de.")
+    str | None, Option("--to", metavar="CODE", help="Only with several languages: target language code, e.g. de.")
 ]
-Split = Annotated[str, typer.Option("--on", metavar="test|valid", help="The split of the recipe's data.")]
+Layer = Annotated[
+    int | None, Option("--layer", metavar="N", min=1, show_default="last or best", help="Layer to use, from 1.")
+]
+Head = Annotated[
+    int | None, Option("--head", metavar="N", min=1, show_default="mean of all", help="Head of the layer, from 1.")
+]
+Split = Annotated[str, Option("--on", metavar="test|valid", help="Split of the recipe's data.")]
 
 
 class OptionGroup:
@@ -67,9 +70,9 @@ class OptionGroup:
 
 
 class SearchOptions(OptionGroup):
-    """The fields of `DecodingSettings`; those that are not given are as in the recipe of the run."""
+    """The fields of `DecodingSettings`; those that are not given are as in the run's recipe."""
 
-    title = "Decoding (default: as in the recipe of the run)"
+    title = "Decoding (default: as in the run's recipe)"
     left_out: ClassVar[tuple[str, ...]] = ()
     """Settings that have no effect in a command."""
 
@@ -108,10 +111,10 @@ def help_of(field: "FieldInfo") -> str:
 def option_type(annotation: Any, help_text: str) -> object:
     """The annotation of an optional option for a setting of this type."""
     if get_origin(annotation) is Literal:
-        return Annotated[str | None, typer.Option(metavar="|".join(get_args(annotation)), help=help_text)]
+        return Annotated[str | None, Option(metavar="|".join(get_args(annotation)), help=help_text)]
     plain = next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
-    metavar = {int: "N", float: "X", str: "TEXT"}.get(plain)
-    return Annotated[plain | None, typer.Option(metavar=metavar, help=help_text)]
+    metavar = {int: "TOKENS" if "tokens" in help_text else "N", float: "X", str: "TEXT"}.get(plain)
+    return Annotated[plain | None, Option(metavar=metavar, help=help_text)]
 
 
 @dataclass(frozen=True)
@@ -121,17 +124,17 @@ class WeightOptions(OptionGroup):
     title = "Weights and device"
 
     checkpoint: Annotated[
-        str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
+        str, Option(metavar="NAME", help="best, last, averaged (see `regard average`) or a step, e.g. step-00001000.")
     ] = "best"
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto (a GPU if there is one), cpu, cuda, cuda:1.")] = (
-        "auto"
-    )
+    device: Annotated[
+        str, Option(metavar="NAME", help="cpu, cuda, one GPU such as cuda:1, or auto (a GPU if there is one).")
+    ] = "auto"
     precision: Annotated[
-        str, typer.Option(metavar="fp32|bf16|auto", help="bf16 is faster on a GPU and a little less exact.")
+        str, Option(metavar="fp32|bf16|auto", help="Numbers to compute with; bf16 is faster on a GPU, less exact.")
     ] = "fp32"
 
     def load(self, *runs: str, task: str = "") -> "Model":
-        """Open a run, or several as an ensemble; a UserError if they are not of `task`."""
+        """Open a run, or several as an ensemble; a UserError if a run has another task than `task`."""
         from regard.run.model import Model
         from regard.run.run import Run
 
@@ -144,20 +147,24 @@ class ModelOptions(WeightOptions):
 
     engine: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="torch|readable|ctranslate2|onnx",
-            help="torch: the fastest code in torch. readable: the model as it is written. ctranslate2: a library that "
-            "is faster on a CPU, with 8-bit weights; its beam search stops earlier, and it has no loop guard. onnx: "
-            "the library onnxruntime on a CPU. The last two write an export at first use, which takes up to a minute.",
+            help="torch: the fastest PyTorch code. readable: the model's own code. ctranslate2: a library that is "
+            "faster on a CPU, with 8-bit weights, an earlier end of beam search and no loop guard. onnx: the library "
+            "onnxruntime, on a CPU. ctranslate2 and onnx write an export at first use, in up to a minute.",
         ),
     ] = "torch"
     quantization: Annotated[
         str | None,
-        typer.Option(metavar="int8|float32|...", help="The weights of ctranslate2 [int8] or onnx [float32]."),
+        Option(
+            metavar="int8|float32|...",
+            show_default="int8 for ctranslate2, float32 for onnx",
+            help="Only with `--engine ctranslate2` or `onnx`: type of the weights.",
+        ),
     ] = None
 
     def load(self, *runs: str, task: str = "") -> "Model":
-        """Open a run, or several as an ensemble; a UserError if they are not of `task`."""
+        """Open a run, or several as an ensemble; a UserError if a run has another task than `task`."""
         model = super().load(*runs, task=task)
         self.report_export(model)
         return model
@@ -184,21 +191,21 @@ class ModelOptions(WeightOptions):
 
 @dataclass(frozen=True)
 class TableOptions(OptionGroup):
-    """How to read an input table; what is not given is as in the recipe of the run."""
+    """How to read an input table; what is not given is as in the run's recipe."""
 
-    title = "Input tables (default: as in the recipe of the run)"
+    title = "Input tables (default: as in the run's recipe)"
 
     columns: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="FIELD=COLUMN,...",
-            help="The columns of the fields, by name or by number from 1: text=review,pair=title.",
+            help="Column of each field, by name or by number from 1, e.g. text=review,pair=title.",
         ),
     ] = ""
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="What separates the columns of a .csv or .tsv file.")
-    ] = None
-    no_header: Annotated[bool, typer.Option("--no-header", help="The first row is an example.")] = False
+    delimiter: Annotated[str | None, Option(metavar="CHARACTER", help="Column delimiter of .csv and .tsv files.")] = (
+        None
+    )
+    no_header: Annotated[bool, Option("--no-header", help="The first row is an example, not a header.")] = False
 
     def settings(self, task: "AnyTask") -> Options:
         """The settings of a source that were given."""
@@ -217,27 +224,30 @@ class DataOptions(OptionGroup):
 
     on: Split = "test"
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Another file, in a format that the task reads.")
+        str | None, Option("--file", metavar="FILE", help="Other data, in any format that the task reads.")
     ] = None
-    src: Annotated[str | None, typer.Option(metavar="FILE", help="Other source sentences, one per line.")] = None
-    tgt: Annotated[str | None, typer.Option(metavar="FILE", help="The translations of --src.")] = None
+    src: Annotated[str | None, Option(metavar="FILE", help="Other source sentences, one per line.")] = None
+    tgt: Annotated[
+        str | None, Option(metavar="FILE", help="Only with `--src`: reference translations, one per line.")
+    ] = None
     columns: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FIELD=COLUMN,...",
-            help="The columns of --file, by name or by number from 1: src=2,tgt=de [as in the recipe].",
+            show_default="as in the recipe",
+            help="Only with `--file`: column of each field, by name or by number from 1, e.g. src=2,tgt=de.",
         ),
     ] = None
     source: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--from",
             metavar="CODE",
-            help="The source language of --src or --file, as en; with --to, for runs of several languages.",
+            help="Only with `--src` or `--file` and several languages: source language code, e.g. en.",
         ),
     ] = None
     target: Annotated[
-        str | None, typer.Option("--to", metavar="CODE", help="The target language of --tgt or --file, as de.")
+        str | None, Option("--to", metavar="CODE", help="Only with `--from`: target language code, e.g. de.")
     ] = None
 
     def select(self, task: "AnyTask") -> "tuple[str, list[Source] | None]":
@@ -248,7 +258,7 @@ class DataOptions(OptionGroup):
 
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if self.columns is not None and self.file is None:
-            raise UserError("--columns needs --file", "give both", code="unsupported-option", where="columns")
+            raise UserError("`--columns` needs `--file`", "set both", code="unsupported-option", where="columns")
         files |= self.languages(bool(files))
         if not files:
             return one_of("--on", self.on, ("test", "valid")), None
@@ -262,10 +272,10 @@ class DataOptions(OptionGroup):
         if self.source is None and self.target is None:
             return {}
         if self.source is None or self.target is None:
-            raise UserError("only one of --from and --to is given", "give both", code="missing-option", where="to")
+            raise UserError("only one of `--from` and `--to` is set", "set both", code="missing-option", where="to")
         if not has_files:
-            remedy = "give --src and --tgt, or --file; the data of the recipe has its own languages"
-            raise UserError("--from and --to are for other files", remedy, code="unsupported-option", where="to")
+            remedy = "set `--src` and `--tgt`, or `--file`; the recipe's own data has its own languages"
+            raise UserError("`--from` and `--to` are for other files", remedy, code="unsupported-option", where="to")
         return {"src_lang": self.source, "tgt_lang": self.target}
 
 
@@ -277,7 +287,7 @@ def data_of_recipe(sources: "list[Source] | None") -> Iterator[None]:
     except UserError as error:
         if sources is not None or error.code != "missing-file":
             raise
-        remedy = "the recipe of the run names this file; for other data, write --file FILE, or --src FILE --tgt FILE"
+        remedy = "the run's recipe names this file; for other data, set `--file`, or `--src` and `--tgt`"
         raise UserError(error.problem, remedy, code=error.code, where=error.where) from error
 
 
@@ -318,6 +328,6 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     """`value` if it is one of the choices; otherwise a UserError."""
     if value not in choices:
         raise UserError(
-            f"{name} is {value!r}", f"write one of {', '.join(choices)}", code="invalid-option", where=name.lstrip("-")
+            f"{name} is {value!r}", f"choose one of {', '.join(choices)}", code="invalid-option", where=name.lstrip("-")
         )
     return value

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from regard.cli.options import (
     AsJson,
@@ -37,18 +37,15 @@ def parse(
     search: SearchOptions,
     model: ModelOptions,
     sentences: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT...", help="Sentences, each in quotation marks; otherwise the input."),
+        list[str] | None, Argument(metavar="TEXT...", help="Sentences, each in quotation marks; otherwise the input.")
     ] = None,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
-    split: Annotated[
-        bool, typer.Option("--split", help="Separate punctuation from words first, as treebanks do.")
-    ] = False,
+    split: Annotated[bool, Option("--split", help="Separate punctuation from words first, as treebanks do.")] = False,
     format_: Annotated[
-        str, typer.Option("--format", metavar="tree|brackets|json", help="A drawing, one line of brackets, or JSON.")
+        str, Option("--format", metavar="tree|brackets|json", help="A drawing, one line of brackets, or JSON.")
     ] = "tree",
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the last tree as an SVG picture.")] = None,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="Also draw the last tree as an SVG picture.")] = None,
     interactive: Interactive = False,
     as_json: AsJson = False,
 ) -> None:

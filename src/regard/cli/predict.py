@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from regard.cli.options import (
     AsJson,
@@ -42,24 +42,25 @@ if TYPE_CHECKING:
     Result = tuple[Example, Prediction]
 
 Picture = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Dependencies: also draw the last tree as an SVG picture.")
+    Path | None, Option(metavar="FILE", help="Only with dependencies: SVG picture of the last tree to write.")
 ]
 
 
 def predict(
     run: RunFolder,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="One example; otherwise the examples of the input.")
+        str | None, Argument(metavar="TEXT", help="One example; without TEXT, each input line is an example.")
     ] = None,
     *,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
     table: TableOptions,
     nbest: Annotated[
-        int | None, typer.Option(metavar="N", help="Print the N best outputs, if the task has several.")
+        int | None, Option(metavar="N", help="Number of outputs per example, if the task has several.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(metavar="N", help="Classification: print the N most probable classes only [all].")
+        int | None,
+        Option(metavar="N", show_default="all", help="Only with classification: number of classes to print."),
     ] = None,
     svg: Picture = None,
     interactive: Interactive = False,
@@ -68,17 +69,17 @@ def predict(
 ) -> None:
     """Predict with a run of any task: classes, tags, answers, translations and so on.
 
-    TEXT, and every line of stdin or of a .txt file, is one example: JSON with the keys of the task, or plain text.
-    Plain text is a text for classification and regression, or "text TAB second text" if the run was trained with pairs,
-    a sentence for tagging and dependencies, "question TAB context" for answering, "text TAB choice TAB choice ..." for
-    choice, a text with [MASK] for pretraining, a text for translation, language models and parsing. A blank line has an
+    TEXT, and each line of stdin or of a .txt file, is one example: JSON with the task's keys, or plain text. Plain text
+    is a text for classification and regression ("text TAB second text" if the run was trained with pairs), a sentence
+    for tagging and dependencies, "question TAB context" for answering, "text TAB choice TAB choice ..." for choice, a
+    text with [MASK] for pretraining, and a text for translation, language models and parsing. An empty line has an
     empty prediction.
 
-    A .csv, .tsv, .json or .jsonl file is read by the columns of the recipe, or of --columns; a column of labels is not
-    part of the text. Each example gives one JSON object, the example and its prediction, in order. --output FILE.csv,
-    .tsv or .json writes that format instead: the columns of the input and those of the prediction. Trees of
-    dependencies are printed as CoNLL-U, and as JSON with --json or for --output FILE.jsonl. On a terminal, TEXT gives a
-    drawing, and without any input it asks for examples.
+    In a .csv, .tsv, .json or .jsonl file, the recipe or `--columns` names the columns; labels are ignored. Each example
+    gives one JSON object: the example and its prediction, in order. For a table, set `--output` to FILE.csv, FILE.tsv
+    or FILE.json: it has the input's columns and the prediction's. Dependency trees are printed as CoNLL-U, or as JSON
+    with `--json` or `--output FILE.jsonl`. On a terminal, TEXT gives a drawing; without any input, you are asked for
+    examples.
 
     \b
     Examples:
@@ -108,7 +109,10 @@ def check_picture(task: "AnyTask", svg: Path | None) -> None:
     """Raise UserError if predictions of the task cannot be drawn, or not to this file."""
     if svg is not None and not task.has_picture:
         raise UserError(
-            f"--svg has no effect: the task is {task.name}", "leave it out", code="unsupported-option", where="svg"
+            f"`--svg` has no effect: the task is {task.name}",
+            "leave `--svg` out",
+            code="unsupported-option",
+            where="svg",
         )
     if svg is not None:
         require_writable(svg)
@@ -121,13 +125,7 @@ def draw_picture(task: "AnyTask", svg: Path | None, last: "Result | None") -> No
 
 
 def predict_inputs(
-    model: "Model",
-    text: str | None,
-    input_: str,
-    source: "Source | None",
-    output: str,
-    options: Options,
-    as_json: bool,
+    model: "Model", text: str | None, input_: str, source: "Source | None", output: str, options: Options, as_json: bool
 ) -> "Result | None":
     """Predict TEXT, or the examples of a table or of the lines of a file; return the last example and prediction."""
     if text is not None and output == STDIO and sys.stdout.isatty() and not as_json:
@@ -213,5 +211,5 @@ def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
     empty = task.empty_prediction(example) is not None
     from regard.viz import terminal
 
-    blank = "the text is blank: no prediction"
+    blank = "the text is empty: no prediction"
     print(blank if empty else terminal.draw(task.describe(example, prediction), panel()), flush=True)

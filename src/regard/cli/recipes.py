@@ -1,9 +1,9 @@
-"""regard recipes: the recipes that come with regard, and all settings."""
+"""regard recipes: the bundled recipes, and all settings."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from regard.cli.options import AsJson
 from regard.cli.screen import print_json, print_result, print_table
@@ -15,18 +15,16 @@ from regard.errors import UserError
 def recipes(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Print the file of this recipe; with --settings, list fewer of them."),
+        Argument(metavar="NAME", help="Recipe to print; with `--settings`, list only matching settings."),
     ] = None,
-    settings: Annotated[
-        bool, typer.Option("--settings", help="List all settings with default, meaning and type.")
-    ] = False,
+    settings: Annotated[bool, Option("--settings", help="List settings with default, meaning and type.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the recipes that come with regard, or all settings.
+    """List the bundled recipes, or all settings.
 
-    A recipe is a TOML file. To write your own, print one into a file and change it. With --settings, each NAME is a
-    task, a recipe, a kind of model, a group of settings or the beginning of a setting's name; settings that fit all of
-    them are listed.
+    A recipe is a TOML file with the settings of a training. To write your own, save a bundled one and change it. With
+    `--settings`, each NAME is a task, a recipe, a model kind, a group of settings or the beginning of a setting's name;
+    the settings that match all names are listed.
 
     \b
     Examples:
@@ -41,7 +39,7 @@ def recipes(
         show_settings(names, as_json)
     elif len(names) > 1:
         raise UserError(
-            f"{len(names)} recipes are given", "give one, or add --settings", code="invalid-option", where=names[1]
+            f"{len(names)} recipes are named", "name one, or add `--settings`", code="invalid-option", where=names[1]
         )
     elif names:
         show_recipe(names[0], as_json)
@@ -62,7 +60,7 @@ def list_recipes(as_json: bool) -> None:
         values = read_toml(path)
         rows.append([path.stem, values.get("task", DEFAULT_TASK), values["model"]["kind"], values.get("about", "")])
     print_table(("name", "task", "model", "about"), rows)
-    print_result(as_called("regard train NAME trains one; regard recipes NAME prints its file."))
+    print_result(as_called("train one: `regard train NAME`; print one: `regard recipes NAME`"))
 
 
 def recipe_values(path: Path) -> dict[str, object]:

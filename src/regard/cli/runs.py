@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from regard.cli.options import AsJson
 from regard.cli.screen import print_json, print_table, report
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that contains the runs.")] = Path("runs"),
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder that contains the runs.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder: task, model, step, best score, state.
 
-    The score is the best one of validation. regard info RUN explains the states and describes one run. Runs of a ladder
-    are listed too.
+    The score is the best one in validation. `regard info RUN` describes one run and `regard help info` explains the
+    states. The runs of a ladder are listed too.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def runs(
     from regard.run.facts import find_runs, read_facts
 
     if not folder.is_dir():
-        remedy = "regard train RECIPE makes runs/NAME"
+        remedy = "train a run first: `regard train RECIPE` makes runs/NAME"
         raise UserError(f"{folder}: no such folder", remedy, code="not-a-run", where=folder)
     listed: list[Facts] = []
     for path in find_runs(folder):
@@ -46,7 +46,7 @@ def runs(
         columns = ("run", "task", "model", "step", "best", "state")
         print_table(columns, [row_of(facts) for facts in listed], right=("step",))
     else:
-        report(as_called(f"no runs in {folder}; regard train RECIPE makes one"))
+        report(as_called(f"no runs in {folder}; make one with `regard train RECIPE`"))
 
 
 def row_of(facts: "Facts") -> list[str]:

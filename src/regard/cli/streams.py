@@ -78,7 +78,10 @@ def check_output(output: str, *inputs: str | None) -> None:
     for source in [find_file(Path(name)) for name in inputs if name not in (None, STDIO)]:
         if output != STDIO and path.exists() and source.exists() and path.samefile(source):
             raise UserError(
-                f"--output {output} is also the input", "write to another file", code="overwrites-input", where=output
+                f"`--output {output}` is also the input",
+                "choose a different output file",
+                code="overwrites-input",
+                where=output,
             )
 
 
@@ -92,7 +95,7 @@ def check_one_input(**inputs: object) -> None:
     names = [name for name, value in inputs.items() if value]
     if len(names) > 1:
         raise UserError(
-            f"{' and '.join(names)} are both given", "give one of them", code="conflicting-options", where=names[0]
+            f"{' and '.join(names)} are both set", "set one of them", code="conflicting-options", where=names[0]
         )
 
 

@@ -60,8 +60,8 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
         source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields)
     if source is None and settings:
         raise UserError(
-            f"{', '.join(f'--{key}' for key in settings)} is for tables, and {name} is read line by line",
-            "give a file that ends in .csv, .tsv, .json or .jsonl, or leave it out",
+            f"{', '.join(f'--{key}' for key in settings)}: only for tables, and {name} is read line by line",
+            "use a .csv, .tsv, .json or .jsonl file, or leave the option out",
             code="unsupported-option",
             where=next(iter(settings)),
         )
@@ -122,8 +122,8 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
         field = field.strip() if equals else next(iter(list(names)[index:]), "")
         if field not in names:
             raise UserError(
-                f"--columns has no field {field!r}" if equals else "--columns has too many columns",
-                f"write FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}",
+                f"`--columns` names an unknown field {field!r}" if equals else "`--columns` has too many columns",
+                f"use FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}",
                 code="invalid-option",
                 where="columns",
             )
@@ -198,7 +198,7 @@ class TableWriter:
         if unknown := values.keys() - set(self._columns):
             raise UserError(
                 f"an example has {', '.join(sorted(unknown))}, which the first one does not have",
-                "write the predictions as JSON lines: --output FILE.jsonl",
+                "write JSON lines instead: `--output FILE.jsonl`",
                 code="bad-record",
                 where=min(unknown),
             )

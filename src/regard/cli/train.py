@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result
@@ -25,22 +26,22 @@ SOME_TEXT = "A text."
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe file, a name that regard recipes lists, or a run folder.")
+        str, Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`) or run folder.")
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that replace those of the recipe.")
+        list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
     ] = None,
     # Not --run: torchrun would take it for an abbreviation of its own --run-path.
     folder: Folder = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in this folder.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the run in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model of any task from a recipe.
 
     The recipe names the task: translation, language (modelling), parsing, pretraining, classification, regression,
-    tagging, dependencies, answering (of questions) or choice. Reads the data, learns the vocabulary, trains the model,
-    and saves the best weights. Ctrl-C stops after the current step and saves. A run folder in place of a recipe
-    continues that run, with the same result as if it had not been stopped. regard recipes --settings lists all
+    tagging, dependencies, answering (of questions) or choice. The command reads the data, learns the vocabulary, trains
+    the model and saves the best weights. Press Ctrl-C to stop after the current step and save. To continue a run, name
+    its folder instead of a recipe; the result is the same as without a stop. `regard recipes --settings` lists all
     settings.
 
     \b

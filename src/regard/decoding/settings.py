@@ -28,52 +28,57 @@ class DecodingSettings(Settings):
 
     search: Literal["greedy", "beam", "sample", "mask_predict"] = Field(
         "beam",
-        description="greedy: the most likely token; beam: beam search; sample: random sampling; mask_predict: all "
-        "tokens in parallel, then refinement, for models of kind masked",
+        description="greedy: always the most likely token; beam: beam search; sample: random sampling; mask_predict: "
+        "all tokens in parallel, then refined, only with mask-predict models",
     )
-    beam: int = Field(4, ge=1, le=MAX_HYPOTHESES, description="beam size: hypotheses kept for each sentence (beam)")
+    beam: int = Field(4, ge=1, le=MAX_HYPOTHESES, description="only with search = beam: hypotheses kept per sentence")
     alpha: float = Field(
-        0.6, ge=0, description="length penalty of Wu et al. 2016; 0 is none, larger values favour longer outputs"
+        0.6, ge=0, description="length penalty (Wu et al. 2016); 0 = off, larger values favour longer outputs"
     )
-    nbest: int = Field(1, ge=1, le=MAX_HYPOTHESES, description="number of outputs for each sentence, best first")
+    nbest: int = Field(1, ge=1, le=MAX_HYPOTHESES, description="number of outputs per sentence, best first")
     extra_length: int = Field(
-        50, ge=0, le=MAX_LENGTH, description="maximum output length: source length plus this many tokens"
+        50, ge=0, le=MAX_LENGTH, description="maximum output length, as tokens beyond the source length"
     )
-    max_length: int | None = Field(None, ge=1, le=MAX_LENGTH, description="maximum output length in tokens")
+    max_length: int | None = Field(None, ge=1, le=MAX_LENGTH, description="maximum output length, in tokens")
     temperature: float = Field(
-        1.0, ge=1e-6, description="below 1 sharpens the distribution, above 1 flattens it (sample)"
+        1.0, ge=1e-6, description="only with search = sample: below 1 sharpens the distribution, above 1 flattens it"
     )
-    top_k: int = Field(0, ge=0, description="sample from the k most likely tokens only; 0 is off (sample)")
+    top_k: int = Field(0, ge=0, description="only with search = sample: choose among the k most likely tokens; 0 = off")
     top_p: float = Field(
-        1.0, gt=0, le=1, description="sample from the most likely tokens with this total probability; 1 is off (sample)"
+        1.0,
+        gt=0,
+        le=1,
+        description="only with search = sample: choose among the most likely tokens of this total probability; 1 = off",
     )
     iterations: int = Field(
-        10, ge=1, le=MAX_HYPOTHESES, description="number of passes, the first included (mask_predict)"
+        10, ge=1, le=MAX_HYPOTHESES, description="only with search = mask_predict: number of passes, the first included"
     )
     length_candidates: int = Field(
         5,
         ge=1,
         le=MAX_HYPOTHESES,
-        description="output lengths tried for each sentence, most likely first (mask_predict)",
+        description="only with search = mask_predict: output lengths to try per sentence, most likely first",
     )
-    no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0 is off")
-    loop_guard: bool = Field(True, description="stop an output that repeats itself endlessly, and mark it")
-    batch_tokens: int = Field(4096, ge=1, description="source tokens in a batch")
-    seed: int = Field(1, ge=0, description="random seed; samples depend on it and the sentence's index only (sample)")
+    no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0 = off")
+    loop_guard: bool = Field(
+        True, description="stop an output that repeats itself endlessly, and mark the output as looped"
+    )
+    batch_tokens: int = Field(4096, ge=1, description="maximum number of source tokens per batch")
+    seed: int = Field(1, ge=0, description="only with search = sample: random seed; equal seeds give equal outputs")
 
     @model_validator(mode="after")
     def _check_search(self) -> Self:
         if self.search == "beam" and self.nbest > self.beam:
             raise SettingError(
-                "nbest", f"{self.nbest} hypotheses need beam = {self.nbest} or more, not beam = {self.beam}"
+                "nbest", f"{self.nbest} outputs need `beam = {self.nbest}` or more, not `beam = {self.beam}`"
             )
         if self.search == "greedy" and self.nbest > 1:
-            raise SettingError("nbest", f'greedy search finds one hypothesis, not {self.nbest}; write search = "beam"')
+            raise SettingError("nbest", f'greedy search gives one output, not {self.nbest}; set `search = "beam"`')
         if self.search == "mask_predict" and self.nbest > self.length_candidates:
             raise SettingError(
                 "nbest",
-                f"{self.nbest} hypotheses need length_candidates = {self.nbest} or more, "
-                f"not length_candidates = {self.length_candidates}",
+                f"{self.nbest} outputs need `length_candidates = {self.nbest}` or more, "
+                f"not `length_candidates = {self.length_candidates}`",
             )
         return self
 
