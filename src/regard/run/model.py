@@ -10,6 +10,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
+from regard.run.recording import Heads, Layers, Recording, record, without
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
@@ -280,6 +282,43 @@ class Model:
         predicted = task.predict(self.engine, [example])
         prediction = next(iter(predicted)) if target is None else task.forced(example, target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))
+
+    def record(self, value: Input, target: str | None = None, **options: object) -> Recording:
+        """Every activation of the model for one input, by name (run/recording.py); with `target`, for this output."""
+        task = self.task.configure(**options)
+        example = task.parse(value, "the text")
+        if task.empty_prediction(example) is not None:
+            raise UserError("the text is blank", "give a text", code="blank-input", where="text")
+        prediction = (
+            next(iter(task.predict(self.engine, [example]))) if target is None else task.forced(example, target)
+        )
+        return record(self.model, lambda: task.call_model(self.model, example, prediction), prediction)
+
+    @contextmanager
+    def without(self, heads: Heads = (), layers: Layers = ()) -> Iterator[Self]:
+        """Run the model without some heads and layers until the end of a `with` block.
+
+        model.without(heads={"encoder.0.self": [1], "decoder.1.cross": [0]}, layers={"encoder.2"})
+
+        The output of a head is zero before the output projection; a layer hands on its input unchanged. A model with
+        one stack takes pairs (layer, head) and numbers of layers too.
+        """
+        if self._engine_name in EXPORTED_ENGINES:
+            raise UserError(
+                f"the engine {self._engine_name} cannot switch off heads and layers",
+                'load the model with engine="torch"',
+                code="unsupported-option",
+                where="engine",
+            )
+        engine = self.__dict__.pop("engine", None)  # a fast engine has weights of its own
+        with ExitStack() as stack:
+            for model in self.models:
+                stack.enter_context(without(model, heads, layers))
+            try:
+                yield self
+            finally:
+                self.__dict__.pop("engine", None)
+                self.__dict__ |= {} if engine is None else {"engine": engine}
 
     @overload
     def embed(self, inputs: Input, features: Features | None = None, **options: Any) -> Embedding: ...

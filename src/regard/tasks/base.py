@@ -230,6 +230,10 @@ class Task(LearningTask[R, D]):
         """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
         return []
 
+    def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
+        """Call the model once for an example and its prediction, through `forward`, so that hooks see it."""
+        next(iter(self.predict(model, [example])))
+
     def last_step(self, engine: nn.Module | Engine, example: Example) -> Example:
         """The example that the model reads last, to inspect it: another one if a prediction needs several steps."""
         return example

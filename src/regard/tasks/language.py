@@ -48,7 +48,7 @@ from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
@@ -383,6 +383,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def output(self, prediction: Prediction) -> Prediction:
         texts = prediction["continuations"]
         return {"continuations": [{key: item[key] for key in item if key != "tokens"} for item in texts]}
+
+    def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
+        model(torch.tensor([[EOS, *prediction["continuations"][0]["tokens"]]], device=device_of(model)))
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of the prompt and of its first continuation."""

@@ -146,13 +146,11 @@ class MaskedTranslation(Translation):
         self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens after the LENGTH token, target tokens, and all weights with every token visible."""
-        device = next(model.parameters()).device
-        ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
-        src, tgt = (torch.tensor([[*row, EOS]], device=device) for row in (ids, target))
-        lengths = [torch.tensor([row.size(1)], device=device) for row in (src, tgt)]
-        weights = model.attentions(Padded.of(src, lengths[0]), Padded.of(tgt, lengths[1]))
-        tokens = ["⟨length⟩", *self.src_tokenizer.tokens([*ids, EOS])]
-        return tokens, self.tgt_tokenizer.tokens([*target, EOS]), weights
+        src, tgt, weights = super().attention_weights(model, source, target, tags)
+        return ["⟨length⟩", *src], tgt, weights
+
+    def decoder_input(self, target: Sequence[int]) -> list[int]:
+        return [*target, EOS]
 
 
 def is_word(labels: Tensor) -> Tensor:

@@ -167,9 +167,14 @@ class Parsing(TranslationTask[ParsingRecipe]):
         columns = {"words": "text", "sentences": "count", "F1": "percent", "complete match": "percent"}
         return [*tables, Table("scores by length", columns, rows)]
 
+    def target_tokens(self, example: Example, prediction: Prediction) -> list[int]:
+        return super().target_tokens(example, {"translation": " ".join(prediction["tokens"])})
+
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
-        translation = {"translation": " ".join(prediction["tokens"])}
-        return super().attention(model, {"src": sentence_text(example["words"])}, translation)
+        return super().attention(model, {"src": sentence_text(example["words"])}, prediction)
+
+    def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
+        super().call_model(model, {"src": sentence_text(example["words"])}, prediction)
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         evaluate = f"regard evaluate {folder}{'' if self.recipe.data.test else ' --on valid'}"

@@ -16,7 +16,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.attention.layouts import Attentions, Packed, Padded
+from regard.attention.layouts import Attentions, Packed, Padded, Tokens
 from regard.config import SettingError, SettingsTable, Unused, build
 from regard.data.batch import Batch
 from regard.data.encoders import language_tags
@@ -40,7 +40,7 @@ from regard.models.translation import TranslationModelSettings
 from regard.reading import check_text
 from regard.recipe import Recipe, Rules
 from regard.tasks import sizing
-from regard.tasks.base import AnyTask, Example, Prediction, Task
+from regard.tasks.base import AnyTask, Example, Prediction, Task, device_of
 from regard.tasks.checks import DoctorHooks
 from regard.tasks.inputs import chunk, one_line, option_names, split_text
 from regard.text.settings import PairTextSettings
@@ -373,17 +373,20 @@ class Seq2SeqTask(Task[R, Pairs]):
         """The attention of encoder, decoder and cross-attention between a source and its translation."""
         if not example["src"].strip():
             return []
-        self._check_drawable(example["src"], self.src_tokenizer)
-        if "hypotheses" in prediction:
-            target = prediction["hypotheses"][0]["tokens"] if prediction["hypotheses"] else []
-        else:
-            self._check_drawable(prediction["translation"], self.tgt_tokenizer)
-            target = self.tgt_tokenizer.encode(prediction["translation"])
+        target = self.target_tokens(example, prediction)
         rows, columns, weights = self.attention_weights(model, example["src"], target, self.tags(example))
         encoder, decoder, cross = (
             None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
         return attention_maps(rows, columns, encoder, decoder, cross, start=self.start_symbol)
+
+    def target_tokens(self, example: Example, prediction: Prediction) -> list[int]:
+        """The tokens of a prediction; a UserError if the source or the target is longer than the model reads."""
+        self._check_drawable(example["src"], self.src_tokenizer)
+        if "hypotheses" in prediction:
+            return list(prediction["hypotheses"][0]["tokens"]) if prediction["hypotheses"] else []
+        self._check_drawable(prediction["translation"], self.tgt_tokenizer)
+        return self.tgt_tokenizer.encode(prediction["translation"])
 
     def _check_drawable(self, text: str, tokenizer: Tokenizer) -> None:
         tokens = len(tokenizer.encode(text)) + 1
@@ -399,10 +402,22 @@ class Seq2SeqTask(Task[R, Pairs]):
         self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens, target tokens (a row is the position that wrote the token) and all attention weights."""
-        device = next(model.parameters()).device
+        src, tgt = self.model_inputs(model, source, target, tags)
+        weights = model.attentions(src, tgt)
+        return self.src_tokenizer.tokens(src.ids[0].tolist()), self.tgt_tokenizer.tokens([*target, EOS]), weights
+
+    def model_inputs(
+        self, model: nn.Module, source: str, target: Sequence[int], tags: Sequence[int] = ()
+    ) -> tuple[Tokens, Tokens]:
+        """A source and what the decoder reads to write a target, as a batch of one."""
         ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
-        src = torch.tensor([[*ids, EOS]])
-        tgt = torch.tensor([[BOS, *target]])
-        src_tokens = Padded.of(src.to(device), torch.tensor([src.size(1)], device=device))
-        weights = model.attentions(src_tokens, Padded.of(tgt.to(device), torch.tensor([tgt.size(1)], device=device)))
-        return self.src_tokenizer.tokens([*ids, EOS]), self.tgt_tokenizer.tokens([*target, EOS]), weights
+        rows = (torch.tensor([row], device=device_of(model)) for row in ([*ids, EOS], self.decoder_input(target)))
+        src, tgt = (Padded.of(row, torch.tensor([row.size(1)], device=row.device)) for row in rows)
+        return src, tgt
+
+    def decoder_input(self, target: Sequence[int]) -> list[int]:
+        """The tokens that the decoder reads to write a target."""
+        return [BOS, *target]
+
+    def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
+        model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
