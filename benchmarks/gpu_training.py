@@ -19,10 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batch import Batch
+from regard.data.batch import Batch, Step
 from regard.data.pairs import PairExamples
 from regard.data.planning import Batches, Budget
-from regard.data.steps import Step
 from regard.layers.positions import sinusoid
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.run.train import Objective

@@ -25,11 +25,10 @@ from benchmarks.gpu_training import profile
 from rich.console import Console
 from rich.table import Table
 
-from regard.data.batch import IGNORE
+from regard.data.batch import IGNORE, PrefetchedSteps
 from regard.data.pretraining import TokenizedDocuments
 from regard.data.pretraining_batches import PretrainingBatches
 from regard.data.settings import DocumentDataSettings
-from regard.data.steps import PrefetchedSteps
 from regard.models.bert import BertPretraining, BertSettings
 from regard.run.train import Objective
 from regard.runtime import World

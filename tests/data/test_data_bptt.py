@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.arrays import Array
-from regard.data.batch import Batch
+from regard.data.batch import Batch, Share
 from regard.data.bptt import BPTTBatches, contiguous_segments, sliding_windows
-from regard.data.steps import Share
 from regard.errors import UserError
 from regard.text.symbols import EOS, PAD
 

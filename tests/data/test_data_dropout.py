@@ -9,8 +9,7 @@ import pytest
 from regard import processes
 from regard.data import dropout as dropout_module
 from regard.data.dropout import BPEDropout, open_or_build_dropout
-from regard.data.encoders import PairEncoder
-from regard.data.filters import KEEP_ALL
+from regard.data.encoders import KEEP_ALL, PairEncoder
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget
 from regard.data.store import DIGESTS, open_or_build

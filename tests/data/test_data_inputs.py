@@ -5,10 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batch import IGNORE
+from regard.data.batch import IGNORE, Share
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import Batches, Budget, Capacity
-from regard.data.steps import Share
 
 TEXTS = st.lists(st.integers(1, 50), min_size=1, max_size=9)
 EXAMPLES = st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=1, max_size=8)

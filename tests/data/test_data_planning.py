@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from regard.data import planning
 from regard.data.arrays import Array, Rows
+from regard.data.batch import Share, Step
 from regard.data.pairs import PairExamples
 from regard.data.planning import (
     Batches,
@@ -19,7 +20,6 @@ from regard.data.planning import (
     plan_packed,
     plan_padded,
 )
-from regard.data.steps import Share, Step
 from regard.errors import UserError
 from regard.text.symbols import BOS, EOS, PAD
 

@@ -6,11 +6,10 @@ import pytest
 import torch
 from tests.data.test_data_pretraining import data, store_of, text_of, vocabulary
 
-from regard.data.batch import IGNORE, Batch
+from regard.data.batch import IGNORE, WHOLE, Batch, Share
 from regard.data.pretraining import sample_pairs
 from regard.data.pretraining_batches import Masking, PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
-from regard.data.steps import WHOLE, Share
 from regard.seeding import rng
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.data.steps import prefetch
+from regard.data.batch import prefetch
 
 
 def running() -> list[threading.Thread]:

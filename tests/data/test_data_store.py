@@ -11,9 +11,8 @@ import pytest
 
 from regard import processes
 from regard.data import digests as digests_module
-from regard.data.encoders import PairEncoder
+from regard.data.encoders import KEEP_ALL, FilterReport, Filters, PairEncoder
 from regard.data.examples import Example
-from regard.data.filters import KEEP_ALL, FilterReport, Filters
 from regard.data.pairs import Pairs
 from regard.data.store import DIGESTS, damaged_files, fingerprint_of, open_or_build
 from regard.errors import UserError

@@ -13,7 +13,7 @@ from tests.tasks.make import make_task
 from regard.data import dialogues
 from regard.data.dialogues import SEPARATOR, dialogue_split, join_turns, normalize_turn
 from regard.data.fields import PAIRS
-from regard.data.formats import read_examples, read_locations
+from regard.data.formats import read_examples, read_records
 from regard.data.sources import Source
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
@@ -51,8 +51,9 @@ def talk(**values: Any) -> Source:
 def read(root: Path, text: str | bytes = TEXT, **values: Any) -> list[Pair]:
     path = root / "talk.txt"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    examples = read_locations(talk(**values), root, PAIRS)
-    return [Pair(example["src"], example["tgt"], location.number) for location, example in examples]
+    source = talk(**values)
+    examples = [(record, PAIRS.read(record, source)) for record in read_records(source, root, PAIRS)]
+    return [Pair(example["src"], example["tgt"], record.location.number) for record, example in examples]
 
 
 def refused(root: Path, text: str | bytes, **values: Any) -> tuple[str, str]:
@@ -117,7 +118,7 @@ def test_a_file_too_small_for_a_split_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="none of the 2 dialogues") as error:
         read(tmp_path, split="test")
     assert error.value.code == "no-data" and "2%" in error.value.remedy
-    assert list(read_locations(talk(), tmp_path, PAIRS))
+    assert list(read_records(talk(), tmp_path, PAIRS))
     (tmp_path / "talk.txt").write_text("alone\n\nalone\n", encoding="utf-8")
     with pytest.raises(UserError) as error:
         list(read_examples([talk()], tmp_path, PAIRS))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.filters import KEEP_ALL, RATIO_FROM, FilterReport, Filters
+from regard.data.encoders import KEEP_ALL, RATIO_FROM, FilterReport, Filters
 from regard.data.settings import PairDataSettings
 from regard.data.sources import Source
 

@@ -18,7 +18,6 @@ from regard.data.formats import (
     check_source,
     identify,
     read_examples,
-    read_locations,
     read_records,
     read_table,
 )
@@ -35,7 +34,7 @@ def pairs(root: Path, **values: Any) -> list[Pair]:
 
 
 def lines_of(root: Path, fields: Fields = PAIRS, **values: Any) -> list[object]:
-    return [location.number for location, _ in read_locations(Source(**values), root, fields)]
+    return [record.location.number for record in read_records(Source(**values), root, fields)]
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import lines
-from regard.data.lines import csv_rows, file_ending, read_lines
+from regard.data import records
+from regard.data.records import csv_rows, file_ending, read_lines
 from regard.errors import UserError
 
 
@@ -74,7 +74,7 @@ def test_a_missing_file_is_named_with_its_neighbours(tmp_path: Path) -> None:
 
 
 def test_a_line_of_unlimited_length_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(records, "MAX_LINE_BYTES", 1000)
     path = write(tmp_path / "a.txt", "fine\n" + "x" * 2000)
     with pytest.raises(UserError) as error:
         list(read_lines(path))

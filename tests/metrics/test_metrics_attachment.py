@@ -7,7 +7,7 @@ import pytest
 from regard.data.fields import DEPENDENCIES
 from regard.data.formats import read_examples
 from regard.data.sources import Source
-from regard.metrics.attachment import Parse, attachment_scores, counts_by_relation
+from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation
 
 GOLD = """\
 # text = Don't the dogs get fed by him?

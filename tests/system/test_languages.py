@@ -14,10 +14,9 @@ import pytest
 from tests.cli.command import regard
 
 from regard.data.augmentation import add_typing_noise, insert_placeholders
-from regard.data.encoders import PairEncoder
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder
 from regard.data.examples import Example
 from regard.data.fields import PAIRS
-from regard.data.filters import KEEP_ALL, Filters
 from regard.data.hold_out import read_split
 from regard.errors import UserError
 from regard.recipe import Recipe, to_toml

@@ -10,7 +10,7 @@ from regard.config import build
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.errors import UserError
-from regard.metrics.brackets import bracket_scores
+from regard.metrics.parsing import bracket_scores
 from regard.run.model import Model
 from regard.run.train import train
 from regard.tasks.base import Prediction

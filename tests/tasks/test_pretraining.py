@@ -13,11 +13,10 @@ from tests.tasks.make import changed, make_task, validation
 from torch import Tensor
 
 from regard.attention.layouts import Padded
-from regard.data.batch import IGNORE, Batch
+from regard.data.batch import IGNORE, WHOLE, Batch, Share, Step
 from regard.data.pretraining import TokenizedDocuments, sample_pairs
 from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
-from regard.data.steps import WHOLE, Share, Step
 from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.metrics.brackets import counts_by_label
 from regard.metrics.classification import Counts
+from regard.metrics.parsing import counts_by_label
 from regard.tasks.likelihood import token_bits
 from regard.tasks.tables import (
     MAX_ERRORS,

@@ -8,9 +8,9 @@ import torch
 from tests.tasks.make import make_task, validation
 from torch import Tensor
 
+from regard.data.batch import Step
 from regard.data.pairs import pack_pairs
 from regard.data.planning import Capacity
-from regard.data.steps import Step
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.run.train import Objective
 from regard.runtime import World

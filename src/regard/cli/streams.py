@@ -21,7 +21,7 @@ Ask = Callable[[str], str | None]
 
 def read_lines(name: str) -> Iterator[str]:
     """The lines of a file or of stdin, read one by one; a line that is not UTF-8 is a UserError."""
-    from regard.data.lines import decode_lines
+    from regard.data.records import decode_lines
     from regard.files import open_binary
 
     if name == STDIO:
@@ -118,7 +118,7 @@ def make_prompt() -> Ask:
 
 def _make_editor(stdin: io.TextIOWrapper) -> Ask:
     """Ask with `input`, which edits lines if the module readline is imported."""
-    from regard.data.lines import decode_lines
+    from regard.data.records import decode_lines
 
     with suppress(ImportError):
         import readline  # noqa: F401

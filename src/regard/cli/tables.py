@@ -49,7 +49,7 @@ Write = Callable[["Row | None", "Example", "Prediction"], None]
 def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> "Source | None":
     """How to read an input file by the recipe of a run and other `settings`; None if every line is an example."""
     from regard.data.formats import describe_sources
-    from regard.data.lines import file_ending
+    from regard.data.records import file_ending
     from regard.run_files import SPLITS
 
     ending, source = file_ending(name), None
@@ -93,7 +93,7 @@ def read_texts(task: "AnyTask", name: str) -> "Iterator[Example] | None":
     """The texts of a table, for a text encoder; None if every line is a text."""
     from regard.data.fields import LABELLED_TEXT
     from regard.data.formats import read_table
-    from regard.data.lines import file_ending
+    from regard.data.records import file_ending
     from regard.data.sources import Source
 
     ending = file_ending(name)
@@ -136,7 +136,7 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
 
 def is_table_name(name: str) -> bool:
     """True if an output file of this name is a table."""
-    from regard.data.lines import file_ending
+    from regard.data.records import file_ending
 
     return name != STDIO and file_ending(name) in (".csv", ".tsv")
 
@@ -147,7 +147,7 @@ def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator
 
     A task may have a format of its own, for example CoNLL-U: for files of its ending, and for stdout unless `as_json`.
     """
-    from regard.data.lines import file_ending
+    from regard.data.records import file_ending
 
     with open_output(name) as stream:
         if is_table_name(name):

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.arrays import Array
-from regard.data.batch import Batch
-from regard.data.steps import WHOLE, Share, Step
+from regard.data.batch import WHOLE, Batch, Share, Step
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.seeding import rng

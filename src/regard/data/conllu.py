@@ -22,7 +22,6 @@ from itertools import repeat
 from pathlib import Path
 
 from regard.data.records import Location, Record, SourceFiles
-from regard.errors import UserError
 
 COLUMNS = ("", "words", "lemmas", "tags", "xpos", "features", "heads", "relations", "", "")
 """The field of each column; "" for a column that is not read."""
@@ -60,12 +59,16 @@ def sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:
             cells = line.rstrip("\r").split("\t")
             if len(cells) != len(COLUMNS) or not all(cell.strip() for cell in cells):
                 problem = f"has {sum(bool(cell.strip()) for cell in cells)} columns, not {len(COLUMNS)}"
-                raise bad_line(path, number, problem, 'write ten columns with tabs between them, "_" for an empty one')
+                raise Location(path, number).error(
+                    problem, 'write ten columns with tabs between them, "_" for an empty one'
+                )
             if SKIPPED.fullmatch(cells[0]):
                 continue
             rows.append((number, cells))
             if cells[0] != str(len(rows)):
-                raise bad_line(path, number, f"has the number {cells[0]!r}, not {len(rows)}", "number words from 1")
+                raise Location(path, number).error(
+                    f"has the number {cells[0]!r}, not {len(rows)}", "number words from 1"
+                )
     if rows:
         yield rows
 
@@ -75,12 +78,7 @@ def check_heads(heads: Sequence[str], numbers: Sequence[int], path: Path) -> Non
     for number, head in zip(numbers, heads, strict=True):
         if not (head.isascii() and head.isdecimal() and int(head) <= len(heads)):
             remedy = f"write the number of a word, 1 to {len(heads)}, or 0 for the root"
-            raise bad_line(path, number, f"has the head {head!r}", remedy)
-
-
-def bad_line(path: Path, number: int, problem: str, remedy: str) -> UserError:
-    """The error for a line that is not CoNLL-U."""
-    return UserError(f"{path}, line {number} {problem}", remedy, code="bad-line", where=f"{path}:{number}")
+            raise Location(path, number).error(f"has the head {head!r}", remedy)
 
 
 def to_conllu(sentence: Mapping[str, Sequence[object]]) -> str:

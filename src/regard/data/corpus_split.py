@@ -23,7 +23,7 @@ import numpy.typing as npt
 from regard.data.examples import Example
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
-from regard.data.lines import csv_rows, file_ending, read_lines
+from regard.data.records import csv_rows, file_ending, read_lines
 from regard.data.sources import Source
 from regard.data.split import (
     Hashes,

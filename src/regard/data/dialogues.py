@@ -22,6 +22,7 @@ half of a dialogue remembers the other half. A file that grows moves no dialogue
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from regard.data.records import Location, Record
 from regard.data.sources import Split
 from regard.data.split import hash_text, split_of
 from regard.errors import UserError
@@ -57,12 +58,9 @@ def pairs(lines: Iterable[str], path: Path, split: Split | None, turns: int) -> 
             for reply in range(1, len(dialogue)):
                 yield join_turns(dialogue[max(0, reply - turns) : reply]), dialogue[reply], first + reply
     if split is not None and not selected:
-        raise UserError(
-            f"none of the {count} dialogues of {path} is in the split {split!r}",
-            f"valid and test get {HELD_OUT:.0%} each; give more dialogues, or one file for each split without split",
-            code="no-data",
-            where=path,
-        )
+        problem = f"none of the {count} dialogues of {path} is in the split {split!r}"
+        remedy = f"valid and test get {HELD_OUT:.0%} each; give more dialogues, or a file for each split without split"
+        raise UserError(problem, remedy, code="no-data", where=path)
 
 
 def dialogues(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -73,22 +71,16 @@ def dialogues(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]
         turn = normalize_turn(line)
         if turn.startswith(HEADING):
             if turns:
-                raise UserError(
-                    f"{path}, line {number}: {turn!r} is inside the dialogue that begins on line {first}",
-                    "put a blank line before it: it belongs to the next dialogue",
-                    code="bad-line",
-                    where=f"{path}:{number}",
-                )
+                problem = f"{turn!r} is inside the dialogue that begins on line {first}"
+                remedy = "put a blank line before it: it belongs to the next dialogue"
+                raise Record(Location(path, number), turn).error(problem, remedy, "bad-line")
         elif turn:
             first = first if turns else number
             characters = len(turn) + (characters if turns else 0)
             if characters > MAX_CHARACTERS:
-                raise UserError(
-                    f"{path}, line {number}: the dialogue that begins on line {first} is longer than "
-                    f"{MAX_CHARACTERS:,} characters",
-                    "put a blank line between dialogues",
-                    code="bad-line",
-                    where=f"{path}:{number}",
+                problem = f"the dialogue that begins on line {first} is longer than {MAX_CHARACTERS:,} characters"
+                raise Record(Location(path, number), turn).error(
+                    problem, "put a blank line between dialogues", "bad-line"
                 )
             turns.append(turn)
         elif turns:

@@ -22,8 +22,7 @@ from regard.data.examples import (
     read_tagged_words,
     read_tree,
 )
-from regard.data.lines import file_ending
-from regard.data.records import Location, Record
+from regard.data.records import Location, Record, file_ending
 from regard.data.sources import Source
 
 

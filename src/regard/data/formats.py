@@ -15,13 +15,12 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.config import SettingError, nearest
-from regard.data import builtin, dialogues, questions, texts
+from regard.data import builtin, dialogues, texts
 from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example, repeat_pair
 from regard.data.fields import COLUMNS, Fields
-from regard.data.lines import Opener
-from regard.data.records import Location, Record, SourceFiles, follow
+from regard.data.records import Location, Opener, Record, SourceFiles, follow
 from regard.data.sources import LOCATIONS, Source, column_setting
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
@@ -54,7 +53,7 @@ def read_examples(
         if example is None:
             condition = f" where {source.where}" if source.where else ""
             path = next(iter(source.files(root)), source)
-            raise UserError(f"{path} contains no example{condition}", "write at least one", code="no-data", where=path)
+            raise UserError(f"{path} contains no examples{condition}", "add at least one", code="no-data", where=path)
 
 
 def read_records(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> Iterator[Record]:
@@ -92,11 +91,6 @@ def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iter
     source = Source(**values | {"file": str(path)})
     read = read_example if source.format == "examples" else fields.read
     return ((record, read(record, source)) for record in read_records(source, Path(), fields))
-
-
-def read_locations(source: Source, root: Path, fields: Fields) -> Iterator[tuple[Location, Example]]:
-    """The examples of a source with their locations."""
-    return ((record.location, fields.read(record, source)) for record in read_records(source, root, fields))
 
 
 def identify(sources: Iterable[Source], root: Path, fields: Fields, digests: Digests) -> str:
@@ -172,9 +166,7 @@ def _with_labels(records: Iterator[Record], files: SourceFiles) -> Iterator[Reco
 
 
 def _unaligned(path: Path, labels: int, problem: str) -> UserError:
-    return UserError(
-        f"{path} has {labels} labels, and {problem}", "write one label per line", code="unaligned-files", where=path
-    )
+    return Location(path).error(f"has {labels} labels, and {problem}", "write one label per line", "unaligned-files")
 
 
 def _selected(records: Iterator[Record], source: Source) -> Iterator[Record]:
@@ -267,9 +259,7 @@ def read_json_lines(files: SourceFiles) -> Iterator[Record]:
         try:
             yield Record(location, json.loads(line))
         except (ValueError, RecursionError) as error:
-            raise UserError(
-                f"{location} is not JSON: {error}", "write one object per line", code="bad-json", where=location.where
-            ) from error
+            raise location.error(f"is not JSON: {error}", "write one object per line", "bad-json") from error
 
 
 def read_json_list(files: SourceFiles) -> Iterator[Record]:
@@ -280,9 +270,7 @@ def read_json_list(files: SourceFiles) -> Iterator[Record]:
         values = document.items() if isinstance(document, dict) else ()
         lists = [name for name, value in values if isinstance(value, list)]
         remedy = f"write records = one of its lists: {', '.join(lists)}" if lists else "write a list of objects"
-        raise UserError(
-            f"{path} has no list under {key!r}" if key else f"{path} is not a list", remedy, code="bad-json", where=path
-        )
+        raise Location(path).error(f"has no list under {key!r}" if key else "is not a list", remedy, "bad-json")
     for number, value in enumerate(records, 1):
         yield Record(Location(path, number, key or "record"), value)
 
@@ -298,12 +286,7 @@ def read_trec(files: SourceFiles) -> Iterator[Record]:
     """COARSE:fine question. The label is COARSE by default; label = "fine" is COARSE:fine."""
     for location, line in files.numbered():
         if not (match := TREC.match(line)):
-            raise UserError(
-                f"{location} has no class before its question",
-                "write COARSE:fine question",
-                code="bad-line",
-                where=location.where,
-            )
+            raise location.error("has no class before its question", "write COARSE:fine question")
         fine, coarse, text = match.groups()
         yield Record(location, {"text": text, "label": coarse, "coarse": coarse, "fine": fine})
 
@@ -318,12 +301,9 @@ def read_conll(files: SourceFiles) -> Iterator[Record]:
         width = len(rows[0])
         for line, row in enumerate(rows, number):
             if len(row) != width or not all(row):
-                raise UserError(
-                    f"{path}, line {line} has {sum(map(bool, row))} columns, the first line of its sentence {width}",
-                    "write a word, a tab and its tag, and a blank line between sentences",
-                    code="bad-line",
-                    where=f"{path}:{line}",
-                )
+                problem = f"has {sum(map(bool, row))} columns, the first line of its sentence {width}"
+                remedy = "write a word, a tab and its tag, and a blank line between sentences"
+                raise Location(path, line).error(problem, remedy)
         header = ["words", *[""] * (width - 2), "tags"][:width]
         yield Record(Location(path, number), [list(column) for column in zip(*rows, strict=True)], header)
 
@@ -341,6 +321,112 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
             block = []
     if block:
         yield number - len(block) + 1, block
+
+
+# ---- questions: SQuAD's JSON, its tokenised form, and QAMR
+#
+# Where a file counts words, the words are joined by spaces, and an answer reaches from its first to its last word.
+
+
+TOKENS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"',
+}  # fmt: skip
+"""The Penn Treebank's tokens for brackets and quotation marks."""
+
+
+def read_squad(files: SourceFiles) -> Iterator[Record]:
+    """SQuAD v1.1 and v2 (Rajpurkar et al. 2016, 2018): articles of paragraphs of questions."""
+    path, document = files.paths[0], files.json()
+    try:
+        for article in document["data"]:  # type: ignore[index]
+            for paragraph in article["paragraphs"]:
+                for question in paragraph["qas"]:
+                    name = question["id"]
+                    value = {"id": name, "question": question["question"], "context": paragraph["context"]}
+                    if question.get("is_impossible"):
+                        value["answers"] = []
+                    elif "answers" in question:
+                        value["answers"] = question["answers"]
+                    yield Record(Location(path, name, "question"), value)
+    except (KeyError, TypeError) as error:
+        remedy = "SQuAD is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text, answer_start}]}]}]}]}"
+        problem = f"is not in the format of SQuAD: {error!r} is missing"
+        raise Location(path).error(problem, remedy, "bad-record") from error
+
+
+def read_squad_tokens(files: SourceFiles) -> Iterator[Record]:
+    """Line-aligned words: .context, .question, and .span, the numbers of the answer's first and last word from 0."""
+    paths = files.paths
+    for number, lines in enumerate(zip_longest(*(files.lines(index) for index in range(3))), 1):
+        if None in lines:
+            short = paths[lines.index(None)]
+            problem = f"has {number - 1} lines, and the other files have more"
+            raise Location(short).error(problem, "line n of all three files is one example", "unaligned-files")
+        context, question, span = lines
+        location = Location(paths[2], number)
+        answer = word_span(context.split(" "), word_numbers(span, location), location)
+        value = {"id": str(number), "question": question, "context": context, "answers": [answer]}
+        yield Record(Location(paths[0], number), value)
+
+
+def read_qamr(files: SourceFiles) -> Iterator[Record]:
+    """QAMR (Michael et al. 2018): questions about sentences; an answer is a set of words, chosen by three people.
+
+    If the words are not side by side, the answer is the shortest span that contains them all.
+    """
+    path, contexts = files.paths
+    sentences = dict(_qamr_sentences(files))
+    for number, line in enumerate(files.lines(), 1):
+        location = Location(path, number)
+        cells = line.split("\t")
+        if len(cells) < 7:
+            raise Record(location, cells).error(
+                f"{len(cells)} columns", "QAMR has 9: the 6th is the question, the 7th its answer"
+            )
+        if cells[0] not in sentences:
+            raise Record(location, cells).error(
+                f"no sentence {cells[0]!r} in {contexts}", "check that both files are of the same split"
+            )
+        words = sentences[cells[0]]
+        spans = [cells[6], *(cell.partition(":")[2] for cell in cells[7:])]
+        answers = [word_span(words, word_numbers(span, location), location) for span in spans]
+        distinct = [answer for i, answer in enumerate(answers) if answer not in answers[:i]]
+        value = {"id": str(number), "question": cells[5], "context": " ".join(words), "answers": distinct}
+        yield Record(location, value)
+
+
+def _qamr_sentences(files: SourceFiles) -> Iterator[tuple[str, list[str]]]:
+    for number, line in enumerate(files.lines(1), 1):
+        name, tab, sentence = line.partition("\t")
+        if not tab:
+            raise Record(Location(files.paths[1], number), line).error(
+                "there is no tab", "write the sentence's name, a tab and the sentence"
+            )
+        yield name, [TOKENS.get(word, word) for word in sentence.split(" ")]
+
+
+def word_numbers(text: str, location: Location) -> list[int]:
+    """Numbers of words, separated by spaces; at least one."""
+    try:
+        numbers = [int(number) for number in text.split()]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise Record(location, text).error(
+            f"{text!r} is not a list of word numbers", "an answer is the numbers of its words, like 17 19"
+        )
+    return numbers
+
+
+def word_span(words: Sequence[str], numbers: Sequence[int], location: Location) -> dict[str, object]:
+    """The answer from the first to the last of the numbered words, and its start among the characters."""
+    first, last = min(numbers), max(numbers)
+    if first < 0 or last >= len(words):
+        raise Record(location, words).error(
+            f"an answer of words {first} to {last} in a text of {len(words)}", "words count from 0"
+        )
+    start = sum(len(word) + 1 for word in words[:first])
+    return {"text": " ".join(words[first : last + 1]), "start": start}
 
 
 @dataclass(frozen=True)
@@ -370,7 +456,7 @@ FORMATS: dict[str, Format] = {
     "trec": Format(read_trec, ("where",), columns=True),
     "conll": Format(read_conll, ("where",), columns=True),
     "conllu": Format(read_conllu, columns=True),
-    "squad": Format(questions.read_squad, ("where",)),
-    "squad-tokens": Format(questions.read_squad_tokens, ("where",)),
-    "qamr": Format(questions.read_qamr, ("contexts_file", "where")),
+    "squad": Format(read_squad, ("where",)),
+    "squad-tokens": Format(read_squad_tokens, ("where",)),
+    "qamr": Format(read_qamr, ("contexts_file", "where")),
 }

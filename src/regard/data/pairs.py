@@ -21,7 +21,7 @@ from regard.data.batch import (
     pad_sequences,
     round_up,
 )
-from regard.data.filters import FilterReport
+from regard.data.encoders import FilterReport
 from regard.data.planning import Capacity
 from regard.data.store import Store
 from regard.text.symbols import PAD

@@ -20,8 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from regard.data.arrays import Array, row_offsets
-from regard.data.batch import Batch
-from regard.data.steps import WHOLE, Share, Step
+from regard.data.batch import WHOLE, Batch, Share, Step
 from regard.errors import UserError
 from regard.seeding import rng
 

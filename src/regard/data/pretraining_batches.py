@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from regard.data.arrays import Array, positions
-from regard.data.batch import IGNORE, Batch, fill, pack_sequences, pad_rows, pad_sequences, round_up
+from regard.data.batch import IGNORE, WHOLE, Batch, Share, Step, fill, pack_sequences, pad_rows, pad_sequences, round_up
 from regard.data.planning import cut_points
 from regard.data.pretraining import (
     InputBuilder,
@@ -30,7 +30,6 @@ from regard.data.pretraining import (
     sample_pairs,
 )
 from regard.data.settings import DocumentDataSettings
-from regard.data.steps import WHOLE, Share, Step
 from regard.seeding import rng
 from regard.text.inputs import MaskedTokenizer
 

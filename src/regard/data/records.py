@@ -1,13 +1,82 @@
-"""Records: the rows of a table, the values of a JSON file, the lines of a text; each with its location."""
+"""Lines of UTF-8 files, and records: rows of a table, values of JSON, lines of a text; each with its location."""
 
+import csv
 import json
-from collections.abc import Iterator, Sequence
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from regard.data.lines import Opener, read_lines
 from regard.data.sources import Column, Source
 from regard.errors import UserError
+from regard.files import open_binary
+
+MAX_LINE_BYTES = 1 << 26  # a longer line is not text, and a thousand of them would not fit in memory
+
+Opener = Callable[[Path], BinaryIO]
+"""Opens a data file for reading bytes; it decompresses .gz and .xz."""
+
+
+def read_lines(path: Path, opener: Opener = open_binary) -> Iterator[str]:
+    """The lines of a UTF-8 file; there is at least one."""
+    line = None
+    with opener(path) as stream:
+        for line in decode_lines(stream, path):
+            yield line
+    if line is None:
+        raise UserError(f"{path} is empty", "write at least one line", code="no-data", where=path)
+
+
+def decode_lines(stream: BinaryIO, name: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 stream without their line ends; a byte order mark at the start is dropped."""
+    offset = 0
+    for number, raw in enumerate(_raw_lines(stream, name), 1):
+        if len(raw) > MAX_LINE_BYTES:
+            problem = f"is longer than {MAX_LINE_BYTES} bytes"
+            raise Location(name, number).error(problem, "check that it is a text file")
+        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            position = offset + len(raw) - len(line) + error.start
+            raise Location(name, number).error(
+                f"is not UTF-8: byte {line[error.start]:#04x} at offset {position}",
+                "convert the file: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, or the encoding it has)",
+                "not-utf8",
+            ) from error
+        offset += len(raw)
+
+
+def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
+    try:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            yield line
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        remedy = "the file is truncated or corrupt; copy or download it again"
+        raise Location(path).error(f"cannot be read to its end: {error}", remedy, "damaged-file") from error
+
+
+def csv_rows(lines: Iterable[str], path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Rows of quoted cells with the line each begins on: a quoted cell may span lines. A blank line is not a row."""
+    reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            remedy = "check that every quotation mark is closed"
+            raise Location(path, number).error(f"is not valid CSV: {error}", remedy) from error
+        if row is None:
+            return
+        if row:
+            yield number, row
+
+
+def file_ending(name: str) -> str:
+    """The suffix of a file name, .gz and .xz aside, in lower case."""
+    path = Path(name)
+    return (Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix).lower()
 
 
 class Location(NamedTuple):
@@ -19,6 +88,10 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}, {self.unit} {self.number}" if self.number else f"{self.path}"
+
+    def error(self, problem: str, remedy: str, code: str = "bad-line") -> UserError:
+        """An error at this location."""
+        return UserError(f"{self} {problem}", remedy, code=code, where=self.where)
 
     @property
     def where(self) -> str:
@@ -97,12 +170,8 @@ class SourceFiles(NamedTuple):
             value: object = json.loads("\n".join(self.lines()))
         except json.JSONDecodeError as error:
             by_line = error.msg == "Extra data"
-            raise UserError(
-                f"{path}, line {error.lineno} is not JSON: {error.msg}",
-                'if it has one object per line, write format = "jsonl"' if by_line else "check that it is complete",
-                code="bad-json",
-                where=f"{path}:{error.lineno}",
-            ) from error
+            remedy = 'if it has one object per line, write format = "jsonl"' if by_line else "check that it is complete"
+            raise Location(path, error.lineno).error(f"is not JSON: {error.msg}", remedy, "bad-json") from error
         except (ValueError, RecursionError) as error:  # a number of thousands of digits, or deep nesting
             raise UserError(f"{path} is not JSON: {error}", code="bad-json", where=path) from error
         return value

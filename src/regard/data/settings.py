@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 from regard.config import Field, SettingError, Settings, Unused, build, unless
 from regard.data.fields import Fields
 from regard.data.formats import FORMATS, check_source
-from regard.data.lines import file_ending
+from regard.data.records import file_ending
 from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError

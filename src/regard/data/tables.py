@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from regard.data.lines import csv_rows
-from regard.data.records import Location, Record, SourceFiles
+from regard.data.records import Location, Record, SourceFiles, csv_rows
 from regard.errors import UserError
 
 DELIMITERS = ",;\t|"
@@ -61,12 +60,10 @@ def read_rows(files: SourceFiles, kind: str) -> Iterator[Record]:
             before_header = not any(row)  # blank lines, then the header
             continue
         if files.uniform_rows and len(row) != width:
-            raise UserError(
-                f"{path}, line {number} has {len(row)} column{'s' * (len(row) != 1)}, the first row {width}",
+            raise Location(path, number).error(
+                f"has {len(row)} column{'s' * (len(row) != 1)}, the first row {width}",
                 f"columns are separated by {show(layout.delimiter)}: delimiter = ... sets another character; quoted = "
                 "true or false decides if quotation marks enclose a cell",
-                code="bad-line",
-                where=f"{path}:{number}",
             )
         yield Record(Location(path, number), row, layout.first if layout.header else ())
 

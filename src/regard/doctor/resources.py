@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from regard.data.arrays import Array
-from regard.data.batch import Batch
-from regard.data.steps import Step
+from regard.data.batch import Batch, Step
 from regard.doctor.check import Check, CheckProgress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements

@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.batch import Batch
+from regard.data.batch import Batch, BatchSource
 from regard.data.examples import Example
-from regard.data.steps import BatchSource
 from regard.doctor.check import CheckProgress
 from regard.recipe import Recipe
 from regard.run.run import Run, absolutize

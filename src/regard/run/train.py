@@ -13,8 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.data.batch import Batch
-from regard.data.steps import PrefetchedSteps
+from regard.data.batch import Batch, PrefetchedSteps
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
 from regard.losses.crossentropy import Loss

@@ -38,7 +38,7 @@ from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
-from regard.metrics.attachment import Parse, attachment_scores, counts_by_relation
+from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation
 from regard.metrics.score import Score
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder

@@ -25,7 +25,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config import SettingError, SettingsTable, Unused
-from regard.data.batch import IGNORE, Batch
+from regard.data.batch import IGNORE, Batch, BatchSource
 from regard.data.digests import Digests
 from regard.data.fields import Fields
 from regard.data.formats import read_examples
@@ -35,7 +35,6 @@ from regard.data.planning import Batches, Budget
 from regard.data.records import Location
 from regard.data.settings import LabelledDataSettings
 from regard.data.sources import Source
-from regard.data.steps import BatchSource
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import write_json

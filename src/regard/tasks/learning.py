@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from torch import Tensor, nn
 
 from regard.config import SettingsTable
-from regard.data.batch import Batch
+from regard.data.batch import Batch, BatchSource, Share
 from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
@@ -22,7 +22,6 @@ from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
 from regard.data.settings import adopt_settings, build_source
 from regard.data.sources import Source, column_setting
-from regard.data.steps import BatchSource, Share
 from regard.data.store import DIGESTS, Encoder, ProgressCallback, Store, open_or_build
 from regard.decoding.engine import Engine
 from regard.errors import UserError

@@ -22,7 +22,7 @@ from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
-from regard.metrics.brackets import bracket_scores, counts_by_label
+from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.reading import check_text

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from regard.data.dropout import open_or_build_dropout
-from regard.data.encoders import PairEncoder
-from regard.data.filters import KEEP_ALL, Filters
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget, Epochs

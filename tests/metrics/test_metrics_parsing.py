@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics.brackets import BracketCounts, bracket_counts, bracket_scores, brackets
 from regard.metrics.classification import Counts
+from regard.metrics.parsing import BracketCounts, bracket_counts, bracket_scores, brackets
 from regard.trees import Tree, from_tokens, linearize, normalize, parsed, words
 
 MODEST = settings(max_examples=100)
