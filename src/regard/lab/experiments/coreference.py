@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.layouts import Padded, PaddedPattern
-from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, build_tagger, fit_toy, generator_of, rectangle, seeded, tagging_loss
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder
 
@@ -24,19 +24,17 @@ LIVING = ["animal", "dog", "cat", "horse", "child", "woman", "farmer", "bird"]
 THINGS = ["street", "river", "field", "bridge", "road", "lake", "garden", "wall"]
 ADJECTIVES = (["tired", "hungry", "afraid", "sleepy"], ["wide", "deep", "long", "muddy"])
 VERBS = ["crossed", "liked", "reached", "left"]
-FUNCTION = ["the", "because", "it", "was", "too"]
-FRAME = ["the", "animal", "crossed", "the", "street", "because", "it", "was", "too", "tired"]
-WORDS = [*LIVING, *THINGS, *ADJECTIVES[0], *ADJECTIVES[1], *VERBS, *FUNCTION]
+WORDS = [*LIVING, *THINGS, *ADJECTIVES[0], *ADJECTIVES[1], *VERBS, "the", "because", "it", "was", "too"]
 ID = {word: number for number, word in enumerate(WORDS)}
 NOUNS = len(LIVING) + len(THINGS)
 FIRST, SECOND, IT = 1, 4, 6
-"""Places of the nouns and of "it" in the frame."""
+"""Positions of the nouns and of "it"."""
 LAYERS, HEADS = 2, 2
 RIGHT, OTHER, NOTHING, ALL = "right noun", "other noun", "nothing", "all heads"
 
 
 def sentences(generator: torch.Generator, size: int = 64) -> ToyTensors:
-    """Sentences; the label of "it" is its noun. `right` and `other` are the places of the nouns."""
+    """Sentences; the label of "it" is its noun. `right` and `other` are the positions of the nouns."""
 
     def draw(count: int) -> Tensor:
         return torch.randint(count, (size,), generator=generator)
@@ -91,105 +89,28 @@ def noun_weights(model: EncoderWithHead, batch: ToyTensors) -> tuple[Tensor, Ten
     return weights[rows, :, :, batch["right"]], weights[rows, :, :, batch["other"]]
 
 
-class Coreference(Experiment):
-    """Weight of "it" on the right noun in every head, and accuracy without that weight."""
+def measure(seed: int, effort: Effort, record: Record) -> None:
+    """Accuracy at "it" with a noun hidden from it, and its attention to both nouns by head."""
+    seeded(seed, "weights")
+    model = build_tagger(len(WORDS), NOUNS, layers=LAYERS, num_heads=HEADS)
+    fit_toy(model, sentences, tagging_loss, steps=effort.pick(500, 150), rate=3e-3, seed=seed)
+    test = sentences(generator_of(seed, "test"), 1000)
+    for name, removed in ((NOTHING, None), (RIGHT, test["right"]), (OTHER, test["other"])):
+        record("accuracy", "accuracy", name, accuracy_without(model, test, removed))
+    right, other = noun_weights(model, test)
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            name = f"{layer + 1}.{head + 1}"
+            record("weights", RIGHT, name, float(right[:, layer, head].mean()))
+            record("weights", OTHER, name, float(other[:, layer, head].mean()))
+            record("rows", RIGHT, name, float((right > other)[:, layer, head].float().mean()))
+    record("rows", RIGHT, ALL, float((right - other).sum(dim=(1, 2)).gt(0).float().mean()))
 
-    name = "coreference"
-    topic = "attention"
-    title = Text("What does “it” refer to?", "“it” 指的是谁？")
-    questions = (
-        Question(
-            "002:107, 001:60",
-            Text("Does self-attention find out that “it” is the animal?", "自注意力能发现 it 指的是 the animal 吗？"),
-            Text(
-                "It gives the basis to link the two, and no guarantee.",
-                "自注意力提供了把 it 与 the animal 联系起来的基础，但并不保证能发现这个关系。",
-            ),
-        ),
-    )
-    hypothesis = Text(
-        "A trained model resolves “it” by attention to the right noun: without this weight it fails.",
-        "训练好的模型靠对正确名词的注意力来确定 it 的指代：去掉这个权重就会失败。",
-    )
-    varied = Text("the noun that “it” may not attend to", "禁止 it 注意的名词")
-    measured = Text(
-        "share of “it” that is resolved; weight of “it” on both nouns in every head",
-        "正确确定 it 指代的比例；每个头中 it 对两个名词的权重",
-    )
-    refuted_if = Text(
-        "the model resolves “it” as well when it cannot attend to the right noun",
-        "禁止 it 注意正确的名词后，模型仍然同样正确",
-    )
-    panels = (
-        Panel(
-            "accuracy",
-            Text("resolving “it”", "确定 it 的指代"),
-            Text("“it” may not attend to", "禁止 it 注意"),
-            Text("accuracy", "准确率"),
-            kind="bars",
-            names={
-                "accuracy": Text("accuracy", "准确率"),
-                NOTHING: Text("(all allowed)", "（不禁止）"),
-                RIGHT: Text("right noun", "正确的名词"),
-                OTHER: Text("other noun", "另一个名词"),
-            },
-        ),
-        Panel(
-            "weights",
-            Text("attention of “it” to the nouns", "it 对名词的注意力"),
-            Text("layer and head", "层与头"),
-            Text("mean weight", "平均权重"),
-            kind="bars",
-            names={RIGHT: Text("right noun", "正确的名词"), OTHER: Text("other noun", "另一个名词")},
-        ),
-        Panel(
-            "rows",
-            Text("sentences in which the right noun gets more weight than the other", "正确名词的权重高于另一个的句子"),
-            Text("layer and head", "层与头"),
-            Text("share", "比例"),
-            kind="bars",
-            names={RIGHT: Text("right noun", "正确的名词"), ALL: Text("all heads", "全部头")},
-        ),
-    )
-    papers = ("Vaswani et al. 2017, figures 3 to 5", "Alammar 2018, “The Illustrated Transformer”")
-    seconds = 15
 
-    def measure(self, seed: int, effort: Effort, record: Record) -> None:
-        seeded(seed, "weights")
-        model = build_tagger(len(WORDS), NOUNS, layers=LAYERS, num_heads=HEADS)
-        fit_toy(model, sentences, tagging_loss, steps=effort.pick(500, 150), rate=3e-3, seed=seed)
-        test = sentences(generator_of(seed, "test"), 1000)
-        for name, removed in ((NOTHING, None), (RIGHT, test["right"]), (OTHER, test["other"])):
-            record("accuracy", "accuracy", name, accuracy_without(model, test, removed))
-        right, other = noun_weights(model, test)
-        for layer in range(LAYERS):
-            for head in range(HEADS):
-                name = f"{layer + 1}.{head + 1}"
-                record("weights", RIGHT, name, float(right[:, layer, head].mean()))
-                record("weights", OTHER, name, float(other[:, layer, head].mean()))
-                record("rows", RIGHT, name, float((right > other)[:, layer, head].float().mean()))
-        record("rows", RIGHT, ALL, float((right - other).sum(dim=(1, 2)).gt(0).float().mean()))
-
-    def judge(self, results: Results) -> Verdict:
-        intact, without, other = (results.values("accuracy", "accuracy", name) for name in (NOTHING, RIGHT, OTHER))
-        names = [x for x in results.xs("rows", RIGHT) if x != ALL]
-        heads = [share for name in names for share in results.values("rows", RIGHT, name)]
-        return Verdict(
-            decide(above(intact, without, by=0.2) and above(other, without, by=0.2), not above(intact, without)),
-            Text(
-                "The model resolves {intact:.0%} of “it”, and {without:.0%} when “it” may not attend to the right noun "
-                "(the other noun: {other:.0%}). All heads together give the right noun more weight in {rows:.0%} of "
-                "the sentences, a single head in {worst:.0%} to {best:.0%}.",
-                "模型能确定 {intact:.0%} 的 it；禁止 it 注意正确的名词后为 {without:.0%}（禁止另一个名词时为 "
-                "{other:.0%}）。全部头合起来，在 {rows:.0%} 的句子中正确的名词权重更高；单个头则为 {worst:.0%} 到 "
-                "{best:.0%}。",
-            ),
-            {
-                "intact": results.mean("accuracy", "accuracy", NOTHING),
-                "without": results.mean("accuracy", "accuracy", RIGHT),
-                "other": results.mean("accuracy", "accuracy", OTHER),
-                "rows": results.mean("rows", RIGHT, ALL),
-                "worst": min(heads),
-                "best": max(heads),
-            },
-        )
+def judge(results: Results) -> Verdict:
+    intact, without, other = (results.values("accuracy", "accuracy", name) for name in (NOTHING, RIGHT, OTHER))
+    heads = [results.values("rows", RIGHT, x) for x in results.xs("rows", RIGHT) if x != ALL]
+    return Verdict(
+        decide(above(intact, without, by=0.2) and above(other, without, by=0.2), not above(intact, without)),
+        {"worst": min(map(min, heads)), "best": max(map(max, heads))},
+    )

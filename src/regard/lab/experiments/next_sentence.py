@@ -19,20 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
-from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
 from regard.lab.small_world import CLS, IDS, PAD, SENTENCE, SEP, World, make_world
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.text_encoder import EncoderWithHead, TransformerEncoder, TransformerEncoderSettings
 
-DOCUMENT, PLACE, SWAPPED = "document", "place", "swapped"
-KINDS = (DOCUMENT, PLACE, SWAPPED)
+KINDS = DOCUMENT, PLACE, SWAPPED = "document", "place", "swapped"
 SENTENCES = 6
-NAMES = {
-    DOCUMENT: Text("of another document", "来自另一篇文档"),
-    PLACE: Text("of the same document", "来自同一篇文档"),
-    SWAPPED: Text("A and B swapped", "A 与 B 交换"),
-}
 
 
 def negative_rows(kind: str, rows: Tensor, world: World, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -75,8 +69,7 @@ def build_reader(seed: int) -> EncoderWithHead:
 
 def logits_of(model: nn.Module, batch: ToyTensors) -> Tensor:
     """Logits (B, 2): B follows A, B does not."""
-    logits: Tensor = model(Padded.of(batch["ids"], batch["lengths"]), batch["segments"])
-    return logits
+    return model(Padded.of(batch["ids"], batch["lengths"]), batch["segments"])
 
 
 def loss(model: nn.Module, batch: ToyTensors) -> Loss:
@@ -90,85 +83,20 @@ def accuracy(model: nn.Module, batch: ToyTensors) -> float:
     return float((logits_of(model, batch).argmax(dim=-1) == batch["labels"]).double().mean())
 
 
-class NextSentence(Experiment):
-    """Accuracy for three kinds of negatives, after training with each of two."""
+def measure(seed: int, effort: Effort, record: Record) -> None:
+    """Accuracy for each kind of wrong sentence, after training with one kind."""
+    world = make_world(seed, effort.pick(600, 300), SENTENCES)
+    test = make_world(seed, 150, SENTENCES, purpose="test")
+    for trained in effort.pick((DOCUMENT, SWAPPED), (DOCUMENT,)):
+        model = build_reader(seed)
+        batch = partial(draw, trained, world)
+        fit_toy(model, batch, loss, steps=effort.pick(450, 60), rate=5e-3, warmup=50, seed=seed)
+        for kind in KINDS:
+            pairs = draw(kind, test, generator_of(seed, "test"), 800)
+            record("accuracy", f"trained: {trained}", kind, accuracy(model, pairs))
 
-    name = "next-sentence"
-    topic = "bert"
-    title = Text("What does next sentence prediction teach?", "下一句预测学到了什么？")
-    questions = (
-        Question(
-            "003:250, 003:299",
-            Text(
-                "Does next sentence prediction teach how sentences are related?", "下一句预测能学到句子之间的关系吗？"
-            ),
-            Text(
-                "Yes: it teaches the relationship between two sentences; half of the time B is a random sentence.",
-                "能理解两个句子之间的关系；一半时间 B 是语料中的随机句子。",
-            ),
-        ),
-    )
-    hypothesis = Text(
-        "A model trained with random sentences also tells sentences of the wrong place or order in the same document.",
-        "用随机句子训练的模型也能分辨同一文档中位置或顺序错误的句子。",
-    )
-    varied = Text("where the wrong sentence comes from, in training and in testing", "训练与测试时错误句子的来源")
-    measured = Text("accuracy of next sentence prediction; half is chance", "下一句预测的准确率；一半为随机水平")
-    refuted_if = Text(
-        "it tells sentences of other documents, and those of the same document no better than chance",
-        "它能分辨其他文档的句子，对同一文档的句子却与随机猜测无异",
-    )
-    panels = (
-        Panel(
-            "accuracy",
-            Text("does B follow A?", "B 是 A 的下一句吗？"),
-            Text("the wrong sentence in the test", "测试中的错误句子"),
-            Text("accuracy", "准确率"),
-            kind="bars",
-            names={
-                **NAMES,
-                f"trained: {DOCUMENT}": Text("trained with other documents", "以其他文档的句子训练"),
-                f"trained: {SWAPPED}": Text("trained with swapped sentences", "以交换的句子训练"),
-            },
-        ),
-    )
-    papers = ("Devlin et al. 2018, section 3.1", "Lan et al. 2019, section 3.1", "Liu et al. 2019, section 4.2")
-    seconds = 45
 
-    def measure(self, seed: int, effort: Effort, record: Record) -> None:
-        world = make_world(seed, effort.pick(600, 300), SENTENCES)
-        test = make_world(seed, 150, SENTENCES, purpose="test")
-        for trained in effort.pick((DOCUMENT, SWAPPED), (DOCUMENT,)):
-            model = build_reader(seed)
-            batch = partial(draw, trained, world)
-            fit_toy(model, batch, loss, steps=effort.pick(450, 60), rate=5e-3, warmup=50, seed=seed)
-            for kind in KINDS:
-                record(
-                    "accuracy",
-                    f"trained: {trained}",
-                    kind,
-                    accuracy(model, draw(kind, test, generator_of(seed, "test"), 800)),
-                )
-
-    def judge(self, results: Results) -> Verdict:
-        series = f"trained: {DOCUMENT}"
-        document, place, swapped = (results.values("accuracy", series, kind) for kind in KINDS)
-        learnt = above(document, [0.6])
-        order = f"trained: {SWAPPED}"
-        numbers = {kind: results.mean("accuracy", series, kind) for kind in KINDS}
-        english = (
-            "Trained with sentences of other documents, the model is right in {document:.0%} of such pairs, in "
-            "{place:.0%} if B is of the same document and in {swapped:.0%} if A and B are swapped; half is chance."
-        )
-        chinese = (
-            "以其他文档的句子训练后，模型对这类句对的准确率为 {document:.0%}；B 来自同一文档时为 {place:.0%}，"
-            "A 与 B 交换时为 {swapped:.0%}；一半为随机水平。"
-        )
-        if order in results.series("accuracy"):
-            numbers["trained"] = results.mean("accuracy", order, SWAPPED)
-            english += " Trained with swapped sentences as long, it reaches {trained:.0%} on these."
-            chinese += "以交换的句子训练同样长时间，对这类句对为 {trained:.0%}。"
-        both = [*place, *swapped]
-        return Verdict(
-            decide(learnt and above(both, [0.6]), learnt and above([0.6], both)), Text(english, chinese), numbers
-        )
+def judge(results: Results) -> Verdict:
+    document, *others = (results.values("accuracy", "trained: document", kind) for kind in KINDS)
+    learnt, both = above(document, [0.6]), [value for values in others for value in values]
+    return Verdict(decide(learnt and above(both, [0.6]), learnt and above([0.6], both)))
