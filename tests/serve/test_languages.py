@@ -7,10 +7,10 @@ import pytest
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, stop
 
-from regard.serve.directions import find_codes
 from regard.serve.errors import ServiceError
 from regard.serve.huggingface import language
-from regard.tasks.languages import chinese_code
+from regard.serve.languages import ServedLanguages
+from regard.tasks.languages import main_code
 
 TEXT, RESULT = "one two three", "eins zwei drei"
 SIMPLIFIED = ("zh", "ZH", "zh-CN", "zh-cn", "zh_CN", "ZH_cn", "zh-Hans", "zh_hans")
@@ -80,6 +80,9 @@ def test_libretranslate_refuses_what_the_original_refuses(client: Client) -> Non
 
 
 def test_a_run_of_traditional_chinese_comes_first() -> None:
+    def find_codes(directions: list[tuple[str, str, str]], *codes: str | None) -> tuple[str | None, str | None]:
+        return ServedLanguages(tuple(directions)).find_codes(*codes)
+
     directions = [("zh", "en", "a"), ("en", "zh", "a"), ("zh-hant", "en", "b"), ("en", "pt-br", "c")]
     assert find_codes(directions, "zh-TW", "EN") == ("zh-hant", "en")
     assert find_codes(directions, "en", "pt_BR") == ("en", "pt-br")
@@ -91,7 +94,7 @@ def test_a_run_of_traditional_chinese_comes_first() -> None:
 
 
 def test_codes_of_other_models() -> None:
-    assert [chinese_code(code) for code in ("zh_CN", "ZH-hk", "de_DE")] == ["zh", "zh-hant", "de-de"]
+    assert [main_code(code) for code in ("zh_CN", "ZH-hk", "de_DE")] == ["zh", "zh-hant", "de-de"]
     codes = ("en_XX", "eng_Latn", "zh_CN", "zho_Hans", "zh_TW", "zho_Hant", "deu_Latn", "de", "")
     expected = ["en", "en", "zh", "zh", "zh-hant", "zh-hant", "de", "de", None]
     assert [language(code, "src_lang") for code in codes] == expected

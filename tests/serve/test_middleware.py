@@ -24,7 +24,7 @@ from tests.tiny import number_sentences, translate_words
 
 from regard.errors import UserError
 from regard.serve.access import ApiKeys, RateLimit
-from regard.serve.errors import ServiceError
+from regard.serve.errors import ErrorResponses, ServiceError
 from regard.serve.metrics import Metrics
 from regard.serve.middleware import RequestMiddleware, is_more
 from regard.serve.settings import ServeSettings
@@ -150,7 +150,7 @@ def test_large_bodies_in_progress_are_counted_until_they_are_answered() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        middleware = RequestMiddleware(application, service, Metrics())
+        middleware = RequestMiddleware(application, service, Metrics(), ErrorResponses({}))
         app: Any = middleware
 
         async def post() -> None:

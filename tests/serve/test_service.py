@@ -165,7 +165,7 @@ def test_a_third_language_between_source_and_target() -> None:
     async def translated() -> str:
         service = Service({"translator": Model.load("translator", device="cpu")}, ServeSettings())
         service.start()
-        assert ("de", "fr", "translator") in service.directions()
+        assert ("de", "fr", "translator") in service.languages().directions
         try:
             request = TranslateRequest(["<p>Ich habe <b>Hunger</b>.</p>"], "de", "fr", "html")
             return (await service.translate(request))[0].text

@@ -16,9 +16,9 @@ from regard import __version__
 from regard.errors import UserError
 from regard.serve import api, deepl, health, huggingface, libretranslate, page
 from regard.serve.access import Access
+from regard.serve.errors import INVALID, OWN_FORMAT, ErrorResponses, Problem, without_paths
 from regard.serve.metrics import Metrics
 from regard.serve.middleware import RequestMiddleware
-from regard.serve.problems import INVALID, OWN_ERRORS, Problem, answer, problem_of, without_paths
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
@@ -31,6 +31,11 @@ APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
     page.routes,
 )
 """The routes of each API."""
+ERROR_FORMATS = {
+    **dict.fromkeys(libretranslate.PATHS, libretranslate.ERRORS),
+    deepl.PREFIX: deepl.ERRORS,
+    huggingface.PREFIX: huggingface.ERRORS,
+}
 HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
 HTTP_MESSAGES = {
     "Not Found": "there is no such path; /api lists the routes",
@@ -56,36 +61,37 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
         summary="Translation and other predictions of trained runs.",
         docs_url=None,
         redoc_url=None,
-        responses=OWN_ERRORS,
+        responses=OWN_FORMAT.responses,
         lifespan=lifespan,
     )
     app.state.access, app.state.metrics = Access(settings), Metrics()
     for routes in APIS:
         app.include_router(routes(service, settings))
-    add_error_answers(app)
-    app.add_middleware(RequestMiddleware, service=service, metrics=app.state.metrics)
+    respond = ErrorResponses(ERROR_FORMATS)
+    add_error_responses(app, respond)
+    app.add_middleware(RequestMiddleware, service=service, metrics=app.state.metrics, respond=respond)
     if settings.cors:
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     return app
 
 
-def add_error_answers(app: FastAPI) -> None:
-    """Answer errors in the shape of their API; `RequestMiddleware` answers those of regard itself (500)."""
+def add_error_responses(app: FastAPI, respond: ErrorResponses) -> None:
+    """Respond to errors in the format of their API; `RequestMiddleware` responds to those of regard itself (500)."""
 
     @app.exception_handler(UserError)
     async def user_error(request: Request, error: UserError) -> Response:
-        return answer(request.scope["path"], problem_of(error))
+        return respond(request.scope["path"], Problem.of(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return answer(request.scope["path"], Problem(INVALID, "invalid-request", without_paths(describe(error))))
+        return respond(request.scope["path"], Problem(INVALID, "invalid-request", without_paths(describe(error))))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         code = HTTP_CODES.get(error.status_code, "invalid-request")
         message = HTTP_MESSAGES.get(str(error.detail), str(error.detail))
         status = INVALID if error.status_code == 400 else error.status_code  # FastAPI: a body that is no text
-        response = answer(request.scope["path"], Problem(status, code, message))
+        response = respond(request.scope["path"], Problem(status, code, message))
         response.headers.update(error.headers or {})
         return response
 

@@ -14,14 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from regard.serve.access import access_of
-from regard.serve.errors import ServiceError
+from regard.serve.errors import ServiceError, text_format
 from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
-from regard.serve.languages import Languages, name_of
-from regard.serve.problems import SHAPES, TEXT, Problem, Shape, error_responses, object_schema
+from regard.serve.languages import ServedLanguages, name_of
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 
 PREFIX = "/v2"
+ERRORS = text_format("message", {401: 403, 422: 400})
+"""DeepL responds with 400 to a wrong request, and with 403 without a key."""
 NO_LIMIT = 1_000_000_000_000
 """The limit of characters that DeepL states for an account without one."""
 VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-BR", "PT-PT"), "zh": ("ZH", "ZH-HANS")}
@@ -50,9 +51,8 @@ BODY: dict[str, Any] = {
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of DeepL's API."""
-    SHAPES[PREFIX] = Shape(lambda problem: {"message": problem.message}, status)
     api = DeepL(service, settings)
-    router = APIRouter(tags=["DeepL"], prefix=PREFIX, responses=error_responses(object_schema(message=TEXT)))
+    router = APIRouter(tags=["DeepL"], prefix=PREFIX, responses=ERRORS.responses)
     types = ("application/json", "application/x-www-form-urlencoded")
     body = {"requestBody": {"required": True, "content": {media: {"schema": BODY} for media in types}}}
 
@@ -79,7 +79,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
 @dataclass
 class DeepL:
-    """The answers of DeepL's API, from the fields of a request to JSON."""
+    """The responses of DeepL's API, from the fields of a request to JSON."""
 
     service: Service
     settings: ServeSettings
@@ -98,7 +98,7 @@ class DeepL:
         return fields
 
     async def translate(self, fields: RequestFields) -> dict[str, object]:
-        """The answer of /v2/translate."""
+        """The response of /v2/translate."""
         request = self.parse(fields)
         try:
             translated = await self.service.translate(request)
@@ -106,15 +106,15 @@ class DeepL:
             raise language_error(error) from error
         billed = sum(map(len, request.texts))
         self.characters += billed
-        answers: list[dict[str, object]] = []
+        responses: list[dict[str, object]] = []
         for text, item in zip(request.texts, translated, strict=True):
-            answer: dict[str, object] = {"detected_source_language": item.source.upper(), "text": item.text}
+            response: dict[str, object] = {"detected_source_language": item.source.upper(), "text": item.text}
             if is_true(fields["show_billed_characters"]):
-                answer["billed_characters"] = len(text)
+                response["billed_characters"] = len(text)
             if fields["model_type"]:
-                answer["model_type_used"] = MODEL_TYPE
-            answers.append(answer)
-        return {"translations": answers}
+                response["model_type_used"] = MODEL_TYPE
+            responses.append(response)
+        return {"translations": responses}
 
     def parse(self, fields: RequestFields) -> TranslateRequest:
         """The request that the fields mean."""
@@ -131,20 +131,20 @@ class DeepL:
                 raise invalid(f"Parameter '{name}' is not supported.", name)
         if not fields["target_lang"]:
             raise invalid("Value for 'target_lang' not supported.", "target_lang")
-        languages = Languages.of(self.service.directions())
+        languages = self.service.languages()
         source = find(languages, fields["source_lang"], "source_lang") if fields["source_lang"] else None
         target = find(languages, fields["target_lang"], "target_lang")
         return TranslateRequest(texts, source, target, FORMATS[tags], glossary=as_glossary(fields["glossary"]))
 
     def list_languages(self, fields: RequestFields) -> list[dict[str, object]]:
-        """The answer of /v2/languages."""
+        """The response of /v2/languages."""
         kind = fields["type"] or "source"
         if kind not in ("source", "target"):
             raise invalid("Value for 'type' not supported.", "type")
-        languages = Languages.of(self.service.directions())
+        languages = self.service.languages()
         if kind == "source":
             return [{"language": code.upper(), "name": name_of(code)} for code in languages.sources]
-        targets = [code for code in languages.codes if any(target == code for _, target in languages.pairs)]
+        targets = [code for code in languages.codes if code in {target for _, target in languages.pairs}]
         return [
             {"language": written, "name": variant_name(code, written), "supports_formality": False}
             for code in targets
@@ -152,12 +152,7 @@ class DeepL:
         ]
 
 
-def status(problem: Problem) -> int:
-    """The status of an error: DeepL answers 400 to a wrong request, 403 without a key."""
-    return {401: 403, 422: 400}.get(problem.status, problem.status)
-
-
-def find(languages: Languages, code: object, name: str) -> str:
+def find(languages: ServedLanguages, code: object, name: str) -> str:
     """Our code of a language or of one of its variants; a ServiceError if no run knows it."""
     text = code if isinstance(code, str) else ""
     main = next((main for main, variants in VARIANTS.items() if text.upper() in variants), text)

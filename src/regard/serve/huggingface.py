@@ -31,15 +31,16 @@ from regard.run.embedding import Features
 from regard.run.model import Input
 from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
+from regard.serve.errors import text_format
 from regard.serve.fields import invalid, json_object
 from regard.serve.huggingface_responses import ADAPTERS, PLAIN, Json, masked_tokenizer
-from regard.serve.problems import SHAPES, TEXT, Shape, error_responses, object_schema
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.tasks.exchange import pipeline_of
-from regard.tasks.languages import TRADITIONAL, chinese_code
+from regard.tasks.languages import TRADITIONAL, main_code
 
 PREFIX = "/models"
+ERRORS = text_format("error", {422: 400})
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"
 BODY: Json = {
     "type": "object",
@@ -53,36 +54,32 @@ BODY: Json = {
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of Hugging Face's inference API."""
-    SHAPES[PREFIX] = Shape(
-        lambda problem: {"error": problem.message}, lambda problem: 400 if problem.status == 422 else problem.status
-    )
     api = HuggingFace(service, settings)
-    errors = error_responses(object_schema(error=TEXT))
-    router = APIRouter(tags=["Hugging Face"], responses=errors, dependencies=[Depends(check_access)])
+    router = APIRouter(tags=["Hugging Face"], responses=ERRORS.responses, dependencies=[Depends(check_access)])
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}}}
 
     @router.post("/models/{run}", openapi_extra=body)
     async def predict(request: Request, run: str) -> Response:
         """Predict with a run of any task."""
-        return JSONResponse(finite(await api.answer(run, "", json_object(await request.body()))))
+        return JSONResponse(finite(await api.respond(run, "", json_object(await request.body()))))
 
     @router.post("/models/{run}/pipeline/{pipeline}", openapi_extra=body)
     async def pipeline(request: Request, run: str, pipeline: str) -> Response:
         """Predict, or compute vectors of texts (feature-extraction), or compare sentences (sentence-similarity)."""
-        return JSONResponse(finite(await api.answer(run, pipeline, json_object(await request.body()))))
+        return JSONResponse(finite(await api.respond(run, pipeline, json_object(await request.body()))))
 
     return router
 
 
 @dataclass(frozen=True)
 class HuggingFace:
-    """The answers of Hugging Face's inference API, from the body of a request to JSON."""
+    """The responses of Hugging Face's inference API, from the body of a request to JSON."""
 
     service: Service
     settings: ServeSettings
 
-    async def answer(self, name: str, pipeline: str, body: Mapping[str, object]) -> object:
-        """The answer to a request; `pipeline` is empty if the task of the run decides."""
+    async def respond(self, name: str, pipeline: str, body: Mapping[str, object]) -> object:
+        """The response to a request; `pipeline` is empty if the task of the run decides."""
         run = self.service.run(name)
         if "inputs" not in body:
             raise invalid("the body has no 'inputs'", "inputs")
@@ -164,4 +161,4 @@ def language(value: object, name: str) -> str | None:
 
     main, _, rest = value.lower().replace("_", "-").partition("-")
     main = get_global("language_aliases").get(main, main)  # eng: en
-    return TRADITIONAL if chinese_code(f"{main}-{rest}") == TRADITIONAL else main or None
+    return TRADITIONAL if main_code(f"{main}-{rest}") == TRADITIONAL else main or None

@@ -1,43 +1,53 @@
-"""Names and codes of languages for the compatible APIs, made from the directions of the served runs.
+"""The languages of a server: which run translates from one language to another, and how APIs write their codes.
 
 ours      LibreTranslate    DeepL
 de        de                DE
 zh        zh-Hans (or zh)   ZH (or ZH-HANS)
 en        en                EN; as a target EN-US and EN-GB too
 
-Our own API and that of Hugging Face accept all usual codes of Chinese, see `chinese_code`. A run that reads "zh" reads
-both scripts, as the language identification does; it writes simplified characters.
+Our own API and that of Hugging Face accept all usual codes of Chinese. A run that reads "zh" reads both scripts, as the
+language identification does; it writes simplified characters.
 """
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from regard.tasks.languages import TRADITIONAL
+from regard.errors import UserError
+from regard.run.model import Model
+from regard.serve.errors import ServiceError
+from regard.tasks.languages import TRADITIONAL, Direction, Languages
 
+NamedDirection = tuple[str, str, str]
+"""A direction and the name of its run."""
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}
 """Short codes of LibreTranslate and the codes that it writes for them."""
-TAG = re.compile(r"<[^<>]*>")
 WRITTEN = ALIASES | {long.lower(): long for long in ALIASES.values()}
+TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass(frozen=True)
-class Languages:
-    """The languages of a server and their directions: (source, target) codes as the runs have them."""
+class ServedLanguages:
+    """All directions of a server in lowercase codes, each with its run."""
 
-    pairs: frozenset[tuple[str, str]]
+    directions: tuple[NamedDirection, ...]
 
-    @classmethod
-    def of(cls, directions: Iterable[tuple[str, str, str]]) -> "Languages":
-        """The languages of (source, target, run) triples."""
-        return cls(frozenset((source, target) for source, target, _ in directions))
+    @cached_property
+    def pairs(self) -> frozenset[Direction]:
+        """The directions without their runs."""
+        return frozenset((source, target) for source, target, _ in self.directions)
+
+    @cached_property
+    def languages(self) -> Languages:
+        """The directions as those of one model, to find codes."""
+        return Languages(tuple((source, target) for source, target, _ in self.directions))
 
     @cached_property
     def codes(self) -> list[str]:
         """All codes, English first, then by name."""
-        return sorted({code for pair in self.pairs for code in pair}, key=lambda code: (code != "en", name_of(code)))
+        return sorted(self.languages.codes, key=lambda code: (code != "en", name_of(code)))
 
     def targets(self, source: str) -> list[str]:
         """The languages that a language can be translated to."""
@@ -48,25 +58,61 @@ class Languages:
         """The languages that can be translated."""
         return [code for code in self.codes if self.targets(code)]
 
-    def find(self, code: str) -> str | None:
-        """Our code of a language, given in any case and as a short or a long code; None if it is not served."""
-        return self._known.get(code.lower())
+    def find(self, code: str, is_source: bool = False) -> str | None:
+        """Our code of a language that LibreTranslate would know; None if it is not served.
 
-    def find_source(self, code: str) -> str | None:
-        """As `find`, for a language to translate from: traditional Chinese too, if Chinese can be translated."""
-        found = self.find(code)
-        if found is None and WRITTEN.get(code.lower(), "").lower() == TRADITIONAL and self.find("zh"):
-            return TRADITIONAL
-        return found
+        Traditional Chinese can be translated if Chinese can.
+        """
+        own = self.languages.find(code)
+        if code.lower() not in (*self.codes, *WRITTEN):
+            return None
+        if is_source and own == TRADITIONAL and own not in self.codes:
+            return own if self.find("zh") else None
+        return own if own in self.codes else None
 
-    @cached_property
-    def _known(self) -> dict[str, str]:
-        known = {code.lower(): code for code in self.codes}
-        for short, long in ALIASES.items():
-            for one, other in ((short, long.lower()), (long.lower(), short)):
-                if one in known:
-                    known.setdefault(other, known[one])
-        return known
+    def find_codes(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """Our codes of a source and a target language, see `Languages.find_pair`."""
+        try:
+            return self.languages.find_pair(source, target)
+        except UserError as error:
+            raise ServiceError(error.code, error.problem, where=error.where) from error
+
+    def choose(self, source: str, target: str | None) -> NamedDirection:
+        """The direction from a source to a target language, in our codes; a missing target is the only one.
+
+        If both are the same, the run is "": the text stays as it is.
+        """
+        known = f"known languages: {', '.join(sorted(self.codes)) or 'none'}"
+        for code in filter(None, (source, target)):
+            if code not in self.codes:
+                raise ServiceError("unknown-language", f"no run knows the language {code[:40]}", known, where=code[:40])
+        found = [item for item in self.directions if item[0] == source and target in (None, item[1])]
+        if target is None and len({item[1] for item in found}) > 1:
+            raise ServiceError("invalid-request", "the target language is missing", known)
+        if source == target and not found:
+            return source, source, ""
+        if not found:
+            to = f" to {target}" if target else ""
+            raise ServiceError("unknown-pair", f"no run translates from {source}{to}", where=f"{source}:{target or ''}")
+        return found[0]
+
+
+def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[str, tuple[Direction, ...]]:
+    """The directions that the setting `languages` gives to runs: RUN=SOURCE:TARGET."""
+    directions: dict[str, tuple[Direction, ...]] = {}
+    for value in values:
+        name, _, pair = value.rpartition("=")
+        source, colon, target = pair.partition(":")
+        if not colon or not source or not target or name not in models:
+            problem = "no such run" if name and source and target else "not of the form RUN=SOURCE:TARGET"
+            raise UserError(
+                f"`--languages {value}`: {problem}",
+                f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de",
+                code="invalid-option",
+                where="languages",
+            )
+        directions[name] = (*directions.get(name, ()), (source.lower(), target.lower()))
+    return directions
 
 
 def without_tags(text: str) -> str:

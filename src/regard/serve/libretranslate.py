@@ -1,41 +1,146 @@
-"""The routes of LibreTranslate's API; the answers are made in libretranslate_answers.py and libretranslate_files.py.
+"""LibreTranslate's API: routes, responses, files, and its schema.
 
 Requests are JSON, a form or a query string. Errors are {"error": "..."} with the status and the text of LibreTranslate
 1.9.6, which clients show and compare. docs/serving-clients.md lists the differences.
 """
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Literal
+from urllib.parse import quote
+
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.bundled.identification import Detected
+from regard.documents.files import FILE_FORMATS, file_format
+from regard.errors import UserError
 from regard.serve.access import access_of
-from regard.serve.fields import FORM_TYPES, content_type
-from regard.serve.libretranslate_answers import LibreTranslate
-from regard.serve.libretranslate_files import add_file_routes
-from regard.serve.libretranslate_spec import SPEC, request_body
-from regard.serve.problems import SHAPES, TEXT, Problem, Shape, error_responses, object_schema
-from regard.serve.service import Service
+from regard.serve.errors import TEXT, ServiceError, text_format
+from regard.serve.fields import FORM_TYPES, RequestFields, as_glossary, as_texts, content_type, invalid, read_fields
+from regard.serve.files import MAX_BYTES, FileStore, safe_name, translated_name
+from regard.serve.languages import ServedLanguages, name_of, public_code
+from regard.serve.match_style import match_source_style
+from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 
 PATHS = (
     "/translate", "/detect", "/languages", "/suggest", "/spec", "/frontend/settings", "/translate_file",
     "/download_file", "/health",
 )  # fmt: skip
+ERRORS = text_format("error", {401: 400, 422: 400})
+"""400 where our own routes say what is wrong with a request, or that a key is missing."""
+AUTO = "auto"
+FORMATS = ("text", "html")
+NOTHING_DETECTED = {"confidence": 0.0, "language": "en"}
+MAX_DETECTED, LEAST_CONFIDENCE = 3, 0.001
+"""Languages of a detection, and the smallest probability of one."""
+MAX_SHOWN = 40
+"""Characters of a wrong value that an error repeats."""
+MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html"}
+"""A page names its encoding itself."""
+
+
+# ---- schema ---------------------------------------------------------------------------------------------------------
+
+
+class Key(BaseModel):
+    api_key: str = Field("", description="API key, if the server requires one")
+
+
+class Direction(BaseModel):
+    source: str = Field(description="source language code, or auto")
+    target: str = Field(description="target language code")
+
+
+class Terms(BaseModel):
+    glossary: dict[str, str] = Field({}, description="terms and their translations")
+
+
+class Translate(Key, Terms, Direction):
+    q: str | list[str] = Field(description="text, or a list of texts")
+    format: Literal["text", "html"] = Field("text", description="text or html")
+    alternatives: int = Field(0, ge=0, description="number of other translations")
+
+
+class Detect(Key):
+    q: str | list[str] = Field(description="text, or a list of texts")
+
+
+class Suggest(Direction):
+    q: str = Field(description="text")
+    s: str = Field(description="proposed translation")
+
+
+class TranslateFile(Key, Terms, Direction):
+    file: bytes = Field(description="file to translate")
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request, for OpenAPI 3: JSON or a form; a file needs a form."""
+    types = (FORM_TYPES[1],) if model is TranslateFile else ("application/json", FORM_TYPES[0])
+    content = {media: {"schema": model.model_json_schema()} for media in types}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def swagger(router: APIRouter) -> dict[str, Any]:
+    """The routes as Swagger 2.0, for LibreTranslate's clients (/spec)."""
+    paths = {
+        route.path: {method.lower(): operation(route) for method in route.methods or ()}
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+    }
+    info = {"title": "regard", "version": "1.9.6", "description": "The routes of LibreTranslate's API that regard has."}
+    return {"swagger": "2.0", "info": info, "basePath": "/", "produces": ["application/json"], "paths": paths}
+
+
+def operation(route: APIRoute) -> dict[str, Any]:
+    """A route for Swagger 2.0."""
+    body = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})
+    schema = next(iter(body.values()))["schema"] if body else {"properties": {}}
+    parameters = [
+        {
+            "in": "formData",
+            "name": name,
+            "type": "file" if value.get("format") == "binary" else value.get("type", "string"),
+            "description": value["description"],
+            "required": name in schema["required"],
+        }
+        for name, value in schema["properties"].items()
+        if value.get("type") != "object"
+    ]
+    if "{name}" in route.path:
+        parameters = [{"in": "path", "name": "name", "type": "string", "required": True}]
+    error = {"description": "an error", "schema": {"type": "object", "properties": {"error": TEXT}}}
+    return {
+        "tags": ["translate"],
+        "summary": route.description.partition("\n")[0],
+        "consumes": list(body),
+        "parameters": parameters,
+        "responses": {"200": {"description": "the response"}, **dict.fromkeys(("400", "403", "429"), error)},
+    }
+
+
+# ---- routes ---------------------------------------------------------------------------------------------------------
 
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of LibreTranslate's API."""
-    SHAPES.update(dict.fromkeys(PATHS, Shape(lambda problem: {"error": problem.message}, status)))
     api = LibreTranslate(service, settings)
-    router = APIRouter(tags=["LibreTranslate"], responses=error_responses(object_schema(error=TEXT)))
+    router = APIRouter(tags=["LibreTranslate"], responses=ERRORS.responses)
 
-    @router.post("/translate", openapi_extra=request_body("translate"))
+    @router.post("/translate", openapi_extra=request_body(Translate))
     async def translate(request: Request) -> Response:
         """Translate a text or several."""
         return JSONResponse(await api.translate(await api.read(request)))
 
-    @router.post("/detect", openapi_extra=request_body("detect"))
+    @router.post("/detect", openapi_extra=request_body(Detect))
     async def detect(request: Request) -> Response:
         """The languages that a text may have, at most 3, with a confidence from 0 to 100."""
         return JSONResponse(await api.detect(await api.read(request)))
@@ -64,7 +169,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Limits and languages for a page."""
         return JSONResponse(api.frontend_settings(access_of(request).keys.required))
 
-    @router.post("/suggest", openapi_extra=request_body("suggest"))
+    @router.post("/suggest", openapi_extra=request_body(Suggest))
     async def suggest() -> Response:
         """Better translations proposed by users are not collected."""
         return JSONResponse({"error": "Suggestions are disabled on this server."}, 403)
@@ -72,12 +177,245 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.get("/spec")
     async def spec() -> Response:
         """These routes as Swagger 2.0; /openapi.json has all routes."""
-        return JSONResponse(SPEC)
+        return JSONResponse(swagger(router))
 
     add_file_routes(router, api)
     return router
 
 
-def status(problem: Problem) -> int:
-    """The status of an error: 400 where our own routes say what is wrong with a request, or that a key is missing."""
-    return 400 if problem.status in (401, 422) else problem.status
+def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
+    """Add /translate_file and /download_file/NAME."""
+    store = FileStore(max_bytes=max(MAX_BYTES, 4 * api.settings.max_body))
+
+    @router.post("/translate_file", openapi_extra=request_body(TranslateFile))
+    async def translate_file(request: Request) -> Response:
+        """Translate a file; the response says where to download the result within half an hour."""
+        fields = await api.read(request)
+        key = store.put(*await api.translate_upload(fields))
+        store.purge_later(asyncio.get_running_loop())
+        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
+
+    @router.get("/download_file/{name}")
+    async def download_file(name: str) -> Response:
+        """A translated file, as an attachment: a browser stores it and does not show it."""
+        file = store.get(name)
+        if file is None:
+            return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
+        headers = {
+            "Content-Type": MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream"),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "X-Content-Type-Options": "nosniff",
+        }
+        return Response(file.content, headers=headers)
+
+
+# ---- responses ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LibreTranslate:
+    """The responses of LibreTranslate's API, from the fields of a request to JSON."""
+
+    service: Service
+    settings: ServeSettings
+
+    @property
+    def languages(self) -> ServedLanguages:
+        """The languages of the runs that are served now."""
+        return self.service.languages()
+
+    async def read(self, request: Request) -> RequestFields:
+        """The fields of a request, if its key is allowed and it is not one too many."""
+        fields = await read_fields(request, self.settings.max_body)
+        try:
+            access_of(request).check(request, fields.text("api_key"))
+        except ServiceError as error:
+            raise access_error(error, self.settings) from error
+        return fields
+
+    # ---- translate --------------------------------------------------------------------------------------------------
+
+    async def translate(self, fields: RequestFields) -> dict[str, object]:
+        """The response of /translate."""
+        require(fields, "q", "source", "target")
+        texts = as_texts(fields["q"], "q")
+        self.check_size(texts)
+        alternatives = self.read_alternatives(fields["alternatives"])
+        source, target = self.find_pair(fields)
+        format = fields["format"] or "text"
+        if format not in FORMATS:
+            raise invalid(f"{shown(format)} format is not supported", "format")
+        nbest = alternatives if format == "text" else 0
+        request = TranslateRequest(texts, source, target, str(format), nbest, as_glossary(fields["glossary"]))
+        found = await self.translate_all(request)
+        translated = [with_source_style(request, *pair) for pair in zip(texts, found, strict=True)]
+        single = not isinstance(fields["q"], list)
+        response: dict[str, object] = {"translatedText": one_or_all([item.text for item in translated], single)}
+        if alternatives > 0:
+            response["alternatives"] = one_or_all([item.alternatives for item in translated], single)
+        if source is None:
+            detected = [detections(item.detected or [])[0] for item in translated]
+            response["detectedLanguage"] = one_or_all(detected, single)
+        return response
+
+    async def translate_all(self, request: TranslateRequest) -> list[TranslatedText]:
+        """The translation of each text; the error of a missing pair has LibreTranslate's text."""
+        try:
+            return await self.service.translate(request)
+        except ServiceError as error:
+            raise pair_error(error) from error
+
+    def check_size(self, texts: Sequence[str]) -> None:
+        """Raise ServiceError for too many texts, or too many characters of all of them."""
+        counts = (
+            (len(texts), self.settings.max_batch_texts),
+            (sum(map(len, texts)), self.settings.max_characters),
+        )
+        for count, limit in counts:
+            if count > limit:
+                raise invalid(f"Invalid request: request ({count}) exceeds text limit ({limit})", "q")
+
+    def read_alternatives(self, value: object) -> int:
+        """The number of alternatives, from a number or its text."""
+        try:
+            number = int(value) if isinstance(value, str | int | float) else 0
+        except (ValueError, OverflowError) as error:
+            raise invalid("Invalid request: alternatives parameter is not a number", "alternatives") from error
+        if isinstance(value, list | dict):
+            raise invalid("Invalid request: alternatives parameter is not a number", "alternatives")
+        limit = self.settings.max_alternatives
+        if number > limit:
+            raise invalid(f"Invalid request: alternatives parameter must be <= {limit}", "alternatives")
+        return max(0, number)
+
+    def find_pair(self, fields: RequestFields) -> tuple[str | None, str]:
+        """Our codes of the source language, None for auto, and of the target language."""
+        source = None if fields.text("source").lower() == AUTO else self.find(fields["source"], is_source=True)
+        return source, self.find(fields["target"])
+
+    def find(self, code: object, is_source: bool = False) -> str:
+        """Our code of a language; a ServiceError if no run knows it."""
+        found = self.languages.find(code, is_source) if isinstance(code, str) else None
+        if found is None:
+            raise invalid(f"{shown(code).lower()} is not supported", "language")
+        return found
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    async def translate_upload(self, fields: RequestFields) -> tuple[str, bytes]:
+        """The name and the content of the translation of an uploaded file."""
+        upload = fields.files.get("file")
+        if upload is None or not upload.name:
+            raise invalid("Invalid request: missing file parameter", "file")
+        require(fields, "source", "target")
+        name = safe_name(upload.name)
+        if not file_format(name):
+            raise invalid("Invalid request: file format not supported", "file")
+        source, target = self.find_pair(fields)
+        glossary = as_glossary(fields["glossary"])
+        try:
+            content = await self.service.translate_file(name, upload.content, source, target, glossary)
+        except ServiceError as error:
+            raise pair_error(error) from error
+        except UserError as error:  # it names a place in the file or a term, not a path of the server
+            raise invalid(f"Invalid request: {error.problem}", "file") from error
+        return translated_name(name, public_code(target)), content
+
+    # ---- other responses --------------------------------------------------------------------------------------------
+
+    async def detect(self, fields: RequestFields) -> list[dict[str, object]]:
+        """The response of /detect; the languages of several texts are joined, each with its greatest confidence."""
+        require(fields, "q")
+        texts = as_texts(fields["q"], "q")
+        self.check_size(texts)
+        return detections([item for found in await self.service.detect(texts) for item in found])
+
+    def list_languages(self) -> list[dict[str, object]]:
+        """The response of /languages. Each language is one of its own targets: such text stays as it is."""
+        languages = self.languages
+        return [
+            {
+                "code": public_code(source),
+                "name": name_of(source),
+                "targets": sorted(public_code(target) for target in {*languages.targets(source), source}),
+            }
+            for source in languages.codes
+        ]
+
+    def frontend_settings(self, keys: bool) -> dict[str, object]:
+        """The response of /frontend/settings; `keys`: requests need a key."""
+        codes = self.languages.codes
+        target = next((code for code in codes if code != "en"), "en")
+        return {
+            "apiKeys": keys,
+            "charLimit": self.settings.max_characters,
+            "filesTranslation": True,
+            "frontendTimeout": 500,
+            "keyRequired": keys,
+            "language": {
+                "source": {"code": AUTO, "name": "Auto Detect"},
+                "target": {"code": public_code(target), "name": name_of(target)},
+            },
+            "suggestions": False,
+            "supportedFilesFormat": list(FILE_FORMATS),
+        }
+
+
+# ---- helpers --------------------------------------------------------------------------------------------------------
+
+
+def access_error(error: ServiceError, settings: ServeSettings) -> ServiceError:
+    """The error of a wrong key or of too many requests, in LibreTranslate's words."""
+    texts = {
+        "wrong-key": "Invalid API key",
+        "missing-key": "Please contact the server operator to get an API key",
+        "too-many-requests": f"Slowdown: {settings.requests_per_minute} per 1 minute",
+    }
+    return ServiceError(error.code, texts[error.code], retry_after=error.retry_after)
+
+
+def require(fields: RequestFields, *names: str) -> None:
+    """Raise ServiceError if a field is absent or empty."""
+    for name in names:
+        if not fields[name]:
+            raise invalid(f"Invalid request: missing {name} parameter", name)
+
+
+def shown(value: object) -> str:
+    """A wrong value for an error, shortened."""
+    text = str(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def pair_error(error: ServiceError) -> ServiceError:
+    """The error of a missing pair in LibreTranslate's words; any other as it is."""
+    if error.code != "unknown-pair":
+        return error
+    source, _, target = error.where.partition(":")
+    names = [f"{name_of(code)} ({public_code(code)})" for code in (target, source)]
+    return invalid(f"{names[0]} is not available as a target language from {names[1]}", error.where)
+
+
+def with_source_style(request: TranslateRequest, source: str, item: TranslatedText) -> TranslatedText:
+    """A translation with the case and the final mark of its source; HTML stays as it is."""
+    if request.format != "text":
+        return item
+    texts = (item.text, *item.alternatives)
+    first, *others = (match_source_style(source, text, request.target or "") for text in texts)
+    return replace(item, text=first, alternatives=[text for text in dict.fromkeys(others) if text != first])
+
+
+def detections(found: Sequence[Detected]) -> list[dict[str, object]]:
+    """Detected languages as LibreTranslate writes them, best first, each once; those of no probability are left out."""
+    best = {item.language: item.confidence for item in sorted(found, key=lambda item: item.confidence)}
+    languages: list[dict[str, object]] = [
+        {"confidence": round(100 * confidence, 1), "language": public_code(language)}
+        for language, confidence in reversed(best.items())
+        if confidence >= LEAST_CONFIDENCE
+    ]
+    return languages[:MAX_DETECTED] or [dict(NOTHING_DETECTED)]
+
+
+def one_or_all(values: Sequence[object], single: bool) -> object:
+    """The only value, if the request had one text and no list."""
+    return values[0] if single else values

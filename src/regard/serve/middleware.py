@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.errors import ServiceError
+from regard.serve.errors import ErrorResponses, Problem, ServiceError
 from regard.serve.metrics import Metrics
-from regard.serve.problems import Problem, answer, problem_of
 from regard.serve.service import Service
 
 LOG = logging.getLogger("regard.serve")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 ALWAYS_ANSWERED = ("/healthz", "/readyz", "/metrics")
-"""Paths that a server with too many requests still answers."""
+"""Paths that a server with too many requests still responds to."""
 CLIENT_DISCONNECTED = 499
 """The status in log and metrics of a request whose client closed the connection, as nginx writes it."""
 BUFFERED_BODIES, BUFFERED_BYTES = 16, 16_000_000
@@ -48,7 +47,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Headers of every answer that does not set them itself."""
+"""Headers of every response that does not set them itself."""
 
 
 class ClientDisconnectedError(Exception):
@@ -56,12 +55,12 @@ class ClientDisconnectedError(Exception):
 
 
 @dataclass
-class Answer:
-    """Passes an answer on to the client, with the headers added, and remembers its status and size."""
+class ResponseSender:
+    """Passes a response on to the client, with the headers added, and remembers its status and size."""
 
     send: Send
     close: Callable[[], bool]
-    """Asked at the beginning of the answer: True tells the client to close the connection."""
+    """Asked at the beginning of the response: True tells the client to close the connection."""
     status: int = 0
     size: int = 0
     complete: bool = False
@@ -85,39 +84,39 @@ class Answer:
 class RequestMiddleware:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics, respond: ErrorResponses) -> None:
         self.app, self.service, self.settings, self.metrics = app, service, service.settings, metrics
-        self.buffered = 0
+        self.buffered, self.respond = 0, respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, result = time.perf_counter(), Answer(send, lambda: self.service.stopping)
+        started, result = time.perf_counter(), ResponseSender(send, lambda: self.service.stopping)
         try:
-            await self._answer(scope, receive, result)
+            await self._receive(scope, receive, result)
         except ClientDisconnectedError:
             result.status = CLIENT_DISCONNECTED
         except ServiceError as error:
             result.close = lambda: True  # the rest of the body is not read
-            await answer(scope["path"], problem_of(error))(scope, receive, result)
+            await self.respond(scope["path"], Problem.of(error))(scope, receive, result)
         except Exception:
-            LOG.exception("an error in regard while answering a request")
-            if not result.status:  # otherwise a part of the answer is sent already
+            LOG.exception("an error in regard while responding to a request")
+            if not result.status:  # otherwise a part of the response is sent already
                 result.close = lambda: True
                 problem = Problem(500, "internal", "an error in the server")
-                await answer(scope["path"], problem)(scope, receive, result)
+                await self.respond(scope["path"], problem)(scope, receive, result)
         finally:
             self._record(scope, result, time.perf_counter() - started)
 
-    async def _answer(self, scope: Scope, receive: Receive, result: Answer) -> None:
+    async def _receive(self, scope: Scope, receive: Receive, result: ResponseSender) -> None:
         body = await self._read_body(scope, receive)
         try:
-            await self._answer_body(scope, receive, result, body)
+            await self._respond_to(scope, receive, result, body)
         finally:
             self.buffered -= len(body)
 
-    async def _answer_body(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
+    async def _respond_to(self, scope: Scope, receive: Receive, result: ResponseSender, body: bytes) -> None:
         full = self.metrics.in_progress >= self.settings.max_requests
         if full and scope["path"] not in ALWAYS_ANSWERED:
             raise ServiceError("queue-full", "too many requests are in progress", "try again later", retry_after=1)
@@ -154,7 +153,7 @@ class RequestMiddleware:
                 raise ServiceError("slow-request", "the request came too slowly") from error
             raise
 
-    async def _run(self, scope: Scope, receive: Receive, result: Answer, body: bytes) -> None:
+    async def _run(self, scope: Scope, receive: Receive, result: ResponseSender, body: bytes) -> None:
         """Call the application; cancel it if the client closes the connection."""
         gone = asyncio.Event()
         bodies = iter([body])
@@ -184,7 +183,7 @@ class RequestMiddleware:
             handler.cancel()
             watcher.cancel()
 
-    def _record(self, scope: Scope, result: Answer, seconds: float) -> None:
+    def _record(self, scope: Scope, result: ResponseSender, seconds: float) -> None:
         """Count the request and log one line without any text of the client."""
         route = getattr(scope.get("route"), "path", "(unknown)")
         method = scope["method"] if scope["method"] in METHODS else "(other)"

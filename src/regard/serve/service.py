@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
-from regard.bundled.identification import Detected
+from regard.bundled.identification import Detected, identifier, identify
 from regard.documents.document import Document
 from regard.documents.files import open_file
 from regard.documents.protecting import Glossary
@@ -18,16 +18,14 @@ from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.run.translating import open_text
-from regard.serve.directions import Direction, NamedDirection, choose, find_codes, parse_languages
 from regard.serve.errors import ServiceError
-from regard.serve.identifying import identify_batch, load_identifier
-from regard.serve.languages import without_tags
+from regard.serve.languages import NamedDirection, ServedLanguages, parse_languages, without_tags
 from regard.serve.predicting import Predict
 from regard.serve.segments import OnSegment, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.languages import Languages
+from regard.tasks.languages import Direction, Languages
 from regard.tasks.translation import Translation
 
 T = TypeVar("T")
@@ -150,7 +148,7 @@ class Service:
         """Start to load all models, each in its thread."""
         for run in self.runs.values():
             run.worker.start()
-        if self._identify is None and self.directions():
+        if self._identify is None and self.languages().directions:
             self._start_identifier()
 
     async def loaded(self) -> None:
@@ -175,9 +173,10 @@ class Service:
 
     # ---- languages --------------------------------------------------------------------------------------------------
 
-    def directions(self) -> list[tuple[str, str, str]]:
-        """Source language, target language and run, for each direction of each run."""
-        return [(*direction, name) for name, run in self.runs.items() for direction in run.directions]
+    def languages(self, only: str | None = None) -> ServedLanguages:
+        """The languages of all runs, or of one."""
+        runs = [run for run in self.runs.values() if only in (None, run.name)]
+        return ServedLanguages(tuple((*direction, run.name) for run in runs for direction in run.directions))
 
     async def detect(self, texts: Sequence[str], top: int = DETECTED) -> list[list[Detected]]:
         """The most probable languages of each text, best first; none for a text without letters."""
@@ -185,12 +184,12 @@ class Service:
             return self._identify(texts, top)
         worker = self._start_identifier()
         async with self._time_limit():
-            return await asyncio.wrap_future(worker.submit(top, partial(identify_batch, top), texts))
+            return await asyncio.wrap_future(worker.submit(top, lambda model, batch: identify(batch, top), texts))
 
     def _start_identifier(self) -> Worker:
         """The worker of language identification; the server does not need it to be ready."""
         if self._identifier is None:
-            self._identifier = Worker("languages", load_identifier, max_batch=self.settings.max_batch)
+            self._identifier = Worker("languages", identifier, max_batch=self.settings.max_batch)
             self._identifier.start()
         return self._identifier
 
@@ -289,16 +288,15 @@ class Service:
         if run is not None and not run.directions:  # its languages are unknown, and it has one direction only
             require_translation(run)
             return [Plan(run, (request.source or "", request.target or ""), None) for _ in request.texts]
-        directions = [item for item in self.directions() if run is None or item[2] == run.name]
-        source, target = find_codes(directions, request.source, request.target)
+        languages = self.languages(request.run)
+        source, target = languages.find_codes(request.source, request.target)
         if source is not None:
-            return [self._plan_one(choose(directions, source, target), None)] * len(request.texts)
-        sources = [source for source, other, _ in directions if target in (None, other)]
+            return [self._plan_one(languages.choose(source, target), None)] * len(request.texts)
+        sources = [source for source, other, _ in languages.directions if target in (None, other)]
         texts = request.texts if request.format == "text" else [without_tags(text) for text in request.texts]
-        detected = await self._detect_among(texts, {code for item in directions for code in item[:2]}, set(sources))
         return [
-            self._plan_one(choose(directions, found[0].language if found else (sources or [""])[0], target), found)
-            for found in detected
+            self._plan_one(languages.choose(found[0].language if found else (sources or [""])[0], target), found)
+            for found in await self._detect_among(texts, set(languages.codes), set(sources))
         ]
 
     async def _detect_among(self, texts: Sequence[str], known: set[str], sources: set[str]) -> list[list[Detected]]:

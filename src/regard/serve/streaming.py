@@ -2,11 +2,11 @@
 
     event: partial    data: {"text": 0, "segment": 2, "translation": "Das"}    the beginning of the first unfinished one
     event: segment    data: {"text": 0, "segment": 2, "translation": "..."}    a sentence, as soon as it is ready
-    event: text       data: {"index": 0, "text": "...", ...}    a whole text, as in the answer of /v1/translate
+    event: text       data: {"index": 0, "text": "...", ...}    a whole text, as in the response of /v1/translate
     event: done       data: {}
     event: error      data: {"code": "timeout", "message": "..."}
 
-An error before the first event is an ordinary answer with its status. https://html.spec.whatwg.org/#server-sent-events
+An error before the first event is an ordinary response with its status. https://html.spec.whatwg.org/#server-sent-events
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from regard.errors import UserError
-from regard.serve.problems import problem_of
+from regard.serve.errors import Problem
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 
 LOG = logging.getLogger("regard.serve")
@@ -27,7 +27,7 @@ Event = tuple[str, dict[str, object]]
 
 
 class TranslationEvents(StreamingResponse):
-    """The events of a translation. It begins when the answer is asked for, and ends with the answer."""
+    """The events of a translation. It begins when the response is sent, and ends with it."""
 
     def __init__(self, service: Service, request: TranslateRequest) -> None:
         super().__init__((), media_type="text/event-stream")
@@ -74,10 +74,10 @@ async def finish(task: "asyncio.Task[list[TranslatedText]]") -> list[Event]:
     try:
         texts = await task
     except UserError as error:
-        problem = problem_of(error)
+        problem = Problem.of(error)
         return [("error", {"code": problem.code, "message": problem.message})]
     except Exception:
-        LOG.exception("an error in regard while answering a request")
+        LOG.exception("an error in regard while responding to a request")
         return [("error", {"code": "internal", "message": "an error in the server"})]
     return [*(("text", {"index": index, **asdict(text)}) for index, text in enumerate(texts)), ("done", {})]
 

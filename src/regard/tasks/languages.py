@@ -19,11 +19,12 @@ Direction = tuple[str, str]
 FIRST_PIVOT = "en"
 """The pivot language, if there are several."""
 TRADITIONAL = "zh-hant"
-CHINESE = {
+OTHER_CODES = {
     "zh": ("zh-cn", "zh-sg", "zh-hans", "zh-hans-cn", "zh-hans-sg"),
     TRADITIONAL: ("zt", "zh-tw", "zh-hk", "zh-mo", "zh-hant-tw", "zh-hant-hk", "zh-hant-mo"),
+    "pt-br": ("pb",),
 }
-"""The codes of simplified and traditional Chinese, and others of the same meaning."""
+"""Codes of simplified and traditional Chinese and Brazilian Portuguese, and others of the same meaning."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +60,29 @@ class Languages:
     def find(self, code: str) -> str:
         """This model's code for a language: codes are case-insensitive, and Chinese has several."""
         known = {own.lower(): own for own in self.codes}
-        chinese = {chinese_code(own): own for own in sorted(known)}
-        main = chinese_code(code)
-        return known.get(code.lower()) or known.get(chinese.get(main, ""), main)
+        mains = {main_code(own): own for own in sorted(known)}
+        main = main_code(code)
+        return known.get(code.lower()) or known.get(mains.get(main, ""), main)
 
-    def choose(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
-        """This model's codes for a direction; a missing target is the only one.
+    def find_pair(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """This model's codes for a source and a target language.
 
-        Raise UserError for an unknown language ("unknown-language") or direction ("unknown-pair"). A model that reads
-        Chinese reads traditional characters too, and writes them only if it has a code for them. Equal codes are
-        allowed: such a text stays as it is.
+        A model that reads Chinese reads traditional characters too, and writes them only if it has a code for them.
         """
         source, target = (self.find(code) if code else None for code in (source, target))
         if source == TRADITIONAL and source not in self.codes and (chinese := self.find("zh")) in self.codes:
             if target == chinese:
                 raise self._unknown_pair(source, target)
             source = chinese
+        return source, target
+
+    def choose(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """This model's codes for a direction; a missing target is the only one.
+
+        Raise UserError for an unknown language ("unknown-language") or direction ("unknown-pair"). Equal codes are
+        allowed: such a text stays as it is.
+        """
+        source, target = self.find_pair(source, target)
         for name, code in (("source", source), ("target", target)):
             if code and self.codes and code not in self.codes:
                 raise UserError(
@@ -101,10 +109,10 @@ class Languages:
         return UserError(f"no translation from {source}{to}", self._known, code="unknown-pair", where=where)
 
 
-def chinese_code(code: str) -> str:
-    """A code in lowercase with "-"; all codes of simplified Chinese are "zh", of traditional Chinese "zh-hant"."""
+def main_code(code: str) -> str:
+    """A code in lowercase with "-", and one code for languages that have several: "zh" for zh_CN."""
     code = code.lower().replace("_", "-")
-    return next((main for main, others in CHINESE.items() if code in others), code)
+    return next((main for main, others in OTHER_CODES.items() if code in others), code)
 
 
 def through_pivots(task: Any, engine: Any, examples: Iterable[Example], max_lines: int) -> Iterator[Example]:
