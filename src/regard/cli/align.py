@@ -119,7 +119,7 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
     if layer is None and head is None:
         return measured.best.head
     heads = [item.head for item in measured.heads]
-    selected = AlignmentHead(layer or max(item.layer for item in heads), head or 0)
+    selected = AlignmentHead(max(item.layer for item in heads) if layer is None else layer, head or 0)
     if selected not in heads:
         layers, per_layer = max(item.layer for item in heads), max(item.head for item in heads)
         raise UserError(

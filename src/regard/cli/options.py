@@ -44,11 +44,9 @@ SourceLanguage = Annotated[
 TargetLanguage = Annotated[
     str | None, Option("--to", metavar="CODE", help="Only with several languages: target language code, e.g. de.")
 ]
-Layer = Annotated[
-    int | None, Option("--layer", metavar="N", min=1, show_default="last or best", help="Layer to use, from 1.")
-]
+Layer = Annotated[int | None, Option("--layer", metavar="N", show_default="last or best", help="Layer to use, from 1.")]
 Head = Annotated[
-    int | None, Option("--head", metavar="N", min=1, show_default="mean of all", help="Head of the layer, from 1.")
+    int | None, Option("--head", metavar="N", show_default="mean of all", help="Head of the layer, from 1.")
 ]
 Split = Annotated[str, Option("--on", metavar="test|valid", help="Split of the recipe's data.")]
 
