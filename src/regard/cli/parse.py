@@ -1,7 +1,7 @@
 """regard parse: the syntax trees of sentences."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,9 +23,8 @@ from regard.cli.tables import read_rows, table_source
 
 if TYPE_CHECKING:
     from regard.data.examples import Example
+    from regard.tasks.base import AnyTask
     from regard.trees import Tree
-
-Format = Callable[["Example"], str]
 
 # Treebanks write as words: punctuation, the last full stop of a line, and the endings of don't and Ada's.
 PUNCTUATION = re.compile(r"""(\.\.\.|--|[][(){}"“”„«»!?;…。，、；：？！]|[,:](?!\d)|\.(?=["'”’)\]\s]*$))""")
@@ -37,25 +36,31 @@ def parse(
     search: SearchOptions,
     model: ModelOptions,
     sentences: Annotated[
-        list[str] | None, Argument(metavar="TEXT...", help="Sentences, each in quotation marks; otherwise the input.")
+        list[str] | None,
+        Argument(
+            metavar="TEXT...", help="Sentences, each in quotation marks; without TEXT, each input line is a sentence."
+        ),
     ] = None,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
-    split: Annotated[bool, Option("--split", help="Separate punctuation from words first, as treebanks do.")] = False,
+    split: Annotated[bool, Option("--split", help="Split punctuation from words first, as treebanks do.")] = False,
     format_: Annotated[
-        str, Option("--format", metavar="tree|brackets|json", help="A drawing, one line of brackets, or JSON.")
+        str,
+        Option(
+            "--format", metavar="tree|brackets|json", help="Output format: a drawing, one line of brackets, or JSON."
+        ),
     ] = "tree",
-    svg: Annotated[Path | None, Option(metavar="FILE", help="Also draw the last tree as an SVG picture.")] = None,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="SVG picture of the last tree to write.")] = None,
     interactive: Interactive = False,
     as_json: AsJson = False,
 ) -> None:
     """Parse sentences into constituency trees.
 
-    A line is a sentence, with blanks between its words; its tree has exactly these words. Of a treebank (.ptb, .mrg)
-    the words are read. A tree that is too wide for
-    the terminal is drawn with one line per phrase. Brackets are those of a treebank, one tree per line, a blank line
-    for a blank line; parts of speech are not predicted and written as XX. JSON has words, tree, repaired (true if the
-    output of the model was not a tree of the sentence and was repaired), score, tokens (the output) and parts.
+    Each input line is a sentence with spaces between words; the tree has exactly these words. From a treebank (.ptb,
+    .mrg) only the words are read. A tree that is too wide for the terminal is drawn with one line per phrase. Brackets
+    are written as in treebanks, one tree per line, and an empty line for an empty line; parts of speech are not
+    predicted and written as XX. JSON has words, tree, repaired (true if the model's output was not a tree of the
+    sentence and was repaired), score, tokens (the output) and parts.
 
     \b
     Examples:
@@ -65,37 +70,37 @@ def parse(
       regard parse runs/gum "Time flies like an arrow ." --svg arrow.svg
       regard parse runs/gum --interactive
     """
-    from regard.files import require_writable
+    from regard.files import require_writable, write_text
+    from regard.viz.tree import tree_svg
 
     form = FORMATS["json" if as_json else one_of("--format", format_, tuple(FORMATS))]
     check_output(output, input_)
     check_one_input(TEXT=sentences, **{"--input": input_ != STDIO, "--interactive": interactive})
     if svg is not None:
         require_writable(svg)
-    parser, options = model.load(run, task="parsing"), search.changes()
-    words, treebank = split_words if split else str.split, table_source(parser.task, input_, {})
-    if treebank is not None:
-        groups: Iterable[Iterator[list[str]]] = [(item["words"] for _, item in read_rows(parser.task, treebank))]
-    else:
-        groups = (map(words, lines) for lines in input_lines(sentences or [], input_, interactive))
-    predicted = (parser.stream_pairs(({"words": item} for item in group), **options) for group in groups)
-    print_trees((example | prediction for pairs in predicted for example, prediction in pairs), form, output, svg)
-
-
-def print_trees(parses: "Iterator[Example]", form: Format, output: str, svg: Path | None) -> None:
-    """Print each tree as soon as it is there; draw the last one; report how many were repaired."""
-    from regard.files import write_text
-    from regard.viz.tree import tree_svg
-
-    count = repaired = 0
+    parser, count, repaired = model.load(run, task="parsing"), 0, 0
     with open_output(output) as stream:
-        for item in parses:
-            print(form(item), file=stream, flush=True)
-            count, repaired = count + 1, repaired + item["repaired"]
-            if svg is not None and item["words"]:
-                write_text(svg, tree_svg(tree_of(item)))
+        for group in read_sentences(parser.task, sentences or [], input_, interactive, split):
+            for example, prediction in parser.stream_pairs(group, **search.changes()):
+                item = example | prediction
+                print(form(item), file=stream, flush=True)
+                count, repaired = count + 1, repaired + item["repaired"]
+                if svg is not None and item["words"]:
+                    write_text(svg, tree_svg(tree_of(item)))
     if repaired:
         report(f"note: {repaired} of {count} outputs were not a tree of the sentence and were repaired")
+
+
+def read_sentences(
+    task: "AnyTask", sentences: list[str], input_: str, interactive: bool, split: bool
+) -> "Iterator[Iterator[Example]]":
+    """The words of each sentence, from a treebank or from lines, in groups that are parsed together."""
+    treebank = table_source(task, input_, {})
+    if treebank is not None:
+        yield ({"words": item["words"]} for _, item in read_rows(task, treebank))
+        return
+    for lines in input_lines(sentences, input_, interactive):
+        yield ({"words": split_words(line) if split else line.split()} for line in lines)
 
 
 def split_words(line: str) -> list[str]:
@@ -104,7 +109,7 @@ def split_words(line: str) -> list[str]:
 
 
 def tree_of(item: "Example") -> "Tree":
-    """The tree of a parse; a blank sentence has an empty one."""
+    """The tree of a parse; an empty sentence has an empty one."""
     from regard.tasks.parsing import tree_of as read_tree
     from regard.trees import ROOT, Tree
 
@@ -112,7 +117,7 @@ def tree_of(item: "Example") -> "Tree":
 
 
 def drawing(item: "Example") -> str:
-    """A drawing and a blank line."""
+    """A drawing and an empty line."""
     from regard.viz.tree import tree_text
 
     return tree_text(tree_of(item)) + "\n"
@@ -120,9 +125,10 @@ def drawing(item: "Example") -> str:
 
 def json_line(item: "Example") -> str:
     """One object for each sentence."""
-    score = item["score"] if item["words"] else None
     keys = ("words", "tree", "repaired", "score", "tokens", "parts")
-    return to_json({key: item[key] for key in keys} | {"score": score})
+    return to_json({key: item[key] for key in keys} | ({} if item["words"] else {"score": None}))
 
 
-FORMATS: dict[str, Format] = {"tree": drawing, "brackets": lambda item: str(item["tree"]), "json": json_line}
+FORMATS: dict[str, Callable[["Example"], str]] = {
+    "tree": drawing, "brackets": lambda item: str(item["tree"]), "json": json_line,
+}  # fmt: skip

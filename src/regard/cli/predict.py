@@ -96,32 +96,16 @@ def predict(
     model = weights.load(run)
     options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
     task = model.task.configure(**options)
-    check_picture(task, svg)
-    source = table_source(task, input_, table.settings(task))
-    if interactive or is_interactive(text is not None, input_ != STDIO):
-        ask_and_predict(model, options, as_json)
-    else:
-        last = predict_inputs(model, text, input_, source, output, options, as_json)
-        draw_picture(task, svg, last)
-
-
-def check_picture(task: "AnyTask", svg: Path | None) -> None:
-    """Raise UserError if predictions of the task cannot be drawn, or not to this file."""
     if svg is not None and not task.has_picture:
-        raise UserError(
-            f"`--svg` has no effect: the task is {task.name}",
-            "leave `--svg` out",
-            code="unsupported-option",
-            where="svg",
-        )
+        problem = f"`--svg` has no effect: the task is {task.name}"
+        raise UserError(problem, "leave `--svg` out", code="unsupported-option", where="svg")
     if svg is not None:
         require_writable(svg)
-
-
-def draw_picture(task: "AnyTask", svg: Path | None, last: "Result | None") -> None:
-    """Draw the last prediction, if there is one."""
-    if svg is not None and last is not None:
-        write_text(svg, task.describe(*last).svg)
+    source = table_source(task, input_, table.settings(task))
+    if interactive or is_interactive(text is not None, input_ != STDIO):
+        return ask_and_predict(model, options, as_json)
+    last = predict_inputs(model, text, input_, source, output, options, as_json)
+    return write_text(svg, task.describe(*last).svg) if svg is not None and last is not None else None
 
 
 def predict_inputs(
@@ -208,8 +192,8 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
 
 def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
     """Print a prediction for a person."""
-    empty = task.empty_prediction(example) is not None
     from regard.viz import terminal
 
-    blank = "the text is empty: no prediction"
-    print(blank if empty else terminal.draw(task.describe(example, prediction), panel()), flush=True)
+    is_empty = task.empty_prediction(example) is not None
+    drawing = "" if is_empty else terminal.draw(task.describe(example, prediction), panel())
+    print("the text is empty: no prediction" if is_empty else drawing, flush=True)
