@@ -15,9 +15,9 @@ import pytest
 from regard.errors import UserError
 from regard.files import (
     Manifest,
+    candidate_paths,
     checksum,
     find_file,
-    forms_of,
     io_errors,
     locked,
     open_binary,
@@ -295,7 +295,7 @@ def test_a_data_file_is_found_plain_or_compressed(tmp_path: Path) -> None:
 
 def test_the_error_for_a_missing_file_names_every_form_that_was_tried(tmp_path: Path) -> None:
     for name, forms in {"a.b": ["a.b", "a.b.gz", "a.b.xz"], "a.xz": ["a.xz", "a", "a.gz"]}.items():
-        assert [form.name for form in forms_of(tmp_path / name)] == forms
+        assert [form.name for form in candidate_paths(tmp_path / name)] == forms
         with pytest.raises(UserError) as error:
             open_binary(tmp_path / name)
         assert error.value.code == "missing-file" and all(form in error.value.problem for form in forms)

@@ -49,7 +49,7 @@ MACHINE_ERRORS = {
 JsonObject = dict[str, Any]  # what a JSON object is read into
 
 
-def forms_of(path: Path) -> list[Path]:
+def candidate_paths(path: Path) -> list[Path]:
     """The names under which a data file is looked for: as it is given, plain, .gz, .xz."""
     plain = path.with_name(path.name.removesuffix(path.suffix)) if path.suffix in COMPRESSED else path
     others = [plain, *(plain.with_name(plain.name + ending) for ending in COMPRESSED)]
@@ -59,7 +59,7 @@ def forms_of(path: Path) -> list[Path]:
 def find_file(path: Path) -> Path:
     """The first form of a data file that exists; `path` itself if there is none."""
     try:
-        return path if path.exists() else next((form for form in forms_of(path) if form.is_file()), path)
+        return path if path.exists() else next((form for form in candidate_paths(path) if form.is_file()), path)
     except OSError:
         return path
 
@@ -71,7 +71,7 @@ def open_binary(path: Path) -> BinaryIO:
         if path.is_dir():
             raise UserError(f"{path} is a folder, not a file", "give a text file", code="not-a-file", where=path)
         if not path.exists():
-            tried = ", ".join(form.name for form in forms_of(wanted)[1:])
+            tried = ", ".join(form.name for form in candidate_paths(wanted)[1:])
             raise UserError(f"{path}: no such file, nor {tried}", nearest_file(path), code="missing-file", where=path)
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))

@@ -16,7 +16,7 @@ from regard.layers.convolution import (
     GatedConvolution,
     NormalizedLinear,
     SourceKeyValues,
-    joined,
+    scaled_sum,
     windows,
     with_gradient_times,
 )
@@ -148,7 +148,7 @@ def test_a_decoder_layer_is_its_equation() -> None:
 
 def test_a_join_keeps_the_variance_and_a_scaled_gradient_the_value() -> None:
     x, y = torch.randn(2, 10_000)
-    assert float(joined(x, y).std()) == pytest.approx(1.0, rel=0.03)
+    assert float(scaled_sum(x, y).std()) == pytest.approx(1.0, rel=0.03)
     x.requires_grad_()
     scaled = with_gradient_times(x, 0.125)
     assert torch.equal(scaled, x)

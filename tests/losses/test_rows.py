@@ -22,15 +22,15 @@ def compare(device: str) -> None:
             ours, wanted = wide.clone().to(device), wide.clone().double()
             z, exact = ours[..., :vocabulary], wanted[..., :vocabulary]
             if passes == 1:
-                sums = rows.visit_rows(z, labels.to(device), smoothing, IGNORE)
+                sums = rows.logits_to_gradient_(z, labels.to(device), smoothing, IGNORE)
                 expected = projected.smoothed(exact, labels, smoothing, IGNORE)
             else:
-                sums = rows.visit_pairs(z, labels.to(device), smoothing, strength, IGNORE)
+                sums = rows.paired_logits_to_gradient_(z, labels.to(device), smoothing, strength, IGNORE)
                 expected = projected.paired(exact, labels, smoothing, strength, IGNORE)
             torch.testing.assert_close(sums.double().cpu(), expected, rtol=1e-5, atol=1e-5)
             torch.testing.assert_close(ours.double().cpu(), wanted, rtol=1e-5, atol=1e-5)
             assert not bool(z[:, labels == IGNORE].any()), "an ignored row has no gradient"
-    assert rows.visit_rows(z[:, :0], labels[:0].to(device), 0.1, IGNORE).tolist() == [0.0, 0.0]
+    assert rows.logits_to_gradient_(z[:, :0], labels[:0].to(device), 0.1, IGNORE).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.gpu

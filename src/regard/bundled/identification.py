@@ -1,4 +1,4 @@
-"""The language of a text, by a small classifier that comes with regard: a run of task classification.
+"""The language of a text, by a small bundled classifier: a run of task classification.
 
     p(language | text) = softmax(W s + b)      s is the pooled vector of a small Transformer encoder
 
@@ -45,12 +45,12 @@ def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
             for language, probability in prediction["probabilities"].items()
             if language != OTHER
         ][:top]
-        for prediction in identifier().predict([{"text": prepared(text)} for text in texts])
+        for prediction in identifier().predict([{"text": classifier_input(text)} for text in texts])
     ]
 
 
-def prepared(text: str) -> str:
-    """What the classifier reads: the beginning; nothing of a text without letters; capitals only as small letters."""
+def classifier_input(text: str) -> str:
+    """The beginning of a text, lowercased if it is all uppercase; empty if it has no letters."""
     beginning = text[:MAX_CHARACTERS]
     if not any(map(str.isalpha, beginning)):
         return ""

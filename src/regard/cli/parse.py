@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from regard.tasks.base import AnyTask
     from regard.trees import Tree
 
+Format = Callable[["Example"], str]
+
 # Treebanks write as words: punctuation, the last full stop of a line, and the endings of don't and Ada's.
 PUNCTUATION = re.compile(r"""(\.\.\.|--|[][(){}"“”„«»!?;…。，、；：？！]|[,:](?!\d)|\.(?=["'”’)\]\s]*$))""")
 ENDINGS = re.compile(r"(?i)(?<=\w)(n['’]t|['’](?:s|m|d|re|ve|ll))\b")
@@ -70,23 +72,31 @@ def parse(
       regard parse runs/gum "Time flies like an arrow ." --svg arrow.svg
       regard parse runs/gum --interactive
     """
-    from regard.files import require_writable, write_text
-    from regard.viz.tree import tree_svg
+    from regard.files import require_writable
 
     form = FORMATS["json" if as_json else one_of("--format", format_, tuple(FORMATS))]
     check_output(output, input_)
     check_one_input(TEXT=sentences, **{"--input": input_ != STDIO, "--interactive": interactive})
     if svg is not None:
         require_writable(svg)
-    parser, count, repaired = model.load(run, task="parsing"), 0, 0
+    parser, options = model.load(run, task="parsing"), search.changes()
+    groups = read_sentences(parser.task, sentences or [], input_, interactive, split)
+    pairs = (pair for group in groups for pair in parser.stream_pairs(group, **options))
+    print_trees((example | prediction for example, prediction in pairs), form, output, svg)
+
+
+def print_trees(parses: "Iterator[Example]", form: Format, output: str, svg: Path | None) -> None:
+    """Print each tree as soon as it is there; draw the last one; report how many were repaired."""
+    from regard.files import write_text
+    from regard.viz.tree import tree_svg
+
+    count = repaired = 0
     with open_output(output) as stream:
-        for group in read_sentences(parser.task, sentences or [], input_, interactive, split):
-            for example, prediction in parser.stream_pairs(group, **search.changes()):
-                item = example | prediction
-                print(form(item), file=stream, flush=True)
-                count, repaired = count + 1, repaired + item["repaired"]
-                if svg is not None and item["words"]:
-                    write_text(svg, tree_svg(tree_of(item)))
+        for item in parses:
+            print(form(item), file=stream, flush=True)
+            count, repaired = count + 1, repaired + item["repaired"]
+            if svg is not None and item["words"]:
+                write_text(svg, tree_svg(tree_of(item)))
     if repaired:
         report(f"note: {repaired} of {count} outputs were not a tree of the sentence and were repaired")
 
@@ -129,6 +139,4 @@ def json_line(item: "Example") -> str:
     return to_json({key: item[key] for key in keys} | ({} if item["words"] else {"score": None}))
 
 
-FORMATS: dict[str, Callable[["Example"], str]] = {
-    "tree": drawing, "brackets": lambda item: str(item["tree"]), "json": json_line,
-}  # fmt: skip
+FORMATS: dict[str, Format] = {"tree": drawing, "brackets": lambda item: str(item["tree"]), "json": json_line}

@@ -9,9 +9,9 @@ from torch import nn
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.no_bos import NoBosStepper
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
-from regard.decoding.without_beginning import WithoutBeginning
 from regard.engines.mask_predict import MaskPredict
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
@@ -117,4 +117,4 @@ def prompt_engine(engine: Engine, settings: ModelSettings) -> Engine:
     """The engine of a language model for prompts, with or without the beginning symbol as the settings say."""
     if getattr(settings, "begin_symbol", True) or not isinstance(engine, StepperEngine):
         return engine
-    return StepperEngine(WithoutBeginning(engine.stepper), engine.symbols, engine.device, engine.observe)
+    return StepperEngine(NoBosStepper(engine.stepper), engine.symbols, engine.device, engine.observe)

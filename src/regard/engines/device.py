@@ -59,7 +59,7 @@ class DoneFlags:
         return flags
 
 
-class EagerStep:
+class DecodingStep:
     """A step that runs directly, without a graph."""
 
     def __init__(self, step: Callable[[], None], done: Tensor) -> None:
@@ -71,7 +71,7 @@ class EagerStep:
         return DoneFlags(self.done.clone())
 
 
-class GraphStep:
+class DecodingGraphStep:
     """A step captured as a CUDA graph; `done` is copied to the host while the next step runs."""
 
     def __init__(self, step: Callable[[], None], done: Tensor) -> None:
@@ -104,7 +104,7 @@ class SlotBatch:
     def __init__(self, decoder: SlotDecoder, search: SlotSearch) -> None:
         self.decoder, self.search, self.shape = decoder, search, decoder.shape
         self.device = search.done.device
-        self.step = (GraphStep if self.device.type == "cuda" else EagerStep)(self._step, search.done)
+        self.step = (DecodingGraphStep if self.device.type == "cuda" else DecodingStep)(self._step, search.done)
 
     def _step(self) -> None:
         """Everything between two tokens. The operations do not depend on the values of the tensors."""

@@ -43,7 +43,7 @@ def windows(x: Tensor, kernel: int, before: int) -> Tensor:
     return F.pad(x, (0, 0, before, kernel - 1 - before)).flatten(1).unfold(1, kernel * size, size)
 
 
-def joined(x: Tensor, y: Tensor) -> Tensor:
+def scaled_sum(x: Tensor, y: Tensor) -> Tensor:
     """sqrt(1/2) (x + y): the sum of two independent vectors, with the variance of one of them (section 3.4)."""
     return (x + y) * math.sqrt(0.5)
 
@@ -103,7 +103,7 @@ class ConvolutionalEncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, padding: Tensor) -> Tensor:
         """x (B, S, D); padding (B, S, 1), which is read as zeros, as beyond the ends."""
-        return joined(x, self.convolution(self.dropout(x.masked_fill(padding, 0.0))))
+        return scaled_sum(x, self.convolution(self.dropout(x.masked_fill(padding, 0.0))))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SourceKeyValues:
     def of(cls, z: Tensor, e: Tensor, layout: Padded) -> "SourceKeyValues":
         """z, e (B, S, E), scaled once for all layers: keys by sqrt(E), because attention patterns divide by it and this
         paper does not; values by S sqrt(1/S) = sqrt(S) with S of each sentence."""
-        values = joined(z, e) * layout.lengths.sqrt()[:, None, None]
+        values = scaled_sum(z, e) * layout.lengths.sqrt()[:, None, None]
         return cls((z * math.sqrt(z.size(-1)))[:, :, None], values.to(z.dtype)[:, :, None])
 
     def keep(self, sentences: Tensor) -> "SourceKeyValues":
@@ -133,9 +133,9 @@ class MultiStepAttention(nn.Module):
         self.output = NormalizedLinear(d_embedding, d_model)
 
     def forward(self, x: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
-        d = joined(self.query(x), g).to(x.dtype)
+        d = scaled_sum(self.query(x), g).to(x.dtype)
         c = pattern.attend(d[:, :, None], memory.keys, memory.values, 0.0).flatten(-2)
-        return joined(x, self.output(c))
+        return scaled_sum(x, self.output(c))
 
 
 class ConvolutionalDecoderLayer(nn.Module):
@@ -150,7 +150,7 @@ class ConvolutionalDecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, g: Tensor, memory: SourceKeyValues, pattern: AttentionPattern) -> Tensor:
         """x (B, T, D), g (B, T, E) -> (B, T, D)."""
-        return joined(x, self.attention(self.convolution(self.dropout(x)), g, memory, pattern))
+        return scaled_sum(x, self.attention(self.convolution(self.dropout(x)), g, memory, pattern))
 
     def start(self, like: Tensor, sentences: int) -> Tensor:
         """The inputs before the first token: (B, 1, k - 1, D) zeros."""
@@ -163,4 +163,4 @@ class ConvolutionalDecoderLayer(nn.Module):
         the oldest is dropped. In attention, W hypotheses are like a sentence of W tokens."""
         window = torch.cat([past, self.dropout(x)[:, :, None]], dim=2)
         y = self.attention(self.convolution.gated(window.flatten(2)), g, memory, pattern)
-        return joined(x, y), window[:, :, 1:]
+        return scaled_sum(x, y), window[:, :, 1:]

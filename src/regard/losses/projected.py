@@ -109,9 +109,9 @@ class Projected(torch.autograd.Function):
 def smoothed(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
     """Cross-entropy with label smoothing of z (1, M, V): dL/dz = p - q."""
     if z.is_cuda and kernels_available():
-        from regard.losses.rows import visit_rows
+        from regard.losses.rows import logits_to_gradient_
 
-        return visit_rows(z, labels, smoothing, ignore)
+        return logits_to_gradient_(z, labels, smoothing, ignore)
     mask, index = labels != ignore, labels[:, None]
     log_p = torch.log_softmax(z[0], dim=-1, dtype=torch.promote_types(z.dtype, torch.float32))
     nll = -(log_p.gather(1, index)[:, 0] * mask).sum()
@@ -129,9 +129,9 @@ def paired(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore:
     d KL(p || r) / dz_p = p (log p/r - KL(p || r)),    d KL(r || p) / dz_p = p - r
     """
     if z.is_cuda and kernels_available():
-        from regard.losses.rows import visit_pairs
+        from regard.losses.rows import paired_logits_to_gradient_
 
-        return visit_pairs(z, labels, smoothing, strength, ignore)
+        return paired_logits_to_gradient_(z, labels, smoothing, strength, ignore)
     mask, index = (labels != ignore)[:, None], labels[None, :, None].expand(2, -1, 1)
     log_p = torch.log_softmax(z, dim=-1, dtype=torch.promote_types(z.dtype, torch.float32))
     p, log_r = log_p.exp(), log_p.flip(0)  # each pass, and the other pass

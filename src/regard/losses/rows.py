@@ -82,7 +82,7 @@ def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ig
         tl.store(TWO + places, (d_two * real).to(Z.dtype.element_ty), mask=places < V)
 
 
-def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
+def logits_to_gradient_(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
     """Turn logits z (1, M, V), a slice of a wider matrix, into dL/dz; return the sums of objective and nll, (2,)."""
     sums = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
@@ -92,8 +92,8 @@ def visit_rows(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tens
     return sums.sum(dim=1)
 
 
-def visit_pairs(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore: int) -> Tensor:
-    """`visit_rows` for the two passes of R-Drop, z (2, M, V)."""
+def paired_logits_to_gradient_(z: Tensor, labels: Tensor, smoothing: float, strength: float, ignore: int) -> Tensor:
+    """`logits_to_gradient_` for the two passes of R-Drop, z (2, M, V)."""
     sums = torch.empty(2, len(labels), dtype=torch.float32, device=z.device)
     if len(labels):
         _visit_pair[(len(labels),)](

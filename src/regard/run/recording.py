@@ -33,7 +33,12 @@ from regard.attention.scores import scaled_dot
 from regard.config import nearest
 from regard.errors import UserError
 from regard.layers.blocks import DecoderLayer, EncoderLayer, TransformerStack
-from regard.layers.convolution import ConvolutionalDecoderLayer, ConvolutionalEncoderLayer, MultiStepAttention, joined
+from regard.layers.convolution import (
+    ConvolutionalDecoderLayer,
+    ConvolutionalEncoderLayer,
+    MultiStepAttention,
+    scaled_sum,
+)
 from regard.layers.embeddings import OutputProjection
 from regard.layers.residual import Residual
 from regard.models.pooling import AttentivePooler
@@ -164,7 +169,7 @@ def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: Any) ->
         scored = None
         if isinstance(module, MultiStepAttention):
             x, g, memory, _ = inputs
-            q, k, v = joined(module.query(x), g).to(x.dtype)[:, :, None], memory.keys, memory.values
+            q, k, v = scaled_sum(module.query(x), g).to(x.dtype)[:, :, None], memory.keys, memory.values
         else:
             x, memory, _ = inputs
             scored = module.scored_attention

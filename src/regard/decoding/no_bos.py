@@ -15,32 +15,32 @@ from regard.decoding.stepper import S, Source, Stepper
 
 
 @dataclass(frozen=True)
-class StateWithoutBeginning(Generic[S]):
+class NoBosState(Generic[S]):
     """The state of the model; `started` is False before the first step."""
 
     state: S
     started: bool = False
 
-    def reorder(self, parents: Tensor) -> "StateWithoutBeginning[S]":
+    def reorder(self, parents: Tensor) -> "NoBosState[S]":
         """Rearrange the hypotheses."""
-        return StateWithoutBeginning(self.state.reorder(parents), self.started)
+        return NoBosState(self.state.reorder(parents), self.started)
 
-    def keep(self, sentences: Tensor) -> "StateWithoutBeginning[S]":
+    def keep(self, sentences: Tensor) -> "NoBosState[S]":
         """Keep only these sentences, in this order."""
-        return StateWithoutBeginning(self.state.keep(sentences), self.started)
+        return NoBosState(self.state.keep(sentences), self.started)
 
 
-class WithoutBeginning(Generic[Source, S]):
+class NoBosStepper(Generic[Source, S]):
     """A stepper whose state does not contain the beginning symbol."""
 
     def __init__(self, stepper: Stepper[Source, S]) -> None:
         self.stepper = stepper
 
-    def start(self, source: Source) -> StateWithoutBeginning[S]:
+    def start(self, source: Source) -> NoBosState[S]:
         """The state before the beginning symbol."""
-        return StateWithoutBeginning(self.stepper.start(source))
+        return NoBosState(self.stepper.start(source))
 
-    def step(self, tokens: Tensor, state: StateWithoutBeginning[S]) -> tuple[Tensor, StateWithoutBeginning[S]]:
+    def step(self, tokens: Tensor, state: NoBosState[S]) -> tuple[Tensor, NoBosState[S]]:
         """(B, W) -> logits (B, W, V) of the next token."""
         logits, after = self.stepper.step(tokens, state.state)
-        return logits, StateWithoutBeginning(after if state.started else state.state, True)
+        return logits, NoBosState(after if state.started else state.state, True)
