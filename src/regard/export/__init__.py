@@ -1,1 +1,1 @@
-"""Models for other libraries: one class per target, README programs, examples and certificates."""
+"""Models for other libraries: one class per target, README scripts, examples and certificates."""

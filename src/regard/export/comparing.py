@@ -84,7 +84,7 @@ def compare_searches(target: Target, engine: Any, exported: Any, examples: Seque
     tasks = {"greedy": task.configure(search="greedy", loop_guard=False)}
     if settings.search == "beam" and settings.beam > 1:
         tasks[f"beam {settings.beam}"] = task.configure(loop_guard=False)
-    continues = target.trained.exchange.program == "generate"  # then predictions have the tokens
+    continues = target.trained.exchange.script == "generate"  # then predictions have the tokens
     pairs: list[Pair] = []
     for name, task in tasks.items():
         first = timed(task, recorder if name == "greedy" and not continues else engine, examples)

@@ -1,6 +1,6 @@
-"""README.md of an export, with a Python program that runs the model without regard.
+"""README.md of an export, with a Python script that runs the model without regard.
 
-The programs are Jinja2 templates: TARGET.py.j2 opens the files, PROGRAM.py.j2 (`Exchange.program`) runs them.
+The scripts are Jinja2 templates: TARGET.py.j2 opens the files, and SCRIPT.py.j2 (`Exchange.script`) runs them.
 """
 
 import json
@@ -18,11 +18,11 @@ from regard.text.symbols import BOS, EOS, language_tag
 
 README = "README.md"
 TEXTS = ("src", "text", "question", "context", "pair", "to")
-"""Keys of an example whose values are arguments of a program, in this order."""
+"""Keys of an example whose values are arguments of a script's function, in this order."""
 
 
 def render_readme(target: Target, folder: Path, example: Example) -> str:
-    """The text of README.md for an export in `folder`; its program runs the example."""
+    """The text of README.md for an export in `folder`; its script runs the example."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -52,7 +52,7 @@ class Trained:
     @property
     def symbols(self) -> Symbols:
         """The special tokens of the search; a language model begins with the end symbol."""
-        return Symbols(bos=EOS if self.exchange.program == "generate" else BOS, eos=EOS, pad=PAD)
+        return Symbols(bos=EOS if self.exchange.script == "generate" else BOS, eos=EOS, pad=PAD)
 
     @property
     def artifacts(self) -> list[str]:

@@ -75,7 +75,7 @@ class CTranslate2(Target):
 
     def __init__(self, trained: Trained, quantization: str | None = None) -> None:
         super().__init__(trained, quantization)
-        if trained.exchange.program != "translate" or not is_standard_transformer(trained.task.recipe.model):
+        if trained.exchange.script != "translate" or not is_standard_transformer(trained.task.recipe.model):
             remedy = "use the engine torch, which runs every model; CTranslate2 runs standard Transformers only"
             raise trained.unsupported("CTranslate2", remedy)
         ctranslate2.import_ctranslate2()

@@ -7,10 +7,10 @@ from regard.exchange.bert import BertHead
 
 @dataclass(frozen=True)
 class Exchange:
-    """What other libraries have for a task: a program that runs its models, a pipeline, an output layer."""
+    """What other libraries have for a task: a script that runs its models, a pipeline, an output layer."""
 
-    program: str
-    """The program in an export's README: translate, generate, logits, tag or parse (`export/templates`)."""
+    script: str
+    """The script in an export's README: translate, generate, logits, tag or parse (`export/templates`)."""
     pipeline: str = ""
     """The Hugging Face pipeline with the same inputs and outputs, for the inference API; "" if there is none."""
     head: BertHead | None = None
