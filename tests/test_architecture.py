@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "models": {"config", "attention", "layers"},
     "data": {"config", "text", "attention", "trees"},
     # floor 3
-    "exchange": {"config", "attention", "text", "layers", "models", "decoding"},
+    "exchange": {"config", "attention", "text", "layers", "models", "decoding", "training"},
     "engines": {"config", "attention", "layers", "models", "data", "decoding", "exchange"},
     "recipe": {"config", "runtime", "text", "data", "models", "decoding", "training"},
     # floor 4

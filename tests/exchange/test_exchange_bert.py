@@ -16,11 +16,11 @@ from regard.exchange.bert import (
     SEQUENCE_CLASSIFICATION,
     SEQUENCE_REGRESSION,
     FineTunedBert,
+    read_bert_tokenizer,
     read_finetuned,
     read_head,
     write_finetuned,
 )
-from regard.exchange.bert_tokenizers import read_bert_tokenizer
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.run.importing import import_model

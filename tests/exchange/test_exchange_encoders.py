@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
 from regard.errors import UserError
-from regard.exchange.bert_tokenizers import read_roberta_tokenizer
+from regard.exchange.bert import read_roberta_tokenizer
 from regard.run.importing import import_model
 from regard.run.model import Model
 from regard.run.run import Run

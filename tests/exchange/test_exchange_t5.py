@@ -92,7 +92,7 @@ def test_logits_and_greedy_outputs_equal_transformers(variant: str, tmp_path: Pa
 
     translator = Translator.load(tmp_path / "run", device="cpu")
     texts = [text for text in TEXTS if text.strip()]
-    greedy = translator.translate(texts, search="greedy", max_length=12)
+    greedy = [item["translation"] for item in translator.predict(texts, search="greedy", max_length=12)]
     for text, translation in zip(texts, greedy, strict=True):
         given = tokenizer(text, return_tensors="pt")
         blocked = [[0]]  # <pad>, which ours never generate

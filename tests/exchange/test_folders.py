@@ -16,11 +16,11 @@ from regard.exchange.folders import (
     read_config,
     read_weights,
     reading_settings,
-    rename_weight,
     require_keys,
     require_new_folder,
     require_weights,
 )
+from regard.training.weights import rename
 
 
 def refused(call: object, *arguments: object) -> tuple[str, str]:
@@ -115,4 +115,4 @@ def test_tensors_are_taken_once_in_single_precision() -> None:
 
 
 def test_names_are_replaced_one_after_another() -> None:
-    assert rename_weight("a.0.w", {r"^a": "b", r"^b\.(\d)": r"c\1"}) == "c0.w"
+    assert rename("a.0.w", {r"^a": "b", r"^b\.(\d)": r"c\1"}) == "c0.w"

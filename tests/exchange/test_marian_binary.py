@@ -12,8 +12,7 @@ from tests.exchange.sentencepiece_files import model_file
 from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.marian import layers, shapes
-from regard.exchange.marian_binary import marian_name, position_table, read_marian_binary
-from regard.exchange.marian_files import EMBEDDINGS, parse_config
+from regard.exchange.marian_binary import EMBEDDINGS, marian_name, parse_config, position_table, read_marian_binary
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.run.importing import import_model
 from regard.run.model import Translator

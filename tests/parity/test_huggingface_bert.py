@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.layouts import Packed, Padded, Tokens
 from regard.errors import UserError
-from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_settings, write_bert
-from regard.exchange.bert_tokenizers import read_bert_tokenizer
+from regard.exchange.bert import SHAPE, huggingface_name, read_bert, read_bert_tokenizer, read_settings, write_bert
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.text.bert import SPECIALS, BertTokenizer
 

@@ -7,44 +7,30 @@
 Weights are named as in `BertPretraining`: `bert.` is the encoder, `masked.` and `next.` are the pretraining heads. A
 folder may contain the encoder only; weights that it does not contain are not in the result. Or it contains an encoder
 with the head of a task: then weights are named as in `EncoderWithHead`, `encoder.` and `head.`. Shapes are the same on
-both sides, so that writing and reading changes no bit.
+both sides, so that writing and reading changes no bit. RoBERTa (encoders.py) has vocab.json and merges.txt in place of
+vocab.txt.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from regard.errors import UserError
-from regard.exchange.bert_tokenizers import VOCAB_FILE, tokenizer_config
-from regard.exchange.folders import (
-    CONFIG,
-    DOWNLOAD_AGAIN,
-    TOKENIZER_CONFIG,
-    Config,
-    Tensors,
-    activation_name,
-    check_fixed_values,
-    huggingface_activation,
-    new_folder,
-    pop_tensor,
-    read_count,
-    read_value,
-    reading_settings,
-    refuse_weights,
-    rename_weight,
-    require_keys,
-    require_new_folder,
-    require_weights,
-)
-from regard.exchange.model_files import ModelFiles, open_model
+from regard.exchange import folders, model_files
+from regard.exchange.folders import Config, Tensors
+from regard.exchange.model_files import ModelFiles
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
 from regard.models.settings import name_of_size
+from regard.reading import read_json, read_text
 from regard.text.bert import BertTokenizer
+from regard.text.inputs import order_tokens
+from regard.text.roberta import RobertaTokenizer, parse_merges
+from regard.training.weights import rename
 
 SHAPE = {
     "d_model": "hidden_size",
@@ -59,6 +45,9 @@ SHAPE = {
     "epsilon": "layer_norm_eps",
 }
 """Our settings, and the keys of config.json."""
+
+VOCAB_FILE = "vocab.txt"
+VOCAB, MERGES = "vocab.json", "merges.txt"
 
 POOLER_ACTIVATION = "pooler_activation"
 """A key that transformers does not have, for models that are read as a BERT (encoders.py)."""
@@ -149,35 +138,34 @@ class FineTunedBert:
 
 def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
     """The settings and weights of the BERT in a folder. `bert.words.weight` has a row for every token."""
-    files = open_model(model)
+    files = model_files.open_model(model)
     path = files.weights_path
     settings, vocab_size = read_settings(files.config, files.config_path)
     tensors = update_names(files.tensors)
     check_tied(tensors, path)
-    weights = collect_weights(tensors, shapes(settings, vocab_size), MODULES, OPTIONAL, path)
+    weights = folders.pop_tensors(tensors, shapes(settings, vocab_size), huggingface_name, path, OPTIONAL)
     check_no_extra_weights(tensors, path)
     return settings, weights
 
 
 def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
     """The BERT with the head of a task in a folder."""
-    files = open_model(model)
+    files = model_files.open_model(model)
     config, path = files.config, files.weights_path
     settings, vocab_size = read_settings(config, files.config_path)
     head = read_head(config, files.config_path)
     if head is None:
-        raise UserError(
+        raise folders.unsupported(
             f"{files.config_path} names no class of a fine-tuned BERT",
+            f"{files.config_path}:architectures",
             "read it as a BERT without a head",
-            code="unsupported",
-            where=f"{files.config_path}:architectures",
         )
     tensors = update_names(files.tensors)
     bias = tensors.get(f"{head.module}.bias")
     outputs = 0 if bias is None else bias.numel()
     expected = encoder_shapes(settings, vocab_size, head)
     expected |= {"head.weight": torch.Size((outputs, settings.d_model)), "head.bias": torch.Size((outputs,))}
-    weights = collect_weights(tensors, expected, modules(head), (), path)
+    weights = folders.pop_tensors(tensors, expected, partial(rename, patterns=modules(head)), path)
     check_no_extra_weights({key: tensor for key, tensor in tensors.items() if "pooler" not in key or head.pooled}, path)
     weights = {re.sub(r"^bert\.", "encoder.", name): tensor for name, tensor in weights.items()}
     labels = labels_of(config, outputs, files.config_path) if head.named_outputs or head == QUESTION_ANSWERING else ()
@@ -188,7 +176,7 @@ def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
 
 def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer: BertTokenizer | None = None) -> None:
     """Write a new folder that `transformers` reads; `weights` are named as in `BertPretraining`."""
-    require_new_folder(folder)
+    folders.require_new_folder(folder)
     vocab_size = len(weights["bert.words.weight"])
     check_shapes(weights, shapes(settings, vocab_size))
     exported = {huggingface_name(name): tensor for name, tensor in weights.items()}
@@ -211,7 +199,7 @@ def write_finetuned(
     vocab_size = len(weights["bert.words.weight"])
     expected = encoder_shapes(settings, vocab_size, head)
     check_shapes({name: tensor for name, tensor in weights.items() if not name.startswith("head.")}, expected)
-    exported = {rename_weight(name, modules(head)): tensor for name, tensor in weights.items()}
+    exported = {rename(name, modules(head)): tensor for name, tensor in weights.items()}
     names = model.labels if head.named_outputs or model.labels == ANSWER_LABELS else ()
     labels = names or tuple(f"LABEL_{number}" for number in range(outputs))
     config: Config = {"architectures": [head.architecture], "vocab_size": vocab_size}
@@ -234,28 +222,29 @@ def write_folder(
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
         raise ValueError(f"the model has {config['vocab_size']} tokens, the tokenizer has {len(tokenizer)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
-    shape[SHAPE["activation"]] = huggingface_activation(settings.activation)
+    shape[SHAPE["activation"]] = folders.huggingface_activation(settings.activation)
     other = {"initializer_range": INIT_STD, "pad_token_id": tokenizer.pad if tokenizer else 0}
-    with new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
+    with folders.new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
             tokenizer.save_vocab_txt(path / VOCAB_FILE)
-            write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length or settings.max_positions))
+            write_json(
+                path / folders.TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length or settings.max_positions)
+            )
 
 
-def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:
+def read_head(config: Config, path: Path = Path(folders.CONFIG)) -> BertHead | None:
     """The head of a fine-tuned BERT, from its config.json; None for an encoder or a pretraining model."""
-    architectures = read_value(config, "architectures", list[str], [], path)
+    architectures = folders.read_value(config, "architectures", list[str], [], path)
     heads = [head for head in HEADS if [head.architecture] == architectures[:1]]
     if len(heads) < 2:
         return heads[0] if heads else None
     if config.get("problem_type") == "multi_label_classification":
-        raise UserError(
+        raise folders.unsupported(
             'problem_type = "multi_label_classification" is not supported: one label for each text only',
+            "problem_type",
             "classification with one label, or regression, can be read",
-            code="unsupported",
-            where="problem_type",
         )
-    names = read_value(config, "id2label", dict[str, str], {}, path)
+    names = folders.read_value(config, "id2label", dict[str, str], {}, path)
     single = len(names) == 1  # transformers, too, reads one output as regression
     problem_type = config.get("problem_type") or (SEQUENCE_REGRESSION.problem_type if single else "")
     return SEQUENCE_REGRESSION if problem_type == SEQUENCE_REGRESSION.problem_type else SEQUENCE_CLASSIFICATION
@@ -263,30 +252,24 @@ def read_head(config: Config, path: Path = Path(CONFIG)) -> BertHead | None:
 
 def labels_of(config: Config, outputs: int, path: Path) -> tuple[str, ...]:
     """The names of the outputs in order; without names, the defaults of transformers."""
-    names = read_value(config, "id2label", dict[str, str], {}, path)
+    names = folders.read_value(config, "id2label", dict[str, str], {}, path)
     names = names or {str(number): f"LABEL_{number}" for number in range(outputs)}
     try:
         labels = tuple(names[str(number)] for number in range(len(names)))
     except KeyError as error:
-        raise UserError(
-            f"{path}: id2label has no output {error}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=f"{path}:id2label",
-        ) from error
+        raise folders.damaged(f"{path}: id2label has no output {error}", f"{path}:id2label") from error
     if len(labels) != outputs or len(set(labels)) < outputs:
-        raise UserError(
+        raise folders.damaged(
             f"{path}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs",
+            f"{path}:id2label",
             "give every output a different name in id2label",
-            code="damaged-file",
-            where=f"{path}:id2label",
         )
     return labels
 
 
 def huggingface_name(name: str) -> str:
     """bert.layers.0.feedforward.fc1.bias -> bert.encoder.layer.0.intermediate.dense.bias"""
-    return rename_weight(name, MODULES)
+    return rename(name, MODULES)
 
 
 def modules(head: BertHead) -> dict[str, str]:
@@ -308,13 +291,16 @@ def encoder_shapes(settings: BertSettings, vocab_size: int, head: BertHead) -> d
 
 def read_settings(config: Config, path: Path) -> tuple[BertSettings, int]:
     """The settings of the model, and the size of its vocabulary."""
-    check_fixed_values(config, FIXED_VALUES, path, "BERT")
-    require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
+    folders.check_fixed_values(config, FIXED_VALUES, path, "BERT")
+    folders.require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != SHAPE["epsilon"]], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config}
-    values |= {"activation": activation_name(values["activation"]), "pooler": config.get(POOLER_ACTIVATION, "tanh")}
+    values |= {
+        "activation": folders.activation_name(values["activation"]),
+        "pooler": config.get(POOLER_ACTIVATION, "tanh"),
+    }
     values["size"] = name_of_size(values, SIZES)
-    with reading_settings(path, SHAPE):
-        return BertSettings.model_validate(values), read_count(config, "vocab_size", None, path)
+    with folders.reading_settings(path, SHAPE):
+        return BertSettings.model_validate(values), folders.read_count(config, "vocab_size", None, path)
 
 
 def update_names(tensors: Tensors) -> Tensors:
@@ -327,26 +313,10 @@ def update_names(tensors: Tensors) -> Tensors:
     return renamed
 
 
-def collect_weights(
-    tensors: Tensors,
-    expected: Mapping[str, torch.Size],
-    names: Mapping[str, str],
-    optional: tuple[str, ...],
-    path: Path,
-) -> Tensors:
-    """Remove the expected weights from `tensors`; a module in `optional` may be missing completely."""
-    popped = {name: pop_tensor(tensors, rename_weight(name, names), shape, path) for name, shape in expected.items()}
-    weights = {name: tensor for name, tensor in popped.items() if tensor is not None}
-    missing_modules = tuple(module for module in optional if not any(name.startswith(module) for name in weights))
-    missing = [name for name in expected if name not in weights and not name.startswith(missing_modules)]
-    require_weights([rename_weight(name, names) for name in missing], path)
-    return weights
-
-
 def check_no_extra_weights(tensors: Tensors, path: Path) -> None:
     """Raise an error if tensors remain that are not redundant."""
     remedy = "save the encoder without the head of a task: model.base_model.save_pretrained(folder)"
-    refuse_weights((key for key in tensors if key not in IMPLIED), path, remedy)
+    folders.refuse_weights((key for key in tensors if key not in IMPLIED), path, remedy)
 
 
 def check_tied(tensors: Tensors, path: Path) -> None:
@@ -357,11 +327,8 @@ def check_tied(tensors: Tensors, path: Path) -> None:
     }
     for copy, key in tied.items():
         if copy in tensors and key in tensors and not torch.equal(tensors[copy], tensors[key]):
-            raise UserError(
-                f"{path}: {copy} differs from {key}",
-                "a BERT with an untied output cannot be read",
-                code="unsupported",
-                where=f"{path}:{copy}",
+            raise folders.unsupported(
+                f"{path}: {copy} differs from {key}", f"{path}:{copy}", "a BERT with an untied output cannot be read"
             )
 
 
@@ -381,3 +348,55 @@ def architecture(weights: Tensors) -> str:
         case [False, True]:
             return "BertForNextSentencePrediction"
     return "BertModel"
+
+
+# ---- tokenizers ------------------------------------------------------------------------------------------------------
+
+
+def read_bert_tokenizer(folder: Path) -> BertTokenizer:
+    """The tokenizer of the BERT in `folder`. The defaults of tokenizer_config.json are those of the uncased models."""
+    if not (folder / VOCAB_FILE).exists() and (folder / folders.TOKENIZER).exists():
+        return BertTokenizer.load(folder / folders.TOKENIZER)
+    path = folder / folders.TOKENIZER_CONFIG
+    config = folders.read_config(path) if path.exists() else {}
+    accents = config.get("strip_accents")
+    return BertTokenizer.load_vocab_txt(
+        folder / VOCAB_FILE,
+        lowercase=folders.read_value(config, "do_lower_case", bool, True, path),
+        strip_accents=None if accents is None else folders.read_value(config, "strip_accents", bool, False, path),
+        split_chinese=folders.read_value(config, "tokenize_chinese_chars", bool, True, path),
+    )
+
+
+def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
+    """The tokenizer of the RoBERTa in `folder`."""
+    path = folders.find_tokenizer(folder, VOCAB, MERGES)
+    try:
+        if path.name == folders.TOKENIZER:
+            return RobertaTokenizer.from_json(read_text(path))
+        config = (
+            folders.read_config(folder / folders.TOKENIZER_CONFIG)
+            if (folder / folders.TOKENIZER_CONFIG).exists()
+            else {}
+        )
+        prefix = folders.read_value(config, "add_prefix_space", bool, False, folder / folders.TOKENIZER_CONFIG)
+        return RobertaTokenizer(order_tokens(read_json(path, dict[str, int])), read_merges(folder / MERGES), prefix)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of RoBERTa: {error}", path) from error
+
+
+def read_merges(path: Path) -> list[tuple[str, str]]:
+    """A merges.txt: two tokens a line, after a line with the version."""
+    lines = read_text(path).split("\n")
+    return parse_merges(line for line in lines if line and not line.startswith("#version"))
+
+
+def tokenizer_config(tokenizer: BertTokenizer, max_length: int) -> Config:
+    """The content of tokenizer_config.json."""
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "tokenize_chinese_chars": tokenizer.split_chinese,
+        "model_max_length": max_length,
+    }

@@ -14,17 +14,11 @@ from dataclasses import replace
 import torch
 
 from regard.errors import UserError
+from regard.exchange import folders
 from regard.exchange.bert import POOLER_ACTIVATION
-from regard.exchange.folders import (
-    Config,
-    Tensors,
-    check_fixed_values,
-    read_count,
-    read_value,
-    rename_weight,
-    require_keys,
-)
+from regard.exchange.folders import Config, Tensors
 from regard.exchange.model_files import ModelFiles
+from regard.training.weights import rename
 
 POSITIONS, SEGMENTS = "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight"
 
@@ -73,9 +67,9 @@ ROBERTA_FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "i
 def read_roberta(files: ModelFiles) -> ModelFiles:
     """A RoBERTa as a BERT."""
     config = files.config
-    check_fixed_values(config, ROBERTA_FIXED, files.config_path, "RoBERTa")
-    skipped = read_value(config, "pad_token_id", int, 1, files.config_path) + 1
-    positions = read_count(config, "max_position_embeddings", None, files.config_path) - skipped
+    folders.check_fixed_values(config, ROBERTA_FIXED, files.config_path, "RoBERTa")
+    skipped = folders.read_value(config, "pad_token_id", int, 1, files.config_path) + 1
+    positions = folders.read_count(config, "max_position_embeddings", None, files.config_path) - skipped
     tensors = renamed(files.tensors, ROBERTA_MODULES)
     if POSITIONS in tensors:
         tensors[POSITIONS] = tensors[POSITIONS][skipped:]
@@ -85,8 +79,8 @@ def read_roberta(files: ModelFiles) -> ModelFiles:
 def read_distilbert(files: ModelFiles) -> ModelFiles:
     """A DistilBERT as a BERT."""
     config = files.config
-    require_keys(config, [*DISTILBERT_KEYS, "max_position_embeddings", "vocab_size"], files.config_path)
-    width = read_count(config, "dim", None, files.config_path)
+    folders.require_keys(config, [*DISTILBERT_KEYS, "max_position_embeddings", "vocab_size"], files.config_path)
+    width = folders.read_count(config, "dim", None, files.config_path)
     tensors = renamed(files.tensors, DISTILBERT_MODULES) | {SEGMENTS: torch.zeros(1, width)}
     values = {key: config[name] for name, key in DISTILBERT_KEYS.items()}
     values |= {"type_vocab_size": 1, "layer_norm_eps": 1e-12, POOLER_ACTIVATION: "relu"}
@@ -116,7 +110,7 @@ def as_bert(files: ModelFiles) -> ModelFiles:
 
 def renamed(tensors: Tensors, modules: Mapping[str, str]) -> Tensors:
     """The tensors with the names of BERT."""
-    return {rename_weight(name, modules): tensor for name, tensor in tensors.items()}
+    return {rename(name, modules): tensor for name, tensor in tensors.items()}
 
 
 def as_bert_config(config: Config, prefix: str, **values: object) -> Config:

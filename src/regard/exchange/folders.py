@@ -1,7 +1,6 @@
 """Folders of Hugging Face `transformers`, for any model: config.json and model.safetensors."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +15,8 @@ from regard.config import SettingError
 from regard.errors import UserError
 from regard.files import default_permissions, replacing, write_json
 from regard.reading import check_type, nearest_file, read_json, require_regular
+from regard.training.weights import Tensors as Tensors
 
-Tensors = dict[str, Tensor]
 Config = dict[str, Any]
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
@@ -30,6 +29,16 @@ ACTIVATIONS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "g
 """Activation functions that have another name here."""
 
 T = TypeVar("T")
+
+
+def damaged(problem: str, where: Path | str, remedy: str = DOWNLOAD_AGAIN) -> UserError:
+    """The error of a file whose content is damaged."""
+    return UserError(problem, remedy, code="damaged-file", where=where)
+
+
+def unsupported(problem: str, where: Path | str, remedy: str) -> UserError:
+    """The error of a model that cannot be read or written."""
+    return UserError(problem, remedy, code="unsupported", where=where)
 
 
 def read_config(path: Path) -> Config:
@@ -50,12 +59,7 @@ def read_count(config: Config, key: str, default: int | None, path: Path) -> int
     """A positive number that is not larger than any model has; `default`, if there is one, for a missing key."""
     value = read_value(config, key, int, default or 0, path)
     if not 0 < value <= MAX_COUNT:
-        raise UserError(
-            f"{path}: {key} = {config.get(key)!r} is not a number from 1 to {MAX_COUNT:,}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=f"{path}:{key}",
-        )
+        raise damaged(f"{path}: {key} = {config.get(key)!r} is not a number from 1 to {MAX_COUNT:,}", f"{path}:{key}")
     return value
 
 
@@ -63,22 +67,18 @@ def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, 
     """Raise an error if a key has another value than the one that is supported. A missing key has that value."""
     for key, value in fixed.items():
         if config.get(key, value) != value:
-            raise UserError(
+            raise unsupported(
                 f"{path}: {key} = {config[key]!r} is not supported for {model}",
+                f"{path}:{key}",
                 f"only {key} = {value!r} can be read",
-                code="unsupported",
-                where=f"{path}:{key}",
             )
 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
     """Raise an error if one of the keys is missing."""
     if missing := [key for key in keys if key not in config]:
-        raise UserError(
-            f"{path} has no {', '.join(missing)}",
-            "name a folder written by save_pretrained",
-            code="damaged-file",
-            where=f"{path}:{missing[0]}",
+        raise damaged(
+            f"{path} has no {', '.join(missing)}", f"{path}:{missing[0]}", "name a folder written by save_pretrained"
         )
 
 
@@ -92,11 +92,10 @@ def reading_settings(path: Path, keys: Mapping[str, str]) -> Iterator[None]:
         cause = problem.get("ctx", {}).get("error")
         name = cause.key if isinstance(cause, SettingError) else str(problem["loc"][0]) if problem["loc"] else ""
         key = keys.get(name, "")
-        raise UserError(
+        raise unsupported(
             f"{path}: {f'{key}: ' if key else ''}{cause or problem['msg']}",
+            f"{path}:{key}" if key else path,
             "this model cannot be read",
-            code="unsupported",
-            where=f"{path}:{key}" if key else path,
         ) from error
 
 
@@ -115,9 +114,7 @@ def read_weights(path: Path) -> Tensors:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} is damaged or cannot be read: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
-        ) from error
+        raise damaged(f"{path} is damaged or cannot be read: {error}", path) from error
 
 
 def read_pickled(path: Path) -> Tensors:
@@ -126,11 +123,9 @@ def read_pickled(path: Path) -> Tensors:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle and torch raise many kinds
-        raise UserError(
-            f"{path} is damaged, or holds more than tensors: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
-        ) from error
+        raise damaged(f"{path} is damaged, or holds more than tensors: {error}", path) from error
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise UserError(f"{path} holds more than tensors by name", DOWNLOAD_AGAIN, code="damaged-file", where=path)
+        raise damaged(f"{path} holds more than tensors by name", path)
     return {str(name): tensor for name, tensor in content.items()}
 
 
@@ -144,24 +139,16 @@ def huggingface_activation(name: str) -> str:
     return "gelu_new" if name == "gelu_tanh" else name
 
 
-def rename_weight(name: str, modules: Mapping[str, str]) -> str:
-    """The name of a weight after all regular expressions of `modules` are replaced, one after another."""
-    for pattern, replacement in modules.items():
-        name = re.sub(pattern, replacement, name)
-    return name
-
-
 def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Tensor | None:
     """Remove `key` from the tensors and return it in float32, checked; None if it is missing."""
     tensor = tensors.pop(key, None)
     if tensor is None:
         return None
     if tensor.shape != shape:
-        raise UserError(
+        raise damaged(
             f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}",
+            f"{path}:{key}",
             f"the two files belong to different models: {DOWNLOAD_AGAIN}",
-            code="damaged-file",
-            where=f"{path}:{key}",
         )
     if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):
         raise UserError(
@@ -173,25 +160,39 @@ def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Ten
     return tensor.float()
 
 
+def pop_tensors(
+    tensors: Tensors,
+    expected: Mapping[str, torch.Size],
+    name_of: Callable[[str], str],
+    path: Path,
+    optional: Sequence[str] = (),
+) -> Tensors:
+    """Remove the expected weights, which the file names by `name_of`; return them by our names.
+
+    A module whose prefix is in `optional` may be missing completely.
+    """
+    popped = {name: pop_tensor(tensors, name_of(name), shape, path) for name, shape in expected.items()}
+    weights = {name: tensor for name, tensor in popped.items() if tensor is not None}
+    absent = tuple(module for module in optional if not any(name.startswith(module) for name in weights))
+    require_weights([name_of(name) for name in expected if name not in weights and not name.startswith(absent)], path)
+    return weights
+
+
 def require_weights(missing: list[str], path: Path) -> None:
     """Raise an error if weights are missing, given by their names in the file."""
     if missing:
-        raise UserError(
+        raise damaged(
             f"{path} lacks {len(missing)} weights, the first is {missing[0]}",
+            f"{path}:{missing[0]}",
             f"{DOWNLOAD_AGAIN}, or save it again with save_pretrained",
-            code="damaged-file",
-            where=f"{path}:{missing[0]}",
         )
 
 
 def refuse_weights(extra: Iterable[str], path: Path, remedy: str) -> None:
     """Raise an error if a file has weights that the model does not have, given by their names."""
     if names := list(extra):
-        raise UserError(
-            f"{path} contains {len(names)} unknown weights, the first is {names[0]}",
-            remedy,
-            code="unsupported",
-            where=f"{path}:{names[0]}",
+        raise unsupported(
+            f"{path} contains {len(names)} unknown weights, the first is {names[0]}", f"{path}:{names[0]}", remedy
         )
 
 

@@ -13,29 +13,16 @@ D model, V vocabulary.
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
-from regard.errors import UserError
-from regard.exchange.bert_tokenizers import MERGES, VOCAB, read_merges
-from regard.exchange.folders import (
-    DOWNLOAD_AGAIN,
-    Config,
-    Tensors,
-    activation_name,
-    check_fixed_values,
-    find_tokenizer,
-    pop_tensor,
-    read_count,
-    reading_settings,
-    refuse_weights,
-    rename_weight,
-    require_keys,
-    require_weights,
-)
+from regard.exchange import folders
+from regard.exchange.bert import MERGES, VOCAB, read_merges
+from regard.exchange.folders import Config, Tensors
 from regard.exchange.marian import NEVER_BIAS
 from regard.exchange.model_files import ModelFiles
 from regard.layers.meta import on_meta
@@ -45,8 +32,9 @@ from regard.text.inputs import order_tokens
 from regard.text.roberta import Merge, parse_merges
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+from regard.training.weights import rename
 
-END = "<|endoftext|>"
+END, BIAS = "<|endoftext|>", "embedding.bias"
 
 SHAPE = {
     "d_model": "n_embd",
@@ -103,35 +91,26 @@ def read_gpt2(files: ModelFiles) -> Gpt2:
     settings, size = read_settings(files.config, files.config_path)
     tokenizer, rows = read_tokenizer(files.folder, size)
     path, tensors = files.weights_path, update_names(files.tensors, settings.layers)
-    weights: Tensors = {"embedding.bias": torch.zeros(len(rows))}
-    weights["embedding.bias"][[PAD, BOS]] = NEVER_BIAS
-    missing = []
     with on_meta():
-        expected = TransformerLanguageModel(settings, size).state_dict()
-    for name, tensor in expected.items():
-        if name in weights or name.startswith("output."):
-            continue
-        key = rename_weight(name, MODULES)
-        read = pop_tensor(tensors, key, tensor.shape, path)
-        if read is None:
-            missing.append(key)
-        else:
-            weights[name] = read[torch.tensor(rows)] if name == "embedding.weight" else read
-    require_weights(missing, path)
+        expected = {name: x.shape for name, x in TransformerLanguageModel(settings, size).state_dict().items()}
+    expected = {name: shape for name, shape in expected.items() if not name.startswith(("output.", BIAS))}
+    weights = folders.pop_tensors(tensors, expected, partial(rename, patterns=MODULES), path)
+    weights["embedding.weight"] = weights["embedding.weight"][torch.tensor(rows)]
+    weights[BIAS] = torch.zeros(len(rows)).index_fill(0, torch.tensor([PAD, BOS]), NEVER_BIAS)
     extra = (key for key in tensors if not key.endswith(CONSTANT) and key != "lm_head.weight")
-    refuse_weights(extra, path, "only language models can be read, without another output layer")
+    folders.refuse_weights(extra, path, "only language models can be read, without another output layer")
     return Gpt2(settings, weights, tokenizer)
 
 
 def read_settings(config: Config, path: Path) -> tuple[TransformerLanguageSettings, int]:
     """The settings of the model, and the size of its vocabulary."""
-    check_fixed_values(config, FIXED_VALUES, path, "GPT-2")
-    require_keys(config, [*SHAPE.values(), "vocab_size"], path)
+    folders.check_fixed_values(config, FIXED_VALUES, path, "GPT-2")
+    folders.require_keys(config, [*SHAPE.values(), "vocab_size"], path)
     values = {name: config[key] for name, key in SHAPE.items()} | OUR_VALUES
-    values["activation"] = activation_name(values["activation"])
-    values["d_ff"] = read_count(config, "n_inner", 4 * read_count(config, "n_embd", None, path), path)
-    with reading_settings(path, SHAPE):
-        return TransformerLanguageSettings.model_validate(values), read_count(config, "vocab_size", None, path)
+    values["activation"] = folders.activation_name(values["activation"])
+    values["d_ff"] = folders.read_count(config, "n_inner", 4 * folders.read_count(config, "n_embd", None, path), path)
+    with folders.reading_settings(path, SHAPE):
+        return TransformerLanguageSettings.model_validate(values), folders.read_count(config, "vocab_size", None, path)
 
 
 def update_names(tensors: Tensors, layers: int) -> Tensors:
@@ -150,7 +129,7 @@ def update_names(tensors: Tensors, layers: int) -> Tensors:
 
 def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]]:
     """The tokenizer in our order, and the matrix row of each of its tokens."""
-    path = find_tokenizer(folder, VOCAB, MERGES)
+    path = folders.find_tokenizer(folder, VOCAB, MERGES)
     try:
         tokens, merges = read_tokens(path)
         unused = [f"<|unused{number}|>" for number in range(len(tokens), size)]
@@ -160,12 +139,7 @@ def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]
         rows = [end, end, end, *(row for row in range(size) if row != end)]
         return SubwordTokenizer(assemble([*SPECIALS, *(others[row] for row in rows[EOS + 1 :])], merges)), rows
     except (ValueError, AttributeError, TypeError) as error:
-        raise UserError(
-            f"{path} is damaged or is not a tokenizer of GPT-2: {error}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=path,
-        ) from error
+        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of GPT-2: {error}", path) from error
 
 
 def read_tokens(path: Path) -> tuple[list[str], list[Merge]]:

@@ -17,16 +17,17 @@ The names are found by running the model on inputs of different sizes and compar
 from a model but `start` and `step`. A language model has no encoder: its state begins with zeros.
 
 The graphs compute what the model computes, with three differences: masks in place of blocks for local attention, a KV
-cache that keeps positions outside the window, and loops in place of the kernels of recurrent layers (scanned.py). They
-avoid control flow that depends on sizes.
+cache that keeps positions outside the window, and loops in place of the kernels of recurrent layers. They avoid control
+flow that depends on sizes.
 
 B sentences, W hypotheses, S source, T tokens, V vocabulary, L past.
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +36,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import Padded, PaddedPattern, Tokens
 from regard.attention.scored_attention import AttentionFunction, scaled_dot_attention
-from regard.exchange.scanned import scanned
+from regard.layers.recurrent import Hidden, RecurrentLayer
 from regard.models.bert import BertPretraining
 from regard.models.biaffine import BiaffineParser
 from regard.models.language_recurrent import RecurrentLanguageModel
@@ -54,6 +55,9 @@ COUNTS = ("position", "length")
 """Numbers of tokens so far in a state that cannot be computed from its tensors: they become tensors."""
 NEW = "new_"
 """The prefix of the outputs of a decoder that replace values of the state."""
+
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class Value(NamedTuple):
@@ -125,6 +129,49 @@ class WholeCache(KVCache):
         mask = distances >= -self.window
         out, _ = (function or scaled_dot_attention)(q.unsqueeze(3), self.keys, self.values, distances, mask, 0.0)
         return out.squeeze(3)
+
+
+# ---- recurrent layers as loops --------------------------------------------------------------------------------------
+
+
+class ScannedLayer(RecurrentLayer):
+    """A recurrent layer that computes one token after the other: a scan, which a graph can store.
+
+    torch.export unrolls the kernel of a recurrent layer for the number of tokens in its example: such a graph reads
+    only texts of this length. Here h_t = cell(W x_t + b, h_{t-1}) at tokens; at padding the state stays as it is.
+    """
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
+        """x (B, T, I) -> h after each token (B, T, K), zero at padding, and the state after the last token."""
+        from torch._higher_order_ops.scan import scan
+
+        hidden = hidden or self.initial_state(x.size(0))
+        inputs, (_, U, _, d), cell = self.inputs(x), self.matrices(), self.cell
+        if isinstance(x.size(1), int) and x.size(1) == 1:  # a step of a language model
+            hidden = cell.step(inputs[:, 0], hidden, U, d)
+            return hidden[0][:, None], hidden
+        lengths = torch.full((x.size(0),), x.size(1)) if lengths is None else lengths
+        mask = torch.arange(x.size(1))[:, None, None] < lengths[:, None]  # (T, B, 1)
+
+        def step(state: list[Tensor], token: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+            after = cell.step(token[0], tuple(state), U, d)
+            state = [torch.where(token[1], new, old) for new, old in zip(after, state, strict=True)]
+            return state, [state[0] * token[1]]
+
+        start = [tensor.clone() for tensor in hidden]
+        last, (h,) = scan(step, start, [inputs.transpose(0, 1), mask], dim=0, reverse=self.backward)
+        return h.transpose(0, 1), tuple(last)
+
+
+def scanned(model: M) -> M:
+    """The model with scans in place of its recurrent layers: a copy, or the model itself if it has none."""
+    if not any(isinstance(module, RecurrentLayer) for module in model.modules()):
+        return model
+    copy = deepcopy(model).requires_grad_(False)
+    for module in copy.modules():
+        if isinstance(module, RecurrentLayer):
+            module.__class__ = ScannedLayer
+    return copy
 
 
 # ---- states as lists of tensors --------------------------------------------------------------------------------------

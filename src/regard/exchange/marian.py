@@ -23,27 +23,10 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
-from regard.exchange.folders import (
-    CONFIG,
-    DOWNLOAD_AGAIN,
-    Config,
-    Tensors,
-    activation_name,
-    check_fixed_values,
-    huggingface_activation,
-    new_folder,
-    pop_tensor,
-    read_config,
-    read_count,
-    reading_settings,
-    refuse_weights,
-    rename_weight,
-    require_keys,
-    require_weights,
-)
+from regard.exchange import folders, model_files
+from regard.exchange.folders import Config, Tensors
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
-from regard.exchange.model_files import ModelFiles, open_model
+from regard.exchange.model_files import ModelFiles
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.layers.positions import sinusoid
@@ -51,6 +34,7 @@ from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, Transformer, TransformerSettings
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
+from regard.training.weights import rename
 
 V = TypeVar("V")
 
@@ -125,7 +109,7 @@ class MarianModel:
 
 def read_marian(model: Path | ModelFiles) -> MarianModel:
     """The translation model in a folder. Both tokenizers are the same object if one file serves both sides."""
-    files = open_model(model)
+    files = model_files.open_model(model)
     folder, path, config, tensors = files.folder, files.config_path, files.config, dict(files.tensors)
     settings, text = read_settings(config, path), read_tokenizers(folder, config)
     matrices, bias = read_matrices(config, tensors, files.weights_path)
@@ -143,7 +127,7 @@ def read_marian(model: Path | ModelFiles) -> MarianModel:
     for name in {"all": ("src_embedding", "output"), "output": ("output",), "none": ()}[settings.tie]:
         del weights[f"{name}.weight"]
     weights |= read_layers(settings, tensors, files.weights_path)
-    positions = read_count(config, "max_position_embeddings", POSITIONS, path)
+    positions = folders.read_count(config, "max_position_embeddings", POSITIONS, path)
     return MarianModel(settings, weights, text.tokenizers, positions, default_beam(folder, config))
 
 
@@ -178,7 +162,7 @@ def write_marian(
     config |= dict(vocab_size=len(tokenizers[0]), decoder_vocab_size=len(tokenizers[1]))
     search: Config = dict(num_beams=beam, max_length=POSITIONS // 2, bad_words_ids=[[PAD], [BOS]])
     search |= {"length_penalty": alpha} if beam > 1 else {}  # transformers warns of a setting without effect
-    with new_folder(folder, config, exported) as path:
+    with folders.new_folder(folder, config, exported) as path:
         write_json(path / GENERATION, symbols | search)
         write_tokenizers(path, tokenizers, POSITIONS)
 
@@ -188,32 +172,29 @@ def check_exportable(settings: TransformerSettings) -> None:
     for name, value in EXPORTABLE.items():
         if getattr(settings, name) != value:
             supported = f"model.{name} = {value!r}" if value is not None else f"no model.{name}"
-            raise UserError(
+            raise folders.unsupported(
                 f"transformers has no translation model with model.{name} = {getattr(settings, name)!r}",
+                f"model.{name}",
                 f"train with {supported}, or export to ctranslate2, which supports more Transformers",
-                code="unsupported",
-                where=f"model.{name}",
             )
     if not settings.d_ff:
-        raise UserError(
+        raise folders.unsupported(
             "transformers has no translation model without feed-forward layers (model.d_ff = 0)",
+            "model.d_ff",
             "train with a larger model.d_ff",
-            code="unsupported",
-            where="model.d_ff",
         )
     if settings.norm == "pre" and settings.tie != "all":
-        raise UserError(
+        raise folders.unsupported(
             f'a model with model.norm = "pre" is written as Pegasus, which has no model.tie = "{settings.tie}"',
+            "model.tie",
             'train with model.tie = "all" or model.norm = "post", or export to ctranslate2',
-            code="unsupported",
-            where="model.tie",
         )
 
 
 def build_config(settings: TransformerSettings, kind: str) -> Config:
     """The content of config.json without vocabulary and special tokens."""
     config: Config = {key: getattr(settings, name) for name, key in SHAPE.items()}
-    config[SHAPE["activation"]] = huggingface_activation(settings.activation)
+    config[SHAPE["activation"]] = folders.huggingface_activation(settings.activation)
     config |= {exported: config[key] for key, exported in SAME_IN_DECODER.items()}
     config |= {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"} | FIXED_VALUES
     return config | {
@@ -232,38 +213,36 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
     """The settings of the model without the output bias, which depends on the weights."""
     kind = str(config.get("model_type"))
     if kind not in ARCHITECTURES:
-        raise UserError(
+        raise folders.unsupported(
             f"{path}: model_type = {kind!r} is not one of {', '.join(ARCHITECTURES)}",
+            f"{path}:model_type",
             "this model cannot be read",
-            code="unsupported",
-            where=f"{path}:model_type",
         )
     norms = {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"}
-    check_fixed_values(config, FIXED_VALUES | norms, path, kind)
-    require_keys(config, [*SHAPE.values(), *SAME_IN_DECODER.values(), "vocab_size"], path)
+    folders.check_fixed_values(config, FIXED_VALUES | norms, path, kind)
+    folders.require_keys(config, [*SHAPE.values(), *SAME_IN_DECODER.values(), "vocab_size"], path)
     if different := [key for key, decoder_key in SAME_IN_DECODER.items() if config[key] != config[decoder_key]]:
         key, decoder_key = different[0], SAME_IN_DECODER[different[0]]
-        raise UserError(
+        raise folders.unsupported(
             f"{path}: {key} = {config[key]} and {decoder_key} = {config[decoder_key]}",
+            f"{path}:{decoder_key}",
             "only models with equal values can be read",
-            code="unsupported",
-            where=f"{path}:{decoder_key}",
         )
     values = {name: config[key] for name, key in SHAPE.items()}
-    values["activation"] = activation_name(values["activation"])
+    values["activation"] = folders.activation_name(values["activation"])
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     tie = ("all" if shared else "output") if tied and config.get("scale_embedding", False) else "none"
     size = name_of_size(values, SIZES)
-    with reading_settings(path, SHAPE):
+    with folders.reading_settings(path, SHAPE):
         return TransformerSettings.model_validate(values | {"norm": NORMS[kind], "tie": tie, "size": size})
 
 
 def read_matrices(config: Config, tensors: Tensors, path: Path) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
     """The matrices of source, target and output, some of which may be the same, and the output bias (V,)."""
-    file = path.with_name(CONFIG)
-    width, src = read_count(config, "d_model", None, file), read_count(config, "vocab_size", None, file)
+    file = path.with_name(folders.CONFIG)
+    width, src = folders.read_count(config, "d_model", None, file), folders.read_count(config, "vocab_size", None, file)
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
-    tgt = src if shared else read_count(config, "decoder_vocab_size", src, file)
+    tgt = src if shared else folders.read_count(config, "decoder_vocab_size", src, file)
     if shared:
         matrix = read_tied_matrix(tensors, (SHARED, SRC, TGT, *([OUT] if tied else ())), (src, width), path)
         matrices = matrix, matrix, matrix if tied else read_tied_matrix(tensors, (OUT,), (src, width), path)
@@ -271,24 +250,23 @@ def read_matrices(config: Config, tensors: Tensors, path: Path) -> tuple[tuple[T
         target = read_tied_matrix(tensors, (TGT, *([OUT] if tied else ())), (tgt, width), path)
         output = target if tied else read_tied_matrix(tensors, (OUT,), (tgt, width), path)
         matrices = read_tied_matrix(tensors, (SRC,), (src, width), path), target, output
-    bias = pop_tensor(tensors, BIAS, torch.Size((1, tgt)), path)
+    bias = folders.pop_tensor(tensors, BIAS, torch.Size((1, tgt)), path)
     return matrices, torch.zeros(tgt) if bias is None else bias[0]
 
 
 def read_tied_matrix(tensors: Tensors, names: Sequence[str], shape: tuple[int, int], path: Path) -> Tensor:
     """A tied matrix, which may be saved under several names and must be equal under all of them."""
     copies = {
-        name: tensor for name in names if (tensor := pop_tensor(tensors, name, torch.Size(shape), path)) is not None
+        name: tensor
+        for name in names
+        if (tensor := folders.pop_tensor(tensors, name, torch.Size(shape), path)) is not None
     }
-    require_weights([] if copies else [names[0]], path)
+    folders.require_weights([] if copies else [names[0]], path)
     (first, tensor), *others = copies.items()
     for name, copy in others:
         if not torch.equal(tensor, copy):
-            raise UserError(
-                f"{path}: {first} differs from {name}, but {CONFIG} says that they are tied",
-                DOWNLOAD_AGAIN,
-                code="damaged-file",
-                where=f"{path}:{name}",
+            raise folders.damaged(
+                f"{path}: {first} differs from {name}, but {folders.CONFIG} says that they are tied", f"{path}:{name}"
             )
     return tensor
 
@@ -296,22 +274,15 @@ def read_tied_matrix(tensors: Tensors, names: Sequence[str], shape: tuple[int, i
 def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> Tensors:
     """The weights of all layers by our names. Raises an error for other weights and for learned positions."""
     order = sines_first(settings.d_model).argsort()
-    weights: dict[str, Tensor | None] = {}
-    for name, shape in layers(shapes(settings, 1, 1)).items():
-        tensor = pop_tensor(tensors, huggingface_name(name), shape, path)
-        weights[name] = None if tensor is None else permute(name, tensor, order)
-    require_weights([huggingface_name(name) for name, tensor in weights.items() if tensor is None], path)
+    weights = folders.pop_tensors(tensors, layers(shapes(settings, 1, 1)), huggingface_name, path)
     for name in POSITION_TABLES:
         table = tensors.pop(name, None)
         if table is not None and not is_sinusoidal(table):
-            raise UserError(
-                f"{path}: the positions {name} are learned",
-                "this model cannot be read",
-                code="unsupported",
-                where=f"{path}:{name}",
+            raise folders.unsupported(
+                f"{path}: the positions {name} are learned", f"{path}:{name}", "this model cannot be read"
             )
-    refuse_weights(tensors, path, "save the model again with save_pretrained")
-    return {name: tensor for name, tensor in weights.items() if tensor is not None}
+    folders.refuse_weights(tensors, path, "save the model again with save_pretrained")
+    return {name: permute(name, tensor, order) for name, tensor in weights.items()}
 
 
 def is_sinusoidal(table: Tensor) -> bool:
@@ -344,7 +315,7 @@ def layers(weights: dict[str, V]) -> dict[str, V]:
 
 def huggingface_name(name: str) -> str:
     """encoder.0.attention.query.weight -> model.encoder.layers.0.self_attn.q_proj.weight"""
-    return rename_weight(name, MODULES)
+    return rename(name, MODULES)
 
 
 def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch.Size]:
@@ -357,5 +328,7 @@ def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch
 def default_beam(folder: Path, config: Config) -> int:
     """The default beam size of the model; older folders have it in config.json."""
     path = folder / GENERATION
-    generation = read_config(path) if path.exists() else config
-    return read_count(generation, "num_beams", read_count(config, "num_beams", 4, folder / CONFIG), path)
+    generation = folders.read_config(path) if path.exists() else config
+    return folders.read_count(
+        generation, "num_beams", folders.read_count(config, "num_beams", 4, folder / folders.CONFIG), path
+    )

@@ -1,8 +1,8 @@
 """Translation models of Marian (Junczys-Dowmunt et al. 2018) in its own files, such as those that Firefox ships.
 
-    model.npz, model.*.bin    the weights and the settings (marian_files.py)
+    model.npz, model.*.bin    the weights and the settings
     vocab.*.spm               SentencePiece model of both sides; or srcvocab.*.spm and trgvocab.*.spm
-    config.*.yml, lex.*       not read: options of the program, and its short list of words that may be written
+    config.*.yml, lex.*       not read: options of Marian, and its short list of words that may be written
 
 The model is our Transformer with post-norm. In most students the decoder has recurrent units in the place of
 self-attention (`model.decoder_layer = "ssru"`). Four things differ from the paper:
@@ -12,38 +12,57 @@ self-attention (`model.decoder_layer = "ssru"`). Four things differ from the pap
     <unk>       is never written
     bias        they add one to the logit of each token
 
+A .npz holds arrays by name. A .bin is a table of contents and then the data, all numbers little-endian:
+
+    u64 version = 1, u64 count
+    count x (u64 length of the name, u64 type, u64 number of dimensions, u64 bytes of data)
+    the names, each with a zero at its end; the dimensions (i32); u64 length of a gap, and the gap; the data
+
+    type       data
+    0x101      int8
+    0x404      float32
+    0x4101     int8 of intgemm: v = round(m w), then the multiplier m as one float32. A matrix W (K, N) of x W is stored
+               as (N, K), which is our order; matrices of embeddings are stored as they are
+
+The settings of the model are a text (YAML) under the name `special:model.yml`. Multipliers of activations, named
+`.._QuantMultA`, are not read: our models compute with numbers of 32 bits.
+
 D model, V vocabulary.
 """
 
 import math
 import re
+import struct
+import zipfile
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.exchange.folders import (
-    DOWNLOAD_AGAIN,
-    Tensors,
-    activation_name,
-    pop_tensor,
-    refuse_weights,
-    require_weights,
-)
+from regard.exchange import folders
+from regard.exchange.folders import Tensors
 from regard.exchange.marian import NEVER_BIAS, MarianModel, layers, shapes
-from regard.exchange.marian_files import MarianConfig, read_marian_file
 from regard.exchange.sentencepiece import read_sentencepiece
 from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, TransformerSettings
-from regard.reading import nearest_file
+from regard.reading import nearest_file, require_regular
 from regard.text.sentencepiece import SentencePieceTokenizer, assemble
 from regard.text.symbols import BOS, EOS, PAD, SPECIALS
+from regard.training.weights import rename
 
 POSITIONS = 1024
 """The number of positions of a run that is made from such a model."""
 MARIAN_ENDINGS = (".npz", ".bin")
 """Ends of the names of files of weights."""
+SETTINGS = "special:model.yml"
+EMBEDDINGS = ("Wemb", "encoder_Wemb", "decoder_Wemb")
+INT8, FLOAT32, INTGEMM8 = 0x101, 0x404, 0x4101
+MAX_ITEMS = 1 << 16
+
+MarianConfig = dict[str, str | list[str]]
 BIAS, OUTPUT = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
 END, UNKNOWN = "</s>", "<unk>"
 FIXED_VALUES = {
@@ -106,10 +125,12 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
     """The settings of the model without `tie`, which depends on the weights."""
     for key, supported in FIXED_VALUES.items():
         if (value := config.get(key, supported[0])) not in supported:
-            raise unsupported(path, key, value, " or ".join(repr(value) for value in supported))
+            raise unsupported_value(path, key, value, " or ".join(repr(value) for value in supported))
     autoreg = str(config.get("transformer-decoder-autoreg", "self-attention"))
     if autoreg not in DECODERS or (autoreg == "rnn" and config.get("dec-cell") != "ssru"):
-        raise unsupported(path, "transformer-decoder-autoreg", autoreg, "self-attention, or rnn with dec-cell = ssru")
+        raise unsupported_value(
+            path, "transformer-decoder-autoreg", autoreg, "self-attention, or rnn with dec-cell = ssru"
+        )
     try:
         sizes = {
             "d_model": int(str(config["dim-emb"])),
@@ -119,7 +140,7 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
             "decoder_layers": int(str(config["dec-depth"])),
         }
         values = sizes | {
-            "activation": activation_name(config.get("transformer-ffn-activation", "swish")),
+            "activation": folders.activation_name(config.get("transformer-ffn-activation", "swish")),
             "decoder_layer": DECODERS[autoreg],
             "positions": "learned",
             "max_positions": POSITIONS,
@@ -128,21 +149,13 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
         }
         return TransformerSettings.model_validate(values)
     except (LookupError, ValueError) as error:  # a validation error is a ValueError
-        raise UserError(
-            f"{path}: its settings are damaged or not supported: {error}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=path,
-        ) from error
+        raise folders.damaged(f"{path}: its settings are folders.damaged or not supported: {error}", path) from error
 
 
-def unsupported(path: Path, key: str, value: object, supported: str) -> UserError:
+def unsupported_value(path: Path, key: str, value: object, supported: str) -> UserError:
     """The error for a setting that cannot be read."""
-    return UserError(
-        f"{path}: {key} = {value!r} is not supported",
-        f"only {supported} can be read",
-        code="unsupported",
-        where=f"{path}:{key}",
+    return folders.unsupported(
+        f"{path}: {key} = {value!r} is not supported", f"{path}:{key}", f"only {supported} can be read"
     )
 
 
@@ -171,11 +184,8 @@ def read_vocabulary(path: Path) -> tuple[SentencePieceTokenizer, int]:
     model = read_sentencepiece(path)
     pieces = [text for text, _, _ in model.pieces]
     if pieces[:1] != [END] or UNKNOWN not in pieces:
-        raise UserError(
-            f"{path}: the first token is not {END}, or there is no {UNKNOWN}",
-            "it is not a vocabulary of Marian",
-            code="damaged-file",
-            where=path,
+        raise folders.damaged(
+            f"{path}: the first token is not {END}, or there is no {UNKNOWN}", path, "it is not a vocabulary of Marian"
         )
     tokens = [*SPECIALS, *pieces[1:]]
     return assemble(tokens, model.scores, model.characters, model.prefix, model.tidy), tokens.index(UNKNOWN)
@@ -186,14 +196,14 @@ def read_embeddings(
 ) -> Tensors:
     """The matrices of both sides and of the output in our order of rows, and the bias; tied ones occur once."""
     width, rows = settings.d_model, [size - EOS for size in sizes]
-    shared = pop_tensor(tensors, "Wemb", torch.Size((rows[1], width)), path)
-    src = pop_tensor(tensors, "encoder_Wemb", torch.Size((rows[0], width)), path)
-    tgt = pop_tensor(tensors, "decoder_Wemb", torch.Size((rows[1], width)), path)
-    output = pop_tensor(tensors, OUTPUT, torch.Size((rows[1], width)), path)
-    bias = pop_tensor(tensors, BIAS, torch.Size((1, rows[1])), path)
+    shared = folders.pop_tensor(tensors, "Wemb", torch.Size((rows[1], width)), path)
+    src = folders.pop_tensor(tensors, "encoder_Wemb", torch.Size((rows[0], width)), path)
+    tgt = folders.pop_tensor(tensors, "decoder_Wemb", torch.Size((rows[1], width)), path)
+    output = folders.pop_tensor(tensors, OUTPUT, torch.Size((rows[1], width)), path)
+    bias = folders.pop_tensor(tensors, BIAS, torch.Size((1, rows[1])), path)
     matrix = shared if tgt is None else tgt
     if matrix is None:
-        require_weights(["Wemb"], path)
+        folders.require_weights(["Wemb"], path)
         raise AssertionError
     weights: Tensors = {}
     if src is not None or output is not None:
@@ -223,23 +233,16 @@ def position_table(positions: int, d_model: int) -> Tensor:
 def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> Tensors:
     """The weights of all layers by our names. Raises an error for other weights."""
     expected = layers(shapes(settings, EOS + 1, EOS + 1))
-    names = {name: marian_name(name, settings.decoder_layer) for name in expected}
-    weights: dict[str, Tensor | None] = {}
-    for name, shape in expected.items():
-        row = torch.Size((1, *shape)) if len(shape) == 1 else shape
-        tensor = pop_tensor(tensors, names[name], row, path)
-        weights[name] = None if tensor is None else tensor.view(shape)
-    require_weights([names[name] for name, tensor in weights.items() if tensor is None], path)
-    refuse_weights(tensors, path, "this kind of model is not supported")
-    return {name: tensor for name, tensor in weights.items() if tensor is not None}
+    rows = {name: torch.Size((1, *shape)) if len(shape) == 1 else shape for name, shape in expected.items()}
+    weights = folders.pop_tensors(tensors, rows, partial(marian_name, decoder_layer=settings.decoder_layer), path)
+    folders.refuse_weights(tensors, path, "this kind of model is not supported")
+    return {name: tensor.view(expected[name]) for name, tensor in weights.items()}
 
 
 def marian_name(name: str, decoder_layer: str) -> str:
     """encoder.0.attention.query.weight -> encoder_l1_self_Wq"""
     stack, number, rest = name.split(".", 2)
-    end = f".{rest}"
-    for pattern, replacement in SUBLAYERS.items():
-        end = re.sub(pattern, replacement, end)
+    end = rename(f".{rest}", SUBLAYERS)
     if stack == "decoder" and decoder_layer == "ssru":
         end = end.replace("_self_Wo_ln_", "_rnn_ffn_ln_")
     return f"{stack}_l{int(number) + 1}{end}"
@@ -249,3 +252,93 @@ def languages_of(path: Path) -> tuple[str, str]:
     """The languages in the name of a file of Firefox, model.enpt.intgemm8.bin; empty if it has none."""
     found = re.fullmatch(r"model\.([a-z]{2})([a-z]{2})\..*", path.name)
     return (found[1], found[2]) if found else ("", "")
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
+    """The settings and the weights of a model; matrices are (out, in), as in torch."""
+    require_regular(path)
+    try:
+        if path.suffix == ".npz":
+            config, tensors = read_npz(path)
+        else:
+            config, tensors = read_bin(path.read_bytes())
+    except (ValueError, LookupError, struct.error, OSError, zipfile.BadZipFile) as error:
+        raise folders.damaged(f"{path} is folders.damaged or is not a model of Marian: {error}", path) from error
+    return parse_config(config), {name: tensor for name, tensor in tensors.items() if not name.endswith("_QuantMultA")}
+
+
+def read_npz(path: Path) -> tuple[str, Tensors]:
+    """The content of a model.npz."""
+    with np.load(path, allow_pickle=False) as arrays:
+        config = bytes(arrays[SETTINGS].astype(np.uint8)).decode("utf-8")
+        tensors = {name: torch.from_numpy(np.array(arrays[name])) for name in arrays.files if name != SETTINGS}
+    return config, {name: as_linear(name, tensor) for name, tensor in tensors.items()}
+
+
+def read_bin(data: bytes) -> tuple[str, Tensors]:
+    """The content of a model.bin."""
+    version, count = struct.unpack_from("<QQ", data)
+    if version != 1 or not 0 < count <= MAX_ITEMS:
+        raise ValueError(f"it has version {version} and {count} arrays")
+    items = [struct.unpack_from("<4Q", data, 16 + 32 * number) for number in range(count)]
+    place = 16 + 32 * count
+    names, shapes = [], []
+    for length, _, _, _ in items:
+        names.append(data[place : place + length - 1].decode("utf-8"))
+        place += length
+    for _, _, dimensions, _ in items:
+        shapes.append(struct.unpack_from(f"<{dimensions}i", data, place))
+        place += 4 * dimensions
+    place += 8 + struct.unpack_from("<Q", data, place)[0]
+    config, tensors = "", {}
+    for name, shape, (_, kind, _, size) in zip(names, shapes, items, strict=True):
+        content, place = data[place : place + size], place + size
+        if len(content) < size:
+            raise ValueError(f"it ends in the middle of {name}")
+        if name == SETTINGS:
+            config = content.rstrip(b"\0").decode("utf-8")
+        elif not name.endswith("_QuantMultA"):
+            tensors[name] = decode_item(name, kind, shape, content)
+    if not config:
+        raise ValueError(f"it has no {SETTINGS}")
+    return config, tensors
+
+
+def decode_item(name: str, kind: int, shape: tuple[int, ...], content: bytes) -> torch.Tensor:
+    """The tensor of these bytes, in float32."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if count <= 0:
+        raise ValueError(f"{name} has shape {shape}")
+    if kind == FLOAT32:
+        values = np.frombuffer(content, "<f4", count).astype(np.float32)
+        return as_linear(name, torch.from_numpy(values).view(shape))
+    if kind != INTGEMM8:
+        raise ValueError(f"{name} is of type {kind:#x}, which cannot be read; write it with marian-conv as float32")
+    (multiplier,) = struct.unpack_from("<f", content, count)
+    quantized = torch.from_numpy(np.frombuffer(content, np.int8, count).astype(np.float32))
+    if not multiplier:
+        raise ValueError(f"{name} has the multiplier 0")
+    return quantized.view(shape if name in EMBEDDINGS else shape[::-1]) / multiplier
+
+
+def as_linear(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """A matrix (in, out) as (out, in); embeddings and rows stay."""
+    is_matrix = tensor.dim() == 2 and tensor.size(0) > 1 and name not in EMBEDDINGS
+    return tensor.t().contiguous() if is_matrix else tensor
+
+
+def parse_config(text: str) -> MarianConfig:
+    """The settings of `special:model.yml`, which are lines `key: value` and lists with a line for each item."""
+    config: MarianConfig = {}
+    key = ""
+    for line in text.rstrip("\0").splitlines():
+        if line.startswith(("  - ", "- ")):
+            items = config.get(key)
+            config[key] = [*(items if isinstance(items, list) else []), line.strip().removeprefix("- ")]
+        elif ":" in line and not line.startswith(" "):
+            key, _, value = line.partition(":")
+            config[key] = value.strip().strip("\"'")
+    return config

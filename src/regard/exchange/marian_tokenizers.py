@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
-from regard.exchange.folders import CONFIG, DOWNLOAD_AGAIN, TOKENIZER, TOKENIZER_CONFIG, Config, read_count, read_value
+from regard.exchange import folders
+from regard.exchange.folders import Config
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
 from regard.files import write_json
 from regard.reading import nearest_file, read_json
@@ -42,33 +43,30 @@ def read_tokenizers(folder: Path, config: Config) -> MarianTokenizers:
     """The tokenizers in `folder`, from SentencePiece files or from tokenizer.json."""
     if (folder / SPM[0]).exists():
         return read_sentencepiece_tokenizers(folder, config)
-    if not (folder / TOKENIZER).exists():
+    if not (folder / folders.TOKENIZER).exists():
         raise UserError(
-            f"{folder} has no tokenizer: neither {' and '.join(SPM)} nor {TOKENIZER}",
+            f"{folder} has no tokenizer: neither {' and '.join(SPM)} nor {folders.TOKENIZER}",
             f"download all files of the model; {nearest_file(folder / SPM[0])}",
             code="missing-file",
-            where=folder / TOKENIZER,
+            where=folder / folders.TOKENIZER,
         )
-    src = read_tokenizer(folder / TOKENIZER)
-    target = folder / TARGET / TOKENIZER
+    src = read_tokenizer(folder / folders.TOKENIZER)
+    target = folder / TARGET / folders.TOKENIZER
     tgt = read_tokenizer(target) if target.exists() else src
     symbols = {key: config.get(f"{key}_token_id") for key in ("pad", "decoder_start", "eos")}
     if list(symbols.values()) != [PAD, BOS, EOS]:
-        raise UserError(
-            f"{folder / CONFIG}: the ids {symbols} differ from those of {TOKENIZER}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=folder / CONFIG,
+        raise folders.damaged(
+            f"{folder / folders.CONFIG}: the ids {symbols} differ from those of {folders.TOKENIZER}",
+            folder / folders.CONFIG,
         )
-    src_size = read_count(config, "vocab_size", None, folder / CONFIG)
-    sizes = src_size, read_count(config, "decoder_vocab_size", src_size, folder / CONFIG)
+    src_size = folders.read_count(config, "vocab_size", None, folder / folders.CONFIG)
+    sizes = src_size, folders.read_count(config, "decoder_vocab_size", src_size, folder / folders.CONFIG)
     for tokenizer, size in zip((src, tgt), sizes, strict=True):
         if len(tokenizer) != size:
-            raise UserError(
-                f"{folder / TOKENIZER} has {len(tokenizer)} tokens, but {CONFIG} says {size}",
-                f"the files belong to different models: {DOWNLOAD_AGAIN}",
-                code="damaged-file",
-                where=folder / TOKENIZER,
+            raise folders.damaged(
+                f"{folder / folders.TOKENIZER} has {len(tokenizer)} tokens, but {folders.CONFIG} says {size}",
+                folder / folders.TOKENIZER,
+                f"the files belong to different models: {folders.DOWNLOAD_AGAIN}",
             )
     return MarianTokenizers((src, tgt), list(range(len(src))), list(range(len(tgt))), [])
 
@@ -81,12 +79,12 @@ def read_sentencepiece_tokenizers(folder: Path, config: Config) -> MarianTokeniz
     for side, model in enumerate(models):
         path = folder / VOCAB_FILES[side if separate else 0]
         key = "decoder_vocab_size" if separate and side else "vocab_size"
-        token_ids = read_vocab_json(path, read_count(config, key, None, folder / CONFIG))
-        start = read_start(config, len(token_ids), folder / CONFIG) if side or not separate else None
+        token_ids = read_vocab_json(path, folders.read_count(config, key, None, folder / folders.CONFIG))
+        start = read_start(config, len(token_ids), folder / folders.CONFIG) if side or not separate else None
         try:
             tokens, rows = reorder_tokens(token_ids, [model] if separate else models, start)
         except KeyError as error:
-            raise UserError(f"{path} has no {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path) from error
+            raise folders.damaged(f"{path} has no {error}", path) from error
         sides.append((assemble(tokens, model.scores, model.characters, model.prefix, model.tidy), rows))
     (src, src_rows), (tgt, tgt_rows) = sides
     return MarianTokenizers((src, tgt), src_rows, tgt_rows, duplicates(tgt_rows))
@@ -94,13 +92,11 @@ def read_sentencepiece_tokenizers(folder: Path, config: Config) -> MarianTokeniz
 
 def read_start(config: Config, size: int, path: Path) -> int | None:
     """The id that begins a translation; None if config.json has none."""
-    start = read_value(config, "decoder_start_token_id", int, -1, path)
+    start = folders.read_value(config, "decoder_start_token_id", int, -1, path)
     if start >= size or start < -1:
-        raise UserError(
+        raise folders.damaged(
             f"{path}: decoder_start_token_id = {start} is not below vocab_size = {size}",
-            DOWNLOAD_AGAIN,
-            code="damaged-file",
-            where=f"{path}:decoder_start_token_id",
+            f"{path}:decoder_start_token_id",
         )
     return None if start < 0 else start
 
@@ -111,11 +107,10 @@ def read_vocab_json(path: Path, size: int) -> dict[str, int]:
         raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
     token_ids = read_json(path, dict[str, int])
     if len(token_ids) != size or sorted(token_ids.values()) != list(range(size)):
-        raise UserError(
-            f"{path} does not have the ids 0 to {size - 1}, as {CONFIG} says",
-            f"{DOWNLOAD_AGAIN}, all its files",
-            code="damaged-file",
-            where=path,
+        raise folders.damaged(
+            f"{path} does not have the ids 0 to {size - 1}, as {folders.CONFIG} says",
+            path,
+            f"{folders.DOWNLOAD_AGAIN}, all its files",
         )
     return token_ids
 
@@ -148,27 +143,26 @@ def duplicates(rows: Sequence[int]) -> list[int]:
 def read_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json that `write_tokenizers` wrote, without what it added for `transformers`."""
     content = read_json(path, Config)
-    added = read_value(content, "added_tokens", list[dict[str, object]], [], path)
+    added = folders.read_value(content, "added_tokens", list[dict[str, object]], [], path)
     placeholders = [token for token in added if token.get("content") in PLACEHOLDERS]
     content |= {"post_processor": None, "added_tokens": placeholders, "truncation": None, "padding": None}
     try:
         return tokenizer_from_json(json.dumps(content))
     except ValueError as error:
-        raise UserError(
-            f"{path} is damaged or is not a tokenizer of this toolkit: {error}",
+        raise folders.damaged(
+            f"{path} is folders.damaged or is not a tokenizer of this toolkit: {error}",
+            path,
             f"of other programs, {' and '.join(SPM)} can be read",
-            code="damaged-file",
-            where=path,
         ) from error
 
 
 def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_length: int) -> None:
     """Write the tokenizers of both sides. They append the end symbol to every text."""
     src, tgt = tokenizers
-    folders = {folder: src} if src.to_json() == tgt.to_json() else {folder: src, folder / TARGET: tgt}
-    for path, tokenizer in folders.items():
-        write_json(path / TOKENIZER, build_tokenizer_json(tokenizer))
-        write_json(path / TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length))
+    sides = {folder: src} if src.to_json() == tgt.to_json() else {folder: src, folder / TARGET: tgt}
+    for path, tokenizer in sides.items():
+        write_json(path / folders.TOKENIZER, build_tokenizer_json(tokenizer))
+        write_json(path / folders.TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length))
 
 
 def build_tokenizer_json(tokenizer: Tokenizer) -> Config:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import UserError
+from regard.exchange.folders import damaged
 from regard.reading import read_bytes
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = range(1, 5)
@@ -56,12 +56,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     try:
         return parse(content)
     except (ValueError, LookupError, struct.error, TypeError, AttributeError, OverflowError) as error:
-        raise UserError(
-            f"{path} is damaged or is not a supported SentencePiece model: {error}",
-            "download it again",
-            code="damaged-file",
-            where=path,
-        ) from error
+        raise damaged(f"{path} is damaged or is not a supported SentencePiece model: {error}", path) from error
 
 
 def parse(data: bytes) -> SentencePieceModel:

@@ -15,25 +15,9 @@ import base64
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from regard.errors import UserError
-from regard.exchange.folders import (
-    DOWNLOAD_AGAIN,
-    Config,
-    Tensors,
-    activation_name,
-    check_fixed_values,
-    find_tokenizer,
-    pop_tensor,
-    read_count,
-    read_value,
-    reading_settings,
-    refuse_weights,
-    rename_weight,
-    require_keys,
-    require_weights,
-)
+from regard.exchange import folders
+from regard.exchange.folders import Config, Tensors
 from regard.exchange.marian import NEVER_BIAS, MarianModel, default_beam, layers, shapes
 from regard.exchange.marian_tokenizers import duplicates, read_start, reorder_tokens
 from regard.exchange.model_files import ModelFiles
@@ -42,6 +26,7 @@ from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, TransformerSettings
 from regard.reading import parse_json, read_text
 from regard.text.sentencepiece import SentencePieceTokenizer, assemble
+from regard.training.weights import rename
 
 SPM = "spiece.model"
 SYMBOLS = ("<pad>", "</s>", "<unk>")
@@ -88,7 +73,7 @@ def read_t5(files: ModelFiles) -> MarianModel:
     """The translation model in a folder."""
     config, path = files.config, files.config_path
     settings, tensors = read_settings(config, path), dict(files.tensors)
-    size = read_count(config, "vocab_size", None, path)
+    size = folders.read_count(config, "vocab_size", None, path)
     tokenizer, rows = read_tokenizer(files.folder, config, size)
     settings, weights = read_embeddings(settings, config, tensors, size, files.weights_path)
     weights = {name: tensor[torch.tensor(rows)] for name, tensor in weights.items()}
@@ -96,22 +81,26 @@ def read_t5(files: ModelFiles) -> MarianModel:
     bias[duplicates(rows)] = NEVER_BIAS
     weights["output.bias" if settings.tie == "none" else "tgt_embedding.bias"] = bias
     weights |= read_layers(settings, tensors, files.weights_path)
-    length = read_count(config, "n_positions", MAX_LENGTH, path)
+    length = folders.read_count(config, "n_positions", MAX_LENGTH, path)
     return MarianModel(settings, weights, (tokenizer, tokenizer), length, default_beam(files.folder, config))
 
 
 def read_settings(config: Config, path: Path) -> TransformerSettings:
     """The settings of the model without those of the embeddings, which depend on the weights."""
-    check_fixed_values(config, FIXED_VALUES, path, "T5")
-    require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != "feed_forward_proj"], path)
+    folders.check_fixed_values(config, FIXED_VALUES, path, "T5")
+    folders.require_keys(config, [key for key in (*SHAPE.values(), "vocab_size") if key != "feed_forward_proj"], path)
     values = {name: config[key] for name, key in SHAPE.items() if key in config} | OUR_VALUES
-    kind = read_value(config, "feed_forward_proj", str, "relu", path)
+    kind = folders.read_value(config, "feed_forward_proj", str, "relu", path)
     activation = "gelu_new" if kind == "gated-gelu" else kind.removeprefix("gated-")
-    values |= {"activation": activation_name(activation), "gated": kind.startswith("gated-"), "output_bias": True}
+    values |= {
+        "activation": folders.activation_name(activation),
+        "gated": kind.startswith("gated-"),
+        "output_bias": True,
+    }
     values["decoder_layers"] = config.get("num_decoder_layers") or config["num_layers"]
     values["max_distance"] = config.get("relative_attention_max_distance", 128)
     values["size"] = name_of_size(values, SIZES)
-    with reading_settings(path, SHAPE):
+    with folders.reading_settings(path, SHAPE):
         return TransformerSettings.model_validate(values)
 
 
@@ -120,14 +109,14 @@ def read_embeddings(
 ) -> tuple[TransformerSettings, Tensors]:
     """The settings with those of the embeddings, and the matrices (V, D) in their order of rows."""
     shape = torch.Size((size, settings.d_model))
-    matrix = pop_tensor(tensors, "shared.weight", shape, path)
+    matrix = folders.pop_tensor(tensors, "shared.weight", shape, path)
     for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy = pop_tensor(tensors, name, shape, path)
+        copy = folders.pop_tensor(tensors, name, shape, path)
         matrix = copy if matrix is None else matrix
     if matrix is None:
-        require_weights(["shared.weight"], path)
+        folders.require_weights(["shared.weight"], path)
         raise AssertionError
-    output = pop_tensor(tensors, "lm_head.weight", shape, path)
+    output = folders.pop_tensor(tensors, "lm_head.weight", shape, path)
     scaled = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)) is not False
     factor = settings.d_model**-0.5 if scaled else 1.0
     if output is None or torch.equal(output, matrix):
@@ -146,25 +135,22 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
     for ours, theirs in TABLES.items():
         name = f"positions.tables.{ours}.table"
         expected[name], names[name] = table, f"{theirs}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    read: dict[str, Tensor | None] = {
-        name: pop_tensor(tensors, names[name], shape, path) for name, shape in expected.items()
-    }
-    require_weights([names[name] for name, tensor in read.items() if tensor is None], path)
+    weights = folders.pop_tensors(tensors, expected, names.__getitem__, path)
     tensors.pop(UNUSED, None)
-    refuse_weights(tensors, path, "only T5ForConditionalGeneration can be read")
-    return {name: tensor for name, tensor in read.items() if tensor is not None}
+    folders.refuse_weights(tensors, path, "only T5ForConditionalGeneration can be read")
+    return weights
 
 
 def huggingface_name(name: str, gated: bool) -> str:
     """encoder.0.attention.query.weight -> encoder.block.0.layer.0.SelfAttention.q.weight"""
     for ours, theirs in FIRST[gated].items():
         name = name.replace(f"feedforward.{ours}.", f"feedforward.DenseReluDense.{theirs}.")
-    return rename_weight(name, MODULES).replace(".feedforward.", ".")
+    return rename(name, MODULES).replace(".feedforward.", ".")
 
 
 def read_tokenizer(folder: Path, config: Config, size: int) -> tuple[SentencePieceTokenizer, list[int]]:
     """The tokenizer in our order, and the matrix row of each of its tokens."""
-    path = find_tokenizer(folder, SPM)
+    path = folders.find_tokenizer(folder, SPM)
     try:
         tokens, model = read_pieces(path, size)
         if len(tokens) > size or tuple(tokens[: len(SYMBOLS)]) != SYMBOLS:
@@ -174,9 +160,7 @@ def read_tokenizer(folder: Path, config: Config, size: int) -> tuple[SentencePie
         ours, rows = reorder_tokens(ids, [model], read_start(config, size, folder / "config.json"))
         return assemble(ours, model.scores, model.characters, model.prefix, model.tidy), rows
     except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise UserError(
-            f"{path} is damaged or is not a tokenizer of T5: {error}", DOWNLOAD_AGAIN, code="damaged-file", where=path
-        ) from error
+        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of T5: {error}", path) from error
 
 
 def read_pieces(path: Path, size: int) -> tuple[list[str], SentencePieceModel]:

@@ -21,8 +21,14 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.engines.graphs import Rows
 from regard.engines.stepper_engine import StepperEngine, pad_rows
 from regard.errors import UserError
-from regard.exchange.bert import FineTunedBert, read_bert, read_finetuned, write_bert, write_finetuned
-from regard.exchange.bert_tokenizers import read_bert_tokenizer
+from regard.exchange.bert import (
+    FineTunedBert,
+    read_bert,
+    read_bert_tokenizer,
+    read_finetuned,
+    write_bert,
+    write_finetuned,
+)
 from regard.exchange.graphs import graphs_of
 from regard.exchange.marian import read_marian, write_marian
 from regard.export.target import Pair, Target, count_weights

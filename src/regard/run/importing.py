@@ -18,8 +18,7 @@ from pathlib import Path
 
 from regard.config import SettingsTable
 from regard.errors import UserError
-from regard.exchange.bert import read_bert, read_finetuned, read_head
-from regard.exchange.bert_tokenizers import read_bert_tokenizer, read_roberta_tokenizer
+from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, read_head, read_roberta_tokenizer
 from regard.exchange.encoders import as_bert
 from regard.exchange.folders import CONFIG, read_config, require_new_folder
 from regard.exchange.gpt2 import read_gpt2

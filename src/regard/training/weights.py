@@ -1,6 +1,7 @@
 """Weights and optimizer moments as tensors by name; tied weights are stored once."""
 
 import re
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +30,16 @@ RENAMED = {
 """Names of weights in checkpoints of format 1, and their names now; `\\w+:` is the prefix of a moment."""
 
 
-def current_name(name: str) -> str:
-    """The name that a weight of an old checkpoint has now; current names stay."""
-    for pattern, replacement in RENAMED.items():
+def rename(name: str, patterns: Mapping[str, str]) -> str:
+    """The name of a weight after all regular expressions are replaced, one after another."""
+    for pattern, replacement in patterns.items():
         name = re.sub(pattern, replacement, name)
     return name
+
+
+def current_name(name: str) -> str:
+    """The name that a weight of an old checkpoint has now; current names stay."""
+    return rename(name, RENAMED)
 
 
 def weights_of(model: nn.Module) -> Tensors:
