@@ -18,7 +18,7 @@ from itertools import islice
 
 from regard.data.alignments import gold
 from regard.documents.document import open_document
-from regard.documents.words import is_wide
+from regard.documents.sentences import is_wide
 from regard.run.model import Translator
 from regard.run.translating import translate_segments
 

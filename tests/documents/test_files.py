@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.documents.translators import Translate, anything, backwards, identity
 
-from regard.documents.files import open_file
+from regard.documents.document import open_file
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 

@@ -1,11 +1,12 @@
 """Plain text: all but the words of sentences stays as it is."""
 
-from regard.documents.document import Document, Segment, SegmentTranslation, open_document
+from regard.documents.document import Segment, SegmentTranslation, open_document
+from regard.documents.template import TemplateDocument
 
 TEXT = "  One two.  Three!\r\n\r\n\tFour\n12 / 3\n👍\n你好。再见。"
 
 
-def translations(document: Document) -> list[SegmentTranslation]:
+def translations(document: TemplateDocument) -> list[SegmentTranslation]:
     return [SegmentTranslation(item.text.upper(), (item.text.title(),)) for item in document.segments]
 
 

@@ -3,8 +3,9 @@
 import random
 from collections.abc import Callable, Sequence
 
-from regard.documents.document import Document, Segment, SegmentTranslation, open_document
-from regard.documents.words import word_spans
+from regard.documents.document import Segment, SegmentTranslation, open_document
+from regard.documents.sentences import word_spans
+from regard.documents.template import TemplateDocument
 
 Translate = Callable[[Segment], SegmentTranslation]
 
@@ -40,7 +41,7 @@ def anything(seed: int, words: Sequence[str] = ("x", "Yy", "zzz.", "你", "<", "
     return translate
 
 
-def run(document: Document, translate: Translate) -> str:
+def run(document: TemplateDocument, translate: Translate) -> str:
     return document.render([translate(segment) for segment in document.segments])
 
 

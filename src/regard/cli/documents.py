@@ -15,7 +15,7 @@ from regard.cli.streams import STDIO
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.documents.files import FileDocument
+    from regard.documents.document import FileDocument
     from regard.run.model import Translator
     from regard.run.translating import Direction
 
@@ -48,7 +48,7 @@ class DocumentOptions(OptionGroup):
     def ending(self, input_: str) -> str:
         """The format of the input as the ending of a file; "" if each line is a sentence."""
         from regard.cli.options import one_of
-        from regard.documents.files import file_format
+        from regard.documents.document import file_format
 
         if self.format is not None:
             one_of("--format", self.format, tuple(FORMATS))
@@ -107,7 +107,7 @@ class DocumentOptions(OptionGroup):
 
     def open(self, translator: "Translator", name: str, content: bytes, language: str | None) -> "FileDocument":
         """A document with the glossary, for a model."""
-        from regard.documents.files import open_file
+        from regard.documents.document import open_file
 
         return open_file(
             name,
@@ -120,7 +120,7 @@ class DocumentOptions(OptionGroup):
 
 def read_input(name: str) -> bytes:
     """The content of a file or of stdin; .gz and .xz are read."""
-    from regard.documents.files import MAX_BYTES
+    from regard.documents.document import MAX_BYTES
     from regard.files import open_binary
 
     if name == STDIO:

@@ -1,43 +1,76 @@
-"""A document to translate, in two phases: `segments` out, translations in.
+"""Texts and files as documents, in two phases: `segments` out, translations in.
 
 A document holds no model and reads no file, so that a command and a server can both drive it:
 
     document = open_document(text, "html", language="en", glossary={"attention": "Aufmerksamkeit"})
     translations = [translate(segment) for segment in document.segments]
     page = document.render(translations)
+
+The extension of a file name says its format; what is not text stays byte by byte:
+
+    .txt     plain text: each line (lines.py)
+    .html    a page (html.py); also .htm and .xhtml
+    .srt     subtitles (lines.py)
+    .po      messages of programs (messages.py)
+    .docx    Word (docx.py)
+
+Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
 """
 
-from collections.abc import Mapping, Sequence
+import codecs
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Protocol
 
 from regard.documents.html import HtmlReader
-from regard.documents.passage import Reading
+from regard.documents.lines import read_subtitles, read_text
+from regard.documents.messages import MessageDocument
+from regard.documents.passage import CharacterBudget, ReadOptions
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.text import read_text
+from regard.documents.template import TemplateDocument
 from regard.errors import UserError
 
-__all__ = ["FORMATS", "Document", "Link", "Segment", "SegmentTranslation", "open_document"]
+__all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "open_document", "open_file"]
 
 FORMATS = ("text", "html")
 MAX_CHARACTERS = 10_000_000
+FILE_FORMATS = (".txt", ".html", ".srt", ".po", ".docx")
+OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
+MAX_BYTES = 50_000_000
+GBK = "gbk"
+"""Browsers read gb2312 as gbk, and pages rely on it."""
+MARKUP = 10
+"""Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_ENCODINGS = re.compile(
+    r"(?:utf-?8|utf-?16(?:-[lb]e)?|(?:us-)?ascii|latin-?1|iso-8859-\d+|(?:windows-|cp)\d+|gb\w+|big5\w*|shift_jis|euc-\w+)\Z",
+    re.IGNORECASE,
+)
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 
 
-class Document(Protocol):
-    """A text in some format: the sentences to translate, and the text with their translations in place."""
+class FileDocument(Protocol):
+    """A file: the sentences to translate, and the file with their translations in place."""
 
     @property
     def segments(self) -> Sequence[Segment]:
         """The sentences to translate, in order."""
         ...
 
-    def render(self, translations: Sequence[SegmentTranslation]) -> str:
-        """The translated document, from one translation for each segment."""
+    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
+        """The content of the translated file, from one translation for each segment."""
         ...
 
-    def render_alternatives(self, translations: Sequence[SegmentTranslation], count: int) -> list[str]:
-        """At most `count` other translations of the document, none equal to another or to the best one."""
-        ...
+
+READERS: dict[str, Callable[[str, ReadOptions], TemplateDocument | MessageDocument]] = {
+    ".txt": read_text,
+    ".html": lambda text, options: HtmlReader(options).read(text),
+    ".srt": read_subtitles,
+    ".po": MessageDocument,
+}
 
 
 def open_document(
@@ -48,7 +81,7 @@ def open_document(
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
     split: bool = True,
-) -> Document:
+) -> TemplateDocument:
     """Open a text that is plain ("text") or HTML ("html").
 
     language      the code of its language, for sentence splitting
@@ -67,5 +100,89 @@ def open_document(
             code="too-large",
             where="document",
         )
-    reading = Reading(language, Glossary.of(glossary), tuple(placeholders), split=split)
-    return HtmlReader(reading).read(text) if format == "html" else read_text(text, reading)
+    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), split=split)
+    return HtmlReader(options).read(text) if format == "html" else read_text(text, options)
+
+
+def file_format(name: str) -> str:
+    """The format of a file by the ending of its name, as in FILE_FORMATS; "" if it is none of them."""
+    ending = PurePath(name).suffix.lower()
+    ending = OTHER_NAMES.get(ending, ending)
+    return ending if ending in FILE_FORMATS else ""
+
+
+def open_file(
+    name: str,
+    content: bytes,
+    *,
+    language: str = "",
+    glossary: Mapping[str, str] | Glossary = NO_TERMS,
+    placeholders: Sequence[str] = (),
+    max_characters: int | None = None,
+) -> FileDocument:
+    """Open the content of a file; the other arguments are those of `open_document`.
+
+    A file with more than `max_characters` of text is a UserError ("too-large") before it is read to its end, and so is
+    a text file of more than MARKUP times as many bytes.
+    """
+    ending = file_format(name)
+    if not ending:
+        raise UserError(
+            f"{PurePath(name).name}: files of this kind cannot be translated",
+            f"give one of {', '.join(FILE_FORMATS)}",
+            code="unsupported-file",
+            where=PurePath(name).name,
+        )
+    most = MAX_BYTES if max_characters is None or ending == ".docx" else min(MAX_BYTES, MARKUP * max_characters)
+    if len(content) > most:
+        raise UserError(
+            f"{PurePath(name).name} has {len(content):,} bytes",
+            f"translate files of at most {most:,}",
+            code="too-large",
+            where=PurePath(name).name,
+        )
+    limit = None if max_characters is None else CharacterBudget(max_characters)
+    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), limit)
+    if ending == ".docx":
+        from regard.documents.docx import DocxDocument
+
+        return DocxDocument(content, options)
+    text, encoding, bom = decode(content, PurePath(name).name, ending)
+    return EncodedDocument(READERS[ending](text, options), encoding, bom, ending == ".html")
+
+
+@dataclass(frozen=True)
+class EncodedDocument:
+    """A text file: its document, its encoding, and the mark of the byte order at its beginning."""
+
+    document: TemplateDocument | MessageDocument
+    encoding: str
+    bom: bytes
+    has_entities: bool
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self.document.segments
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
+        """The file in its encoding. In HTML, characters outside of the encoding become entities."""
+        text = self.document.render(translations)
+        if self.has_entities:
+            return self.bom + text.encode(self.encoding, "xmlcharrefreplace")
+        return self.bom + text.encode(self.encoding)
+
+
+def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:
+    """The text of a file, its encoding and its mark of the byte order."""
+    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if content.startswith(bom)), (b"", "utf-8"))
+    if ending == ".html" and not bom and (match := _CHARSET.search(content[:4096])):
+        encoding = match[1].decode()
+        encoding = GBK if encoding.lower() == "gb2312" else encoding
+    try:
+        if not _ENCODINGS.match(encoding):
+            raise LookupError(encoding)
+        return content[len(bom) :].decode(encoding), encoding, bom
+    except (UnicodeDecodeError, LookupError) as error:
+        raise UserError(
+            f"{name} is not text in the encoding {encoding}", "save it as UTF-8", code="bad-text", where=name
+        ) from error

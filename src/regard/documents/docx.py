@@ -22,7 +22,7 @@ from itertools import chain
 
 from regard.documents.html_tokens import Token, collect, tokenize
 from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
-from regard.documents.passage import Reading
+from regard.documents.passage import ReadOptions
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.template import Slot, TemplateDocument, fill
 from regard.errors import UserError
@@ -111,8 +111,8 @@ class RunTags:
 class DocxReader:
     """Reads one XML file of an archive."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
         self.template: list[str | int] = []
         self.slots: list[Slot] = []
         self.items: list[DocxItem] = []
@@ -163,7 +163,7 @@ class DocxReader:
 
     def add_passage(self, items: Sequence[DocxItem]) -> None:
         """A passage; its runs only if there is nothing to translate."""
-        slot = make_slot(items, self.reading) if any(LETTER.search(item.text) for item in items) else None
+        slot = make_slot(items, self.options) if any(LETTER.search(item.text) for item in items) else None
         if slot is None:
             self.template += [item.markup for item in items]
         else:
@@ -171,7 +171,7 @@ class DocxReader:
             self.slots.append(slot)
 
 
-def make_slot(items: Sequence[DocxItem], reading: Reading) -> DocxSlot | None:
+def make_slot(items: Sequence[DocxItem], options: ReadOptions) -> DocxSlot | None:
     """The slot of a part of a paragraph: each formatting but the most frequent one is an element."""
     sizes: Counter[str] = Counter()
     names: dict[str, str] = {}
@@ -202,7 +202,7 @@ def make_slot(items: Sequence[DocxItem], reading: Reading) -> DocxSlot | None:
             formats.append(None)
     if current != base:
         builder.close("")
-    passage = builder.passage(reading)
+    passage = builder.passage(options)
     return (
         DocxSlot(passage, escape, builder.opens, builder.closes, formats, names[base]) if passage.is_changed else None
     )
@@ -283,10 +283,10 @@ def join_fields(items: Sequence[DocxItem]) -> Iterator[DocxItem]:
 class DocxDocument:
     """A Word file: the archive, and a document for each XML file with text."""
 
-    def __init__(self, content: bytes, reading: Reading) -> None:
+    def __init__(self, content: bytes, options: ReadOptions) -> None:
         self.entries = read_archive(content)
         self.documents = {
-            entry.filename: DocxReader(reading).read(decode_xml(data, entry.filename))
+            entry.filename: DocxReader(options).read(decode_xml(data, entry.filename))
             for entry, data in self.entries
             if PARTS.match(entry.filename)
         }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from regard.documents.html_tokens import Token, collect, tokenize
 from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
-from regard.documents.passage import Passage, Reading
+from regard.documents.passage import Passage, ReadOptions
 from regard.documents.template import Markup, Slot, TemplateDocument
 from regard.errors import UserError
 
@@ -45,8 +45,8 @@ BUTTONS = _names("submit button reset")
 class HtmlReader:
     """Reads a page into a template and slots."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
         self.template: list[str | int] = []
         self.slots: list[Slot] = []
         self.run: list[Item] = []
@@ -115,7 +115,7 @@ class HtmlReader:
             builder = PassageBuilder()
             for item, markup in zip(items, markups, strict=True):
                 builder.add(item, markup)
-            passage = builder.passage(self.reading)
+            passage = builder.passage(self.options)
             if passage.is_changed:
                 self.slots.append(Slot(passage, escaper(builder.entities), builder.opens, builder.closes))
                 markups = [(len(self.slots) - 1,)]
@@ -133,7 +133,7 @@ class HtmlReader:
         for item in token.attributes:
             if not is_translated_attribute(token, item.name) or not LETTER.search(item.value):
                 continue
-            passage = Passage(html.unescape(item.value), self.reading, collapse=True)
+            passage = Passage(html.unescape(item.value), self.options, collapse=True)
             if passage.is_changed:
                 start, end = item.span
                 quote = item.quote or '"'

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from regard.documents.html_tokens import Token
-from regard.documents.passage import Passage, Reading
+from regard.documents.passage import Passage, ReadOptions
 from regard.documents.projecting import Element
 from regard.documents.protecting import Protected
 from regard.documents.template import Markup
@@ -87,14 +87,14 @@ class PassageBuilder:
         self._breaks: set[int] = set()
         self._visible: list[int] = []
 
-    def passage(self, reading: Reading) -> Passage:
+    def passage(self, options: ReadOptions) -> Passage:
         text = "".join(self._texts)
         spaced = {
             number
             for number in self._visible
             if (start := self._elements[number].start) and text[start - 1 : start + 1].isspace() and start < len(text)
         }
-        return Passage(text, reading, self._elements, self._opaque, self._breaks, spaced, collapse=True)
+        return Passage(text, options, self._elements, self._opaque, self._breaks, spaced, collapse=True)
 
     def add(self, item: Item, markup: Markup) -> None:
         """Any piece; `markup` is what is written for a tag."""

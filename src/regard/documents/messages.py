@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from regard.documents.lines import read_lines
-from regard.documents.passage import Reading
+from regard.documents.passage import ReadOptions
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.template import Slot, TemplateDocument
 from regard.errors import UserError
@@ -100,10 +100,10 @@ def quote(keyword: str, value: str, end: str) -> str:
 class MessageDocument:
     """The messages of a file; each is a document of its own."""
 
-    def __init__(self, text: str, reading: Reading) -> None:
+    def __init__(self, text: str, options: ReadOptions) -> None:
         self.lines = _LINES.findall(text)
         self.missing = [item for entry in read_entries(self.lines) for item in entry.missing()]
-        self.messages = [read_message(source, reading) for _, source in self.missing]
+        self.messages = [read_message(source, options) for _, source in self.missing]
         self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
 
     def render(self, translations: Sequence[SegmentTranslation]) -> str:
@@ -121,14 +121,14 @@ class MessageDocument:
         return "".join(lines)
 
 
-def read_message(text: str, reading: Reading) -> TemplateDocument:
+def read_message(text: str, options: ReadOptions) -> TemplateDocument:
     """A message in texts of its own; a line break inside of a sentence is none."""
     template: list[str | int] = []
     slots: list[Slot] = []
     copied = 0
     for match in [*_HARD_BREAK.finditer(text), None]:
         end = match.start() if match else len(text)
-        slot = read_lines(text[copied:end], reading)
+        slot = read_lines(text[copied:end], options)
         template += [text[copied:end] if slot is None else len(slots), match[0] if match else ""]
         slots += [slot] if slot is not None else []
         copied = match.end() if match else end

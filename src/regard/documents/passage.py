@@ -16,18 +16,17 @@ from typing import Protocol
 
 from regard.documents.projecting import Element, Gap, make_units, pieces, project
 from regard.documents.protecting import Glossary, Protected, find_protected
-from regard.documents.restoring import Hidden, Restored, links_by_order, restore
+from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore
 from regard.documents.rewriting import is_replaced
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.sentences import Span, sentence_spans, without_blanks
-from regard.documents.words import equal_words, is_wide, word_spans
+from regard.documents.sentences import Span, equal_words, is_wide, sentence_spans, without_blanks, word_spans
 from regard.errors import UserError
 
 BLANK = re.compile(r"\s")
 
 
 @dataclass
-class Limit:
+class CharacterBudget:
     """The number of characters that may be read; a passage beyond it is an error before any work on it."""
 
     characters: int
@@ -46,13 +45,13 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How texts are read: the language for sentence splitting, a glossary, placeholders of the model, and a limit."""
 
     language: str = ""
     glossary: Glossary = field(default_factory=lambda: Glossary({}))
     placeholders: tuple[str, ...] = ()
-    limit: Limit | None = None
+    limit: CharacterBudget | None = None
     split: bool = True
     """False: a passage is one sentence."""
 
@@ -63,7 +62,7 @@ class Sentence:
 
     start: int
     end: int
-    hidden: Hidden
+    masked: MaskedSentence
     is_translated: bool
     needs_links: bool
 
@@ -108,21 +107,21 @@ class Passage:
     def __init__(
         self,
         text: str,
-        reading: Reading,
+        options: ReadOptions,
         elements: Sequence[Element] = (),
         opaque: Sequence[Protected] = (),
         breaks: Container[int] = (),
         spaced: Container[int] = (),
         collapse: bool = False,
     ) -> None:
-        if reading.limit is not None:
-            reading.limit.count(len(text))
-        self.text, self.elements, self.reading = text, elements, reading
+        if options.limit is not None:
+            options.limit.count(len(text))
+        self.text, self.elements, self.options = text, elements, options
         self.breaks, self.spaced = breaks, spaced
-        self.parts = find_protected(text, reading.glossary, opaque)
+        self.parts = find_protected(text, options.glossary, opaque)
         self.cuts = sorted({place for item in elements for place in (item.start, item.end)})
         plain = BLANK.sub(" ", text) if collapse else text
-        spans = sentence_spans(plain, reading.language) if reading.split else without_blanks(text, [(0, len(text))])
+        spans = sentence_spans(plain, options.language) if options.split else without_blanks(text, [(0, len(text))])
         spans = join_spans(spans, self.parts)
         self.sentences = [self._sentence(span, collapse) for span in spans]
 
@@ -131,16 +130,16 @@ class Passage:
         first, last = (bisect_left(self.parts, place, key=lambda part: part.start) for place in span)
         parts = [replace(part, start=part.start - start, end=part.end - start) for part in self.parts[first:last]]
         text = self.text[start:end]
-        rest = Hidden.of(text, parts, [" "] * len(parts)).rewriting.text
+        rest = MaskedSentence.of(text, parts, [" "] * len(parts)).rewriting.text
         cut = bisect_right(self.cuts, start)
         tagged = cut < len(self.cuts) and self.cuts[cut] < end
-        hidden = Hidden.of(text, parts, self.reading.placeholders, collapse)
-        return Sentence(start, end, hidden, any(map(str.isalpha, rest)), tagged or bool(parts))
+        masked = MaskedSentence.of(text, parts, self.options.placeholders, collapse)
+        return Sentence(start, end, masked, any(map(str.isalpha, rest)), tagged or bool(parts))
 
     @property
     def segments(self) -> list[Segment]:
         """The sentences to translate."""
-        return [Segment(item.hidden.rewriting.text, item.needs_links) for item in self.sentences if item.is_translated]
+        return [Segment(item.masked.rewriting.text, item.needs_links) for item in self.sentences if item.is_translated]
 
     @property
     def is_changed(self) -> bool:
@@ -181,22 +180,22 @@ class Passage:
             moved = ((s + sentence.start, e + sentence.start, b, f) for s, e, b, f in restored.links)
             joined.links.extend((s, e, begin + length, finish + length) for s, e, begin, finish in moved)
             spans = [(start + length, finish + length) for start, finish in restored.spans]
-            joined.parts.extend(zip(spans, sentence.hidden.parts, strict=True))
+            joined.parts.extend(zip(spans, sentence.masked.parts, strict=True))
             texts += [gap, restored.text]
             length, end = length + len(restored.text), sentence.end
         joined.parts.sort(key=lambda item: item[0])
         return replace(joined, text="".join([*texts, self.text[end:]]))
 
-    def _restore(self, sentence: Sentence, translation: SegmentTranslation | None) -> Restored:
+    def _restore(self, sentence: Sentence, translation: SegmentTranslation | None) -> RestoredSentence:
         """The translation of a sentence with its protected parts; the sentence itself if it is not translated."""
         if translation is None:
-            hidden = Hidden.of(sentence.hidden.source, sentence.hidden.parts)
-            spans = word_spans(hidden.source)
-            return restore(hidden, hidden.source, [(*span, *span) for span in spans], ())
-        restored = restore(sentence.hidden, translation.text, translation.links, self.reading.placeholders)
+            masked = MaskedSentence.of(sentence.masked.source, sentence.masked.parts)
+            spans = word_spans(masked.source)
+            return restore(masked, masked.source, [(*span, *span) for span in spans], ())
+        restored = restore(sentence.masked, translation.text, translation.links, self.options.placeholders)
         if not self.elements:
             return restored
-        return replace(restored, links=complete_links(sentence.hidden.source, restored))
+        return replace(restored, links=complete_links(sentence.masked.source, restored))
 
 
 class Output:
@@ -262,7 +261,7 @@ def needs_blank(character: str) -> bool:
     return character.isalnum() and not is_wide(character)
 
 
-def complete_links(source: str, restored: Restored) -> tuple[Link, ...]:
+def complete_links(source: str, restored: RestoredSentence) -> tuple[Link, ...]:
     """The links of a sentence, with certain ones in place of others, or words in their order if there are none.
 
     Names, numbers and punctuation marks that both texts have once are linked to each other.

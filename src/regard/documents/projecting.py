@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 
 from regard.documents.rewriting import remaining
 from regard.documents.segment import Link
-from regard.documents.sentences import Span
-from regard.documents.words import word_spans
+from regard.documents.sentences import Span, word_spans
 
 _VISIBLE = re.compile(r"\S")
 ELSEWHERE, UNLINKED = -1, -2
@@ -135,7 +134,7 @@ def project(
     nodes = [Node(index, item.start, item.end) for index, item in enumerate(elements)]
     for node, item in zip(nodes, elements, strict=True):
         (nodes[item.parent] if item.parent >= 0 else root).children.append(node)
-    places = Places(source, units, gaps)
+    places = TargetIndex(source, units, gaps)
     waiting = [root]
     while waiting:
         parent = waiting.pop()
@@ -145,7 +144,7 @@ def project(
     return root
 
 
-class Places:
+class TargetIndex:
     """Where the words of a source are in its translation."""
 
     def __init__(self, source: str, units: Sequence[Unit], gaps: Sequence[Gap] = ()) -> None:
@@ -184,10 +183,10 @@ class Places:
         return self.units[unit].end if glued else self.units[unit].start
 
 
-def place_children(parent: Node, places: Places, target: str) -> None:
+def place_children(parent: Node, places: TargetIndex, target: str) -> None:
     """Give every child of a node its units and its place: in order, disjoint, inside of the node."""
     filled = [node for node in parent.children if places.source[node.start : node.end].strip()]
-    runs = best_runs(parent.units, votes(parent.units, places.units, filled))
+    runs = best_runs(parent.units, count_links(parent.units, places.units, filled))
     taken = sorted((runs[number].start, runs[number].stop) for number in runs)
     for number, node in enumerate(filled):
         run = runs.get(number)
@@ -204,7 +203,7 @@ def place_children(parent: Node, places: Places, target: str) -> None:
     include_blanks(parent, places.source, target)
 
 
-def votes(inside: range, units: Sequence[Unit], nodes: Sequence[Node]) -> list[tuple[int, int]]:
+def count_links(inside: range, units: Sequence[Unit], nodes: Sequence[Node]) -> list[tuple[int, int]]:
     """For each unit the number of the node that it was read from, and its weight in characters."""
     starts = [node.start for node in nodes]
     found = []
@@ -241,7 +240,7 @@ def best_runs(inside: range, labels: Sequence[tuple[int, int]]) -> dict[int, ran
     return {number: run for number, (_, run) in best.items()}
 
 
-def free_unit(node: Node, parent: Node, places: Places, taken: Sequence[Span]) -> range | None:
+def free_unit(node: Node, parent: Node, places: TargetIndex, taken: Sequence[Span]) -> range | None:
     """The free word nearest to the expected place of a node without units; `taken` are the units of its siblings."""
     expected = places.nearest((node.start + node.end) // 2, parent.units)
     if expected is None:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from regard.documents.sentences import Span
-from regard.documents.words import IDEOGRAPH, WORD
+from regard.documents.sentences import IDEOGRAPH, WORD, Span
 from regard.errors import UserError
 
 MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 500

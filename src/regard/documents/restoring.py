@@ -13,12 +13,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from regard.documents.projecting import Node, Places, Unit, best_runs, make_units, target_spans, votes
+from regard.documents.projecting import Node, TargetIndex, Unit, best_runs, count_links, make_units, target_spans
 from regard.documents.protecting import Protected
 from regard.documents.rewriting import Rewriting, is_replaced, remaining
 from regard.documents.segment import Link
-from regard.documents.sentences import Span
-from regard.documents.words import IDEOGRAPH, is_wide, word_spans
+from regard.documents.sentences import IDEOGRAPH, Span, is_wide, word_spans
 
 _IN_WORD = rf"[^\W{IDEOGRAPH}]"
 REMOVED = -1
@@ -28,7 +27,7 @@ SIMILAR = 0.5
 
 
 @dataclass(frozen=True)
-class Hidden:
+class MaskedSentence:
     """A sentence as the model reads it: some protected parts are replaced by placeholders, long blanks by one space.
 
     parts       the protected parts of the sentence, in order
@@ -44,19 +43,19 @@ class Hidden:
     @classmethod
     def of(
         cls, source: str, parts: Sequence[Protected], placeholders: Sequence[str] = (), collapse: bool = False
-    ) -> "Hidden":
+    ) -> "MaskedSentence":
         """Hide as many parts as there are placeholders; `collapse` writes one space for any blank space."""
         symbols = dict(zip(range(len(parts)), placeholders, strict=False))
         edits = [(parts[n].start, parts[n].end, symbol) for n, symbol in symbols.items()]
         if collapse:
-            hidden = [(start, end) for start, end, _ in edits]
+            masked = [(start, end) for start, end, _ in edits]
             spans = (match.span() for match in re.finditer(r"\s+", source) if match[0] != " ")
-            edits = sorted([*edits, *((*span, " ") for span in spans if not is_replaced(span, hidden))])
+            edits = sorted([*edits, *((*span, " ") for span in spans if not is_replaced(span, masked))])
         return cls(source, tuple(parts), symbols, Rewriting.of(source, edits))
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredSentence:
     """A translation with its protected parts: its text, their spans in it, and the links to the source sentence."""
 
     text: str
@@ -64,39 +63,41 @@ class Restored:
     links: tuple[Link, ...]
 
 
-def restore(hidden: Hidden, translation: str, links: Sequence[Link], placeholders: Sequence[str]) -> Restored:
+def restore(
+    masked: MaskedSentence, translation: str, links: Sequence[Link], placeholders: Sequence[str]
+) -> RestoredSentence:
     """Put the protected parts of a sentence into its translation; `links` are those of the text for the model."""
-    if translation == hidden.rewriting.text:  # every word is a copy
+    if translation == masked.rewriting.text:  # every word is a copy
         links = [(*span, *span) for span in word_spans(translation)]
     linked = tuple(
-        (*hidden.rewriting.before((start, end)), begin, finish)
+        (*masked.rewriting.before((start, end)), begin, finish)
         for start, end, begin, finish in links
-        if 0 <= start < end <= len(hidden.rewriting.text) and 0 <= begin < finish <= len(translation)
+        if 0 <= start < end <= len(masked.rewriting.text) and 0 <= begin < finish <= len(translation)
     )
-    found, taken = find_copies(hidden, translation)
-    if not hidden.parts and not any(symbol in translation for symbol in placeholders):
-        return Restored(translation, (), linked)
-    parts = [(part.start, part.end) for part in hidden.parts]
-    linked = linked or tuple(links_by_order(hidden.source, translation, parts))
+    found, taken = find_copies(masked, translation)
+    if not masked.parts and not any(symbol in translation for symbol in placeholders):
+        return RestoredSentence(translation, (), linked)
+    parts = [(part.start, part.end) for part in masked.parts]
+    linked = linked or tuple(links_by_order(masked.source, translation, parts))
     copies = sorted((span, parts[number]) for number, span in found.items())
     spans = [span for span, _ in copies]
     certain = [(*part, *span) for span, part in copies]
     others = [(*link[:2], *span) for link in linked for span in remaining(link[2:], spans)]
-    units = make_units(hidden.source, translation, [*certain, *others], spans)
-    found |= find_translated(hidden, translation, units, found.keys(), taken)
+    units = make_units(masked.source, translation, [*certain, *others], spans)
+    found |= find_translated(masked, translation, units, found.keys(), taken)
     edits = [(*span, number) for number, span in found.items()]
     symbols = (match for symbol in placeholders for match in re.finditer(re.escape(symbol), translation))
     for match in symbols:  # unused ones, and second copies
         if not any(taken[slice(*match.span())]):
             edits.append((*match.span(), REMOVED))
-    places = Places(hidden.source, units)
-    for number in range(len(hidden.parts)):
+    places = TargetIndex(masked.source, units)
+    for number in range(len(masked.parts)):
         if number not in found:
-            place = insertion_place(hidden, number, translation, places)
+            place = insertion_place(masked, number, translation, places)
             while 0 < place < len(translation) and taken[place - 1] and taken[place]:
                 place += 1
             edits.append((place, place, number))
-    return write(hidden, translation, linked, sorted(edits))
+    return write(masked, translation, linked, sorted(edits))
 
 
 def links_by_order(source: str, target: str, atoms: Sequence[Span] = ()) -> Iterator[Link]:
@@ -107,29 +108,29 @@ def links_by_order(source: str, target: str, atoms: Sequence[Span] = ()) -> Iter
         yield (start, end, *span)
 
 
-def insertion_place(hidden: Hidden, number: int, translation: str, places: Places) -> int:
+def insertion_place(masked: MaskedSentence, number: int, translation: str, places: TargetIndex) -> int:
     """Where a missing part goes: before the translation of the word after it, or after that of the one before it."""
-    part, units = hidden.parts[number], range(len(places.units))
-    before, after = hidden.source[: part.start].rstrip(), hidden.source[part.end :].lstrip()
+    part, units = masked.parts[number], range(len(places.units))
+    before, after = masked.source[: part.start].rstrip(), masked.source[part.end :].lstrip()
     if not before or not units:
         return 0
-    if after and (after[0].isalnum() or number + 1 < len(hidden.parts)):
-        unit = places.nearest(len(hidden.source) - len(after), units)
+    if after and (after[0].isalnum() or number + 1 < len(masked.parts)):
+        unit = places.nearest(len(masked.source) - len(after), units)
         return places.units[unit].start if unit is not None else len(translation)
     unit = places.nearest(len(before) - 1, units)
     return places.units[unit].end if unit is not None else len(translation)
 
 
-def find_copies(hidden: Hidden, translation: str) -> tuple[dict[int, Span], bytearray]:
+def find_copies(masked: MaskedSentence, translation: str) -> tuple[dict[int, Span], bytearray]:
     """The first place of every placeholder, and of copies of the other parts in their order; and which characters
     of the translation these are."""
     found: dict[int, Span] = {}
     taken = bytearray(len(translation))
     searched: dict[str, int] = {}
-    for number, part in enumerate(hidden.parts):
-        text = hidden.symbols.get(number) or hidden.source[part.start : part.end]
+    for number, part in enumerate(masked.parts):
+        text = masked.symbols.get(number) or masked.source[part.start : part.end]
         pattern = copy_pattern(
-            text, hidden.source[max(0, part.start - 1) : part.start], hidden.source[part.end : part.end + 1]
+            text, masked.source[max(0, part.start - 1) : part.start], masked.source[part.end : part.end + 1]
         )
         start = find_apart(translation, pattern, searched.get(text, 0), taken)
         searched[text] = len(translation) if start < 0 else start + len(text)
@@ -156,22 +157,22 @@ def find_apart(text: str, pattern: re.Pattern[str], start: int, taken: bytearray
 
 
 def find_translated(
-    hidden: Hidden, translation: str, units: Sequence[Unit], found: Container[int], taken: bytearray
+    masked: MaskedSentence, translation: str, units: Sequence[Unit], found: Container[int], taken: bytearray
 ) -> dict[int, Span]:
     """The words that were read from parts without placeholder and copy: translations of terms, and changed code."""
-    missing = [n for n in range(len(hidden.parts)) if n not in found and n not in hidden.symbols]
+    missing = [n for n in range(len(masked.parts)) if n not in found and n not in masked.symbols]
     if not missing:
         return {}
-    nodes = [Node(n, hidden.parts[n].start, hidden.parts[n].end) for n in missing]
-    labels = votes(range(len(units)), units, nodes)
+    nodes = [Node(n, masked.parts[n].start, masked.parts[n].end) for n in missing]
+    labels = count_links(range(len(units)), units, nodes)
     barrier = (len(nodes), 1)  # the copy of another part ends a run
     labels = [barrier if any(taken[unit.start : unit.end]) else labels[n] for n, unit in enumerate(units)]
     runs = best_runs(range(len(units)), labels)
     spans: dict[int, Span] = {}
     for number, node in enumerate(nodes):
         if number in runs:
-            part, run = hidden.parts[node.index], runs[number]
-            original = hidden.source[part.start : part.end]
+            part, run = masked.parts[node.index], runs[number]
+            original = masked.source[part.start : part.end]
             is_text = part.is_term or part.markup is not None  # a model may translate it to any words
             run = run if is_text else extend_run(run, original, translation, units, taken)
             span = units[run[0]].start, units[run[-1]].end
@@ -208,7 +209,9 @@ def similarity(first: str, second: str) -> float:
     return SequenceMatcher(None, left, right, autojunk=False).quick_ratio()
 
 
-def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequence[tuple[int, int, int]]) -> Restored:
+def write(
+    masked: MaskedSentence, translation: str, links: Sequence[Link], edits: Sequence[tuple[int, int, int]]
+) -> RestoredSentence:
     """The translation with every edit (start, end, number of a part or REMOVED) made."""
     outputs = []
     for start, end, number in edits:
@@ -216,8 +219,8 @@ def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequen
             end += translation[end : end + 1] == " " and (start == 0 or translation[start - 1] == " ")
             outputs.append((start, end, "", 0, 0))
         else:
-            part = hidden.parts[number]
-            before, after = blanks(hidden.source, part, translation, (start, end))
+            part = masked.parts[number]
+            before, after = blanks(masked.source, part, translation, (start, end))
             outputs.append((start, end, before + part.output + after, len(before), len(after)))
     rewriting = Rewriting.of(translation, ((start, end, text) for start, end, text, _, _ in outputs))
     spans = {
@@ -230,9 +233,9 @@ def write(hidden: Hidden, translation: str, links: Sequence[Link], edits: Sequen
     replaced = sorted((start, end) for start, end, _ in edits)
     kept = ((link[:2], span) for link in links for span in remaining(link[2:], replaced))
     moved = [(*span, *rewriting.after(rest)) for span, rest in kept]
-    own = [(hidden.parts[number].start, hidden.parts[number].end, *span) for number, span in spans.items()]
+    own = [(masked.parts[number].start, masked.parts[number].end, *span) for number, span in spans.items()]
     ordered = sorted([*moved, *own], key=lambda link: link[2:])
-    return Restored(rewriting.text, tuple(spans[number] for number in range(len(hidden.parts))), tuple(ordered))
+    return RestoredSentence(rewriting.text, tuple(spans[number] for number in range(len(masked.parts))), tuple(ordered))
 
 
 def blanks(source: str, part: Protected, translation: str, span: Span) -> tuple[str, str]:

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from regard.attention.layouts import Padded
 from regard.data.planning import groups_by_length
 from regard.documents.segment import Link
-from regard.documents.words import WORD, equal_words
+from regard.documents.sentences import WORD, equal_words
 from regard.engines.stepper_engine import pad_rows
 from regard.errors import UserError
 from regard.files import write_text

@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from regard.documents.document import Document, open_document
+from regard.documents.document import open_document
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.documents.template import TemplateDocument
 from regard.run.alignment import align
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk
@@ -242,7 +243,7 @@ def translate_segments(
 
 def open_text(
     text: str, languages: Languages, source: str | None, format: str, glossary: Glossary, split: bool = True
-) -> Document:
+) -> TemplateDocument:
     """A text as a document for a model. If its languages are unknown, a line is one sentence: it may be anything."""
     split = split and bool(languages.directions)
     placeholders = languages.placeholders
@@ -292,13 +293,13 @@ def predict_texts(
             yield line, join_predictions(document, [next(translations) for _ in document.segments])
 
 
-def with_prefix(example: Example, document: Document) -> list[Segment]:
+def with_prefix(example: Example, document: TemplateDocument) -> list[Segment]:
     """The segments of a text; the translation of the first one begins with the prefix of the example."""
     prefix = str(example.get("prefix", ""))
     return [replace(item, prefix=prefix * (number == 0)) for number, item in enumerate(document.segments)]
 
 
-def join_predictions(document: Document, translations: Sequence[SegmentTranslation]) -> Prediction:
+def join_predictions(document: TemplateDocument, translations: Sequence[SegmentTranslation]) -> Prediction:
     """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts.
 
     `sentences` is the number of sentences that were translated; `parts` is larger if some are too long for the model.

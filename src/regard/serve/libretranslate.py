@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from regard.bundled.identification import Detected
-from regard.documents.files import FILE_FORMATS, file_format
+from regard.documents.document import FILE_FORMATS, file_format
 from regard.errors import UserError
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format

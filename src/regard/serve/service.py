@@ -11,10 +11,10 @@ from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 from regard.bundled.identification import Detected, identifier, identify
-from regard.documents.document import Document
-from regard.documents.files import open_file
+from regard.documents.document import open_file
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
+from regard.documents.template import TemplateDocument
 from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.run.translating import open_text
@@ -231,7 +231,7 @@ class Service:
         links = text_links(text, rendered, document.segments, translations) if links_too else []
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
 
-    async def _open(self, text: str, request: TranslateRequest, plan: Plan, glossary: Glossary) -> Document:
+    async def _open(self, text: str, request: TranslateRequest, plan: Plan, glossary: Glossary) -> TemplateDocument:
         assert plan.run is not None and plan.run.languages is not None
         read = partial(open_text, text, plan.run.languages, plan.direction[0], request.format, glossary)
         with too_large_is_too_long():
