@@ -85,11 +85,11 @@ def loss_rows() -> None:
 
     scores = torch.randn(8192, 32_000, device="cuda", dtype=torch.bfloat16)
     labels = torch.randint(3, 32_000, (8192,), device="cuda")
-    time = replayed(lambda: logits_to_gradient_(scores, labels, 0.1, 0))
-    print(f"cross-entropy of 8,192 x 32,000 scores: {time:.3f} ms")
+    duration = replayed(lambda: logits_to_gradient_(scores, labels, 0.1, 0))
+    print(f"cross-entropy of 8,192 x 32,000 scores: {duration:.3f} ms")
     halves, first = scores.view(2, 4096, -1), labels[:4096]
-    time = replayed(lambda: paired_logits_to_gradient_(halves, first, 0.1, 5.0, 0))
-    print(f"R-Drop of 2 x 4,096 x 32,000: {time:.3f} ms")
+    duration = replayed(lambda: paired_logits_to_gradient_(halves, first, 0.1, 5.0, 0))
+    print(f"R-Drop of 2 x 4,096 x 32,000: {duration:.3f} ms")
 
 
 def products() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks import pictures_computed, windows
+from benchmarks.charts import bars_svg, chart_svg
 from benchmarks.pictures_reading import Reading
 
 from regard.attention.layouts import Padded, Tokens
@@ -38,7 +39,6 @@ from regard.run_files import RECIPE
 from regard.tasks.registry import build_recipe
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
-from regard.viz.plots import bars_svg, chart_svg
 from regard.viz.svg import Panel, panels_svg
 
 LADDER = "numbers text.vocab_size=340 --steps 300"

@@ -4,6 +4,7 @@ T queries, S keys, D model, H heads, K head size.
 """
 
 import torch
+from benchmarks.charts import chart_svg
 from torch import Tensor
 
 from regard.attention.attend import causal_mask, window_mask
@@ -17,7 +18,6 @@ from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoi
 from regard.layers.recurrent import RecurrentLayer
 from regard.trees import linearize, parsed
 from regard.viz.arcs import arcs_svg
-from regard.viz.plots import chart_svg
 from regard.viz.svg import Panel, panels_svg
 from regard.viz.tree import tree_svg
 

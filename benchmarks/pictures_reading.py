@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.charts import chart_svg
 from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
@@ -25,7 +26,6 @@ from regard.run.train import train
 from regard.run_files import RECIPE
 from regard.tasks.bio import best_sequence, transitions
 from regard.tasks.registry import build_recipe
-from regard.viz.plots import chart_svg
 from regard.viz.svg import Panel, panels_svg
 
 PEOPLE = {"she": ("ada", "clara", "grace", "lena"), "he": ("alan", "emil", "karl", "otto")}

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from regard.decoding.constraints import LoopGuard, Rules
 from regard.decoding.stepper import Symbols
 from regard.engines.device_decoder import SlotShape
-from regard.engines.device_kernels import Kernels, SelfKV, SourceKV, TorchKernels
+from regard.engines.device_kernels import DeviceSourceKV, Kernels, SelfKV, TorchKernels
 from regard.engines.device_kernels_triton import TritonKernels
-from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
+from regard.engines.device_search import BeamSlots, GreedySlots, SearchSlots
 from regard.engines.device_search_triton import TritonBeamSlots, TritonGreedySlots
 
 PLAIN: Kernels = TorchKernels()
@@ -59,7 +59,7 @@ def cross_attention() -> None:
     for slots, width, heads, size, source in ((3, 4, 2, 16, 40), (2, 1, 3, 8, 7), (2, 3, 1, 24, 33)):
         q = randn(slots, width, heads, size)
         keys, values = randn(2, slots, source, heads, size)
-        memory = SourceKV(keys, values, torch.randint(1, source + 1, (slots,)))
+        memory = DeviceSourceKV(keys, values, torch.randint(1, source + 1, (slots,)))
         torch.testing.assert_close(PLAIN.cross_attention(q, memory), FUSED.cross_attention(q, memory))
 
 
@@ -83,7 +83,7 @@ def copy_parents() -> None:
         assert torch.equal(table, other)
 
 
-def follow(one: SlotSearch, other: SlotSearch, *, steps: int) -> None:
+def follow(one: SearchSlots, other: SearchSlots, *, steps: int) -> None:
     """Both see the same logits, of models that love to end and to repeat themselves; both decide alike."""
     slots = len(one.done)
     for step in range(steps):

@@ -13,8 +13,8 @@ from regard.viz.ladder import (
     COLUMNS,
     Gallery,
     LadderPage,
-    Picture,
-    Row,
+    LadderPicture,
+    LadderRow,
     ladder_data,
     ladder_markdown,
     ladder_table,
@@ -32,8 +32,8 @@ def page(**changes: Any) -> LadderPage:
     parts: dict[str, Any] = {
         "title": "numbers",
         "rows": [
-            Row("Plain", "无注意力", "Sutskever et al. 2014", plain),
-            Row("Additive", "加性", "Bahdanau et al. 2014", additive),
+            LadderRow("Plain", "无注意力", "Sutskever et al. 2014", plain),
+            LadderRow("Additive", "加性", "Bahdanau et al. 2014", additive),
         ],
         "facts": {"corpus": "numbers (train)"},
         "galleries": [
@@ -41,8 +41,8 @@ def page(**changes: Any) -> LadderPage:
                 "forty two",
                 "zweiundvierzig",
                 [
-                    Picture("Plain", "无注意力", "zwei", has_attention=False),
-                    Picture("Additive", "加性", "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)),
+                    LadderPicture("Plain", "无注意力", "zwei", has_attention=False),
+                    LadderPicture("Additive", "加性", "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)),
                 ],
             )
         ],
@@ -59,7 +59,7 @@ def test_a_row_has_means_and_deviations() -> None:
 
 
 def test_a_long_number_is_short_in_the_table_and_on_the_page() -> None:
-    rows = [Row("a", "a", "", {"word_perplexity": [5.2e21, 5.4e21], "training_speed": [99_999_999.0] * 2})]
+    rows = [LadderRow("a", "a", "", {"word_perplexity": [5.2e21, 5.4e21], "training_speed": [99_999_999.0] * 2})]
     _, (cells,) = ladder_table(page(rows=rows))
     assert cells == ["a", "5.3e+21 ± 1.4e+20", "99,999,999 ± 0"]
     (row,) = ladder_data(page(rows=rows))["rows"]
@@ -74,7 +74,7 @@ def test_the_best_value_of_a_column_is_marked() -> None:
     assert cells[1]["aer"]["best"] is False, "the only one"
     assert not any(row["parameters"]["best"] for row in cells)
     assert [row["bleu"]["share"] for row in cells] == [0.4, 1.0] and cells[0]["perplexity"]["share"] is None
-    equal = page(rows=[Row("a", "a", "", {"bleu": [0.0]}), Row("b", "b", "", {"bleu": [0.0]})])
+    equal = page(rows=[LadderRow("a", "a", "", {"bleu": [0.0]}), LadderRow("b", "b", "", {"bleu": [0.0]})])
     assert not any(row["cells"]["bleu"]["best"] for row in ladder_data(equal)["rows"])
 
 
@@ -85,13 +85,13 @@ def test_which_direction_of_each_measure_is_better() -> None:
     }  # fmt: skip
     assert {key for key, sign in better.items() if sign == -1} == {"perplexity", "word_perplexity", "bits", "aer"}
     for column in COLUMNS:
-        rows = [Row(name, name, "", {column.key: [value]}) for name, value in (("a", 2.0), ("b", 3.0))]
+        rows = [LadderRow(name, name, "", {column.key: [value]}) for name, value in (("a", 2.0), ("b", 3.0))]
         best = page(rows=rows).best(column)
         assert best == (None if not column.better else (3.0 if column.better > 0 else 2.0) / column.unit)
 
 
 def test_text_cannot_break_the_markdown_table() -> None:
-    text = ladder_markdown(page(rows=[Row("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
+    text = ladder_markdown(page(rows=[LadderRow("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows == ["| variant | paper | BLEU |", "| --- | --- | ---: |", "| a\\|b &lt;i> | c | 1.0 |"]
     assert "- hard, seed 1 failed: out of memory" in text and text.startswith("# numbers\n")
@@ -112,8 +112,8 @@ def test_the_page_loads_nothing_and_runs_one_script() -> None:
 
 
 def test_hostile_text_is_shown_as_text() -> None:
-    row = Row(HOSTILE, HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
-    gallery = Gallery(HOSTILE, HOSTILE, [Picture(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
+    row = LadderRow(HOSTILE, HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
+    gallery = Gallery(HOSTILE, HOSTILE, [LadderPicture(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
     text = render_ladder(page(title=HOSTILE, rows=[row], galleries=[gallery], failures=[(HOSTILE, HOSTILE)]))
     assert [tag for tag, _ in Page(text).elements] == [tag for tag, _ in Page(render_ladder(page())).elements]
     shown = Page(text).block("data")
@@ -137,7 +137,7 @@ def test_both_languages_have_every_text_that_the_script_uses() -> None:
 
 
 def test_weights_of_another_shape_are_refused() -> None:
-    wrong = Picture("Additive", "加性", "x", ["a"], ["b"], WEIGHTS)
+    wrong = LadderPicture("Additive", "加性", "x", ["a"], ["b"], WEIGHTS)
     with pytest.raises(ValueError, match="Additive attention has the shape"):
         render_ladder(page(galleries=[Gallery("s", "t", [wrong])]))
 
@@ -155,6 +155,8 @@ def test_which_values_are_better() -> None:
     assert less == {"perplexity", "word_perplexity", "bits", "aer"}
     assert {column.key for column in COLUMNS if column.has_bar} == {"bleu", "chrf", "exact"}
     for column in COLUMNS:
-        rows = [Row(name, name, "", {column.key: [value * column.unit]}) for name, value in (("a", 1.0), ("b", 2.0))]
+        rows = [
+            LadderRow(name, name, "", {column.key: [value * column.unit]}) for name, value in (("a", 1.0), ("b", 2.0))
+        ]
         best = [row["cells"][column.key]["best"] for row in ladder_data(page(rows=rows))["rows"]]
         assert best == [column.key in less, column.key in more]

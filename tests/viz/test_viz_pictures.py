@@ -3,7 +3,6 @@
 After a wanted change, look at the new picture and write it to its file.
 """
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tests.viz.test_viz_tree import one
 from regard.viz.cells import cut, graphemes, visible
 from regard.viz.panel import Screen, bar
 from regard.viz.svg import Panel, heatmap_svg, panels_svg
-from regard.viz.terminal import MAX_ROWS, curve, heatmap
+from regard.viz.terminal import MAX_ROWS, heatmap
 from regard.viz.tree import tree_svg
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -55,18 +54,6 @@ def test_colours_of_a_heat_map() -> None:
     ramp = heatmap([[0.5, 0.75]], ["a"], ["x", "y"], width=40).split("\n")[1]
     assert ramp == "a \x1b[48;2;24;122;138m  \x1b[48;2;92;184;148m  \x1b[0m"
     assert (first, row) == ("  v w x y z", f"a {light}  {low}    {light}  {dark}  \x1b[0m")
-
-
-def test_curves() -> None:
-    assert curve([4, 3, 2, 1, math.nan, 5], width=6, height=3, title="loss").split("\n") == [
-        "loss", "5 ┤⣀⡀   ⠉", "  ┤ ⠧⡄", "1 ┤  ⠉⣇",
-    ]  # fmt: skip
-    assert curve([2, 2], width=3, height=2).split("\n") == ["2 ┤", "2 ┤⠉⠉⠉"]
-    assert curve([], title="t") == "t\n(no values)" and curve([math.nan]) == "(no values)"
-    assert curve([1, 5], width=2, height=1) == "5 ┤⣀⡏"
-    assert curve([1.0, 3.0, math.nan, 4.0, 8.0, 8.0], width=1, height=2) == curve(
-        [2.0, 4.0 + 8.0 / 3], width=1, height=2
-    )
 
 
 def test_bars_tags_and_marks() -> None:

@@ -4,13 +4,14 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from benchmarks.charts import bars_svg, chart_svg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.viz.test_viz_report import HOSTILE
 
 from regard.viz.axes import Axis, Plot, Point
 from regard.viz.cells import width
-from regard.viz.plots import bars_svg, chart_svg, inline_svg, plots_svg, wrapped
+from regard.viz.plots import inline_svg, plots_svg, wrapped
 from regard.viz.plots_text import plot_text
 
 MODEST = settings(max_examples=60)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.viz.cells import graphemes, width
-from regard.viz.terminal import MAX_LABEL_HEIGHT, MAX_ROWS, SHADES, curve, heatmap
+from regard.viz.terminal import MAX_LABEL_HEIGHT, MAX_ROWS, SHADES, heatmap
 
 MODEST = settings(max_examples=60)
 PIECES = st.sampled_from(
@@ -125,24 +125,6 @@ def test_weights_that_are_no_picture_are_refused(weights: np.ndarray) -> None:
 
 def test_nothing_to_draw_is_drawn() -> None:
     assert isinstance(heatmap(np.zeros((0, 0)), [], [], width=40), str)
-
-
-@MODEST
-@given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=200), st.integers(1, 40), st.integers(1, 8))
-def test_a_curve_keeps_to_its_size(values: list[float], columns: int, height: int) -> None:
-    known = [v for v in values if v == v]
-    lines = curve(values, width=columns, height=height, title="loss").split("\n")
-    assert lines[0] == "loss"
-    if known:
-        assert len(lines) == height + 1
-        assert all(len(line.partition("┤")[2]) <= columns for line in lines[1:])
-
-
-def test_a_falling_curve_falls() -> None:
-    lines = curve([4, 3, 2, 1], width=8, height=4).split("\n")
-    assert lines[0].startswith("4 ┤⠉⠉") and lines[-1].startswith("1 ┤")
-    starts = [len(line.partition("┤")[2]) - len(line.partition("┤")[2].lstrip()) for line in lines]
-    assert starts == sorted(starts) and starts[0] < starts[-1]
 
 
 def test_a_column_label_of_the_greatest_height_is_not_cut() -> None:

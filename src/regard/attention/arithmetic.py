@@ -226,12 +226,12 @@ def record_attention(model: nn.Module) -> Iterator[list[Call]]:
             x, memory, pattern = inputs
             calls.append(AttentionCall(module, x, memory, pattern, output))
         elif isinstance(module, SourceAttention):
-            found = [call for call in calls if call.module is module]
-            if not found:
-                found = [SourceAttentionCalls(module)]
-                calls.append(found[0])
-            assert isinstance(found[0], SourceAttentionCalls)
-            found[0].calls.append((*inputs, output))
+            of_module = [call for call in calls if call.module is module]
+            if not of_module:
+                of_module = [SourceAttentionCalls(module)]
+                calls.append(of_module[0])
+            assert isinstance(of_module[0], SourceAttentionCalls)
+            of_module[0].calls.append((*inputs, output))
 
     hooks = [
         module.register_forward_hook(keep)

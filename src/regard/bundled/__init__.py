@@ -1,4 +1,4 @@
-"""The runs that come with regard, and what is done with them.
+"""The bundled runs, and what is done with them.
 
     translator    English to and from German, French, Spanish and Chinese
     languages     the language of a text (identification.py)

@@ -134,7 +134,7 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
 def write_links(
     translator: "Translator", examples: "Sequence[Example]", head: "AlignmentHead", by: str, path: Path
 ) -> None:
-    """Write one line of links for every pair; a blank line for a blank pair."""
+    """Write one line of links for every pair; an empty line for an empty pair."""
     from regard.files import replacing
     from regard.ladder.alignment import align as align_pairs
     from regard.metrics.alignment import pharaoh

@@ -136,7 +136,7 @@ def regard(
     Examples:
       echo "Hello" | regard translate --to de            use the bundled translator
       regard demo                                        train a small model in a minute or two
-      regard train dates                                 train a recipe that comes with regard
+      regard train dates                                 train a bundled recipe
       regard predict runs/dates "5 November 2026"        use the trained model
       regard inspect runs/dates "5 November 2026"        see its attention
     """

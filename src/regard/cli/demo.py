@@ -1,5 +1,6 @@
 """regard demo: train a small Transformer on generated data and show the result."""
 
+import math
 import shlex
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ from typer import Argument, Option
 from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
 from regard.cli.scores import print_scores
-from regard.cli.screen import ProgressLine, print_drawing, print_json, print_result, print_table, report
+from regard.cli.screen import ProgressLine, in_colour, print_drawing, print_json, print_result, print_table, report
 from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError
@@ -119,10 +120,13 @@ def remove_earlier_demo(folder: Path, name: str) -> None:
 def print_demo(model: "Model", evaluation: "Evaluation") -> None:
     """Print loss curve, scores, translations and attention."""
     from regard.run.report import loss_curves, read_metrics
-    from regard.viz.terminal import curve
+    from regard.viz.axes import Plot, Point
+    from regard.viz.plots_text import plot_text
 
     losses = loss_curves(read_metrics(model.run.folder))
-    print_result("\n" + curve([loss for _, loss in losses["train loss"]], title="training loss") + "\n")
+    points = [Point(step, loss) for step, loss in losses["train loss"] if math.isfinite(loss)]
+    if points:
+        print_drawing(f"\n{plot_text(Plot({'training loss': points}, x='step'), colour=in_colour())}\n")
     print_result(
         localize(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
     )

@@ -13,7 +13,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.files import JsonObject
-    from regard.ladder.ladder import Failure, Ladder
+    from regard.ladder.ladder import Ladder, VariantFailure
     from regard.viz.ladder import LadderPage
 
 FAILED = 1
@@ -92,7 +92,7 @@ def parse_seeds(text: str) -> list[int]:
         ) from error
 
 
-def write_outputs(ladder: "Ladder", failures: "list[Failure]", as_json: bool) -> None:
+def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: bool) -> None:
     """Write Markdown, JSON and page of everything that is finished in the folder, and print the table."""
     from regard.files import write_json, write_text
     from regard.ladder.ladder import read_results

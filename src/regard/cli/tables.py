@@ -27,7 +27,7 @@ PLAIN_FORMATS = ("lines", "documents", "dialogues")
 """Endings and formats of files in which every line is an example."""
 NO_COLUMN = sys.maxsize
 """The number of a column that no table has."""
-BLANKS = str.maketrans("\t\n\r", "   ")
+SPACES = str.maketrans("\t\n\r", "   ")
 """Characters that a cell of a .tsv file cannot have."""
 
 
@@ -177,7 +177,7 @@ def result_line(task: "AnyTask", row: Row | None, example: "Example", prediction
 
 
 class TableWriter:
-    """Rows of a .csv file, quoted where needed, or of a .tsv file, in which a tab or line end in a cell is a blank."""
+    """Rows of a .csv file, quoted where needed, or of a .tsv file, in which a tab or line end in a cell is a space."""
 
     def __init__(self, stream: TextIO, task: "AnyTask", ending: str) -> None:
         self._stream, self._task, self._columns = stream, task, list[str]()
@@ -205,7 +205,7 @@ class TableWriter:
         self._print([cell_text(name, values.get(name)) for name in self._columns])
 
     def _print_tsv(self, cells: list[str]) -> None:
-        self._stream.write("\t".join(cell.translate(BLANKS) for cell in cells) + "\n")
+        self._stream.write("\t".join(cell.translate(SPACES) for cell in cells) + "\n")
 
 
 def cell_text(name: str, value: object) -> str:

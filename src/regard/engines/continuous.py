@@ -172,8 +172,8 @@ class FusedContinuousSearch(Generic[Name]):
         rows = [row for row in done.nonzero()[:, 0].tolist() if row not in self._done]
         hypotheses = self._sentences.pool.keep(torch.tensor(rows)).hypotheses() if rows else []
         finished = [
-            (self.names[row], [item for item in found if item.finished] or found)
-            for row, found in zip(rows, hypotheses, strict=True)
+            (self.names[row], [item for item in sentence if item.finished] or sentence)
+            for row, sentence in zip(rows, hypotheses, strict=True)
         ]
         self._done.update(rows)
         if should_compact(torch.tensor([row in self._done for row in range(len(self.names))])):

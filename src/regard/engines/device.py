@@ -33,7 +33,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.engines.device_decoder import FusedDecoder, SlotDecoder, SlotShape
 from regard.engines.device_kernels import Kernels, TorchKernels
-from regard.engines.device_search import BeamSlots, GreedySlots, SlotSearch
+from regard.engines.device_search import BeamSlots, GreedySlots, SearchSlots
 from regard.engines.stepper_engine import StepperEngine
 from regard.models.transformer import Transformer
 
@@ -101,7 +101,7 @@ class DecodingGraphStep:
 class SlotBatch:
     """Slots of one shape for one search, and the step that advances all of them."""
 
-    def __init__(self, decoder: SlotDecoder, search: SlotSearch) -> None:
+    def __init__(self, decoder: SlotDecoder, search: SearchSlots) -> None:
         self.decoder, self.search, self.shape = decoder, search, decoder.shape
         self.device = search.done.device
         self.step = (DecodingGraphStep if self.device.type == "cuda" else DecodingStep)(self._step, search.done)
@@ -268,7 +268,7 @@ class DeviceEngine:
 
     def _build(self, shape: SlotShape, settings: DecodingSettings) -> SlotBatch:
         rules, backend = build_rules(settings, self.symbols), self.backend
-        search: SlotSearch
+        search: SearchSlots
         if settings.search == "beam":
             search = backend.beam(shape, rules, backend.kernels, self.device, settings.nbest)
         else:

@@ -65,9 +65,9 @@ class SlotSearch(Generic[Name]):
         with self._on_device():
             flags = self.batch.step.launch().read()
             ended = [slot for slot in self.running if flags[slot]]
-            found = self.batch.collect(ended).hypotheses() if ended else []
+            collected = self.batch.collect(ended).hypotheses() if ended else []
         self.free.extend(ended)
-        named = [(self.running.pop(slot), hypotheses) for slot, hypotheses in zip(ended, found, strict=True)]
+        named = [(self.running.pop(slot), hypotheses) for slot, hypotheses in zip(ended, collected, strict=True)]
         return [
             (name, [item for item in hypotheses if item.finished] or hypotheses)
             for name, hypotheses in named

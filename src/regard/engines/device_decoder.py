@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
-from regard.engines.device_kernels import Kernels, SelfKV, SourceKV
+from regard.engines.device_kernels import DeviceSourceKV, Kernels, SelfKV
 from regard.layers.blocks import DecoderLayer
 from regard.layers.residual import PreNorm
 from regard.models.transformer import Transformer
@@ -130,10 +130,12 @@ class SlotDecoder:
         z = self.decoder.first(x)
         for fused, self_kv, source_kv in zip(self.decoder.layers, self.self_kv, self.source_kv, strict=True):
             past = SelfKV(*self_kv, self.beam_ancestry, position)
-            x, z = self._layer(fused, x, z, past, SourceKV(*source_kv, self.lengths))
+            x, z = self._layer(fused, x, z, past, DeviceSourceKV(*source_kv, self.lengths))
         return self.model.output.scores(z)
 
-    def _layer(self, fused: FusedLayer, x: Tensor, z: Tensor, past: SelfKV, source: SourceKV) -> tuple[Tensor, Tensor]:
+    def _layer(
+        self, fused: FusedLayer, x: Tensor, z: Tensor, past: SelfKV, source: DeviceSourceKV
+    ) -> tuple[Tensor, Tensor]:
         """x (N, D) is the residual stream, z (N, D) the input of the next sublayer."""
         layer, (after_attention, after_cross_attention, after_feedforward) = fused.layer, fused.norms
         q, k, v = (self._heads(y) for y in F.linear(z, fused.weight, fused.bias).chunk(3, dim=-1))

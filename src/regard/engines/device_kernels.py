@@ -35,7 +35,7 @@ class SelfKV(NamedTuple):
     position: Tensor
 
 
-class SourceKV(NamedTuple):
+class DeviceSourceKV(NamedTuple):
     """Keys and values of the source in one layer, (B, S, H, K) each; the first `lengths` (B,) are not padding."""
 
     keys: Tensor
@@ -54,7 +54,7 @@ class Kernels(Protocol):
         """Append k, v (B, W, H, K) to the cache; q (B, W, H, K) attends to its own history -> (B, W, H, K)."""
         ...
 
-    def cross_attention(self, q: Tensor, source: SourceKV) -> Tensor:
+    def cross_attention(self, q: Tensor, source: DeviceSourceKV) -> Tensor:
         """q (B, W, H, K): all hypotheses of a slot attend to its source -> (B, W, H, K)."""
         ...
 
@@ -101,7 +101,7 @@ class TorchKernels:
         )
         return out.transpose(1, 2)
 
-    def cross_attention(self, q: Tensor, source: SourceKV) -> Tensor:
+    def cross_attention(self, q: Tensor, source: DeviceSourceKV) -> Tensor:
         not_padding = torch.arange(source.keys.size(1), device=q.device) < source.lengths[:, None]
         q, k, v = (x.transpose(1, 2) for x in (q, source.keys, source.values))
         return F.scaled_dot_product_attention(q, k, v, attn_mask=not_padding[:, None, None, :]).transpose(1, 2)

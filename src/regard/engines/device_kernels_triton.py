@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from regard.engines.device_kernels import SelfKV, SourceKV, TopK
+from regard.engines.device_kernels import DeviceSourceKV, SelfKV, TopK
 
 # Launch parameters.
 SELF_ATTENTION = dict(BLOCK=64, num_warps=4)
@@ -221,7 +221,7 @@ class TritonKernels:
         )  # fmt: skip
         return out
 
-    def cross_attention(self, q: Tensor, source_kv: SourceKV) -> Tensor:
+    def cross_attention(self, q: Tensor, source_kv: DeviceSourceKV) -> Tensor:
         slots, width, heads, size = q.shape
         out = torch.empty(slots, width, heads, size, dtype=q.dtype, device=q.device)
         cross_attention_kernel[(slots, heads)](

@@ -23,7 +23,7 @@ from regard.engines.device_decoder import SlotShape
 from regard.engines.device_kernels import Kernels
 
 
-class SlotSearch(Protocol):
+class SearchSlots(Protocol):
     """Selects the next tokens between two steps of the decoder."""
 
     tokens: Tensor  # (B, W) the newest tokens

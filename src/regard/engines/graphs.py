@@ -103,7 +103,7 @@ class GraphModel(nn.Module):
 
 
 @dataclass(frozen=True)
-class Rows:
+class GraphRows:
     """Logits (M, V) in the place of an `OutputProjection`."""
 
     rows: Tensor
@@ -118,7 +118,7 @@ class GraphPretraining(GraphModel):
     def forward(self, tokens: Tokens, segments: Tensor | None, *more: Tensor | None) -> object:
         words, follows = self.run(tokens, segments)
         assert more[0] is not None
-        return Rows(words.flatten(0, 1).index_select(0, more[0])), follows
+        return GraphRows(words.flatten(0, 1).index_select(0, more[0])), follows
 
 
 class GraphParser(GraphModel):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Padded, Tokens
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
-from regard.engines.graphs import Rows
+from regard.engines.graphs import GraphRows
 from regard.engines.stepper_engine import StepperEngine, pad_rows
 from regard.errors import UserError
 from regard.exchange.bert import (
@@ -234,7 +234,7 @@ class HuggingFaceModel(nn.Module):
             return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         if name.endswith("PreTraining"):
             rows = outputs.prediction_logits.flatten(0, 1).index_select(0, more[0])
-            return Rows(rows), outputs.seq_relationship_logits
+            return GraphRows(rows), outputs.seq_relationship_logits
         return outputs.logits
 
 

@@ -150,7 +150,7 @@ def shorten_intervals(values: SettingsTable, steps: int) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Failure:
+class VariantFailure:
     """A variant that could not be trained or measured, and why."""
 
     variant: str
@@ -164,7 +164,9 @@ class Interrupted(Exception):  # noqa: N818
     """The user stopped the training; its checkpoint is saved."""
 
 
-def run_ladder(ladder: Ladder, variants: Sequence[Variant], seeds: Sequence[int], report: Report) -> list[Failure]:
+def run_ladder(
+    ladder: Ladder, variants: Sequence[Variant], seeds: Sequence[int], report: Report
+) -> list[VariantFailure]:
     """Train and measure every variant that is not finished; the failure of one does not stop the others."""
     failures = []
     for seed in seeds:
@@ -180,9 +182,9 @@ def run_ladder(ladder: Ladder, variants: Sequence[Variant], seeds: Sequence[int]
                 raise
             except UserError as error:
                 reason = f"{error.problem} ({error.remedy})" if error.remedy else error.problem
-                failures.append(Failure(variant.name, seed, reason, error.code))
+                failures.append(VariantFailure(variant.name, seed, reason, error.code))
             except Exception as error:  # a bug in one model must not cost the results of the others
-                failures.append(Failure(variant.name, seed, f"{type(error).__name__}: {error}"))
+                failures.append(VariantFailure(variant.name, seed, f"{type(error).__name__}: {error}"))
             report(f"{folder} failed: {failures[-1].reason}")
     return failures
 

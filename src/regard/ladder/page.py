@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from regard.files import JsonObject
-from regard.ladder.ladder import Failure, Ladder, read_results
+from regard.ladder.ladder import Ladder, VariantFailure, read_results
 from regard.tasks.variants import Variant
 from regard.training.console import format_duration
-from regard.viz.ladder import Gallery, LadderPage, Picture, Row
+from regard.viz.ladder import Gallery, LadderPage, LadderPicture, LadderRow
 
 SCORES = {
     "bleu": "BLEU",
@@ -27,7 +27,7 @@ FACTS = {
 """The facts of a row that do not depend on the search, and their names in a result."""
 
 
-def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
+def ladder_page(ladder: Ladder, failures: Sequence[VariantFailure] = ()) -> LadderPage:
     """The page of everything that is finished in the folder of a ladder."""
     results = read_results(ladder)
     by_variant = [
@@ -45,7 +45,7 @@ def ladder_page(ladder: Ladder, failures: Sequence[Failure] = ()) -> LadderPage:
     )
 
 
-def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> list[Row]:
+def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> list[LadderRow]:
     """One row for each search of a variant; exact match replaces BLEU if the recipe monitors it."""
     shared = {key: numbers(seed.get(name) for seed in seeds) for key, name in FACTS.items()}
     shared["aer"] = [seed["alignment"]["aer"] for seed in seeds if "aer" in (seed["alignment"] or {})]
@@ -57,7 +57,9 @@ def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> li
         del values["bleu" if has_one_reference(ladder) else "exact"]
         suffix = f", {first['title']}" if first["title"] else ""
         settings = " ".join(seeds[0]["settings"])
-        row = Row(variant.title + suffix, variant.title_zh + suffix, variant.paper, {**shared, **values}, settings)
+        row = LadderRow(
+            variant.title + suffix, variant.title_zh + suffix, variant.paper, {**shared, **values}, settings
+        )
         rows.append(row)
     return rows
 
@@ -109,9 +111,9 @@ def galleries(by_variant: Sequence[tuple[Variant, Sequence[JsonObject]]]) -> lis
     ]
 
 
-def picture_of(variant: Variant, picture: JsonObject, alignment: JsonObject | None) -> Picture:
+def picture_of(variant: Variant, picture: JsonObject, alignment: JsonObject | None) -> LadderPicture:
     """The picture of one sentence, with the layer and head that it shows."""
-    return Picture(
+    return LadderPicture(
         title=variant.title,
         title_zh=variant.title_zh,
         output=picture["output"],

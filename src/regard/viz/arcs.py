@@ -41,7 +41,7 @@ class Arc:
 
 
 @dataclass
-class Layout:
+class ArcLayout:
     """The places of words and arcs in columns of a terminal."""
 
     words: list[str]
@@ -60,7 +60,7 @@ class Layout:
         return max((arc.level for arc in self.arcs), default=0)
 
 
-def arrange(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> Layout:
+def arrange(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> ArcLayout:
     """The layout of a tree; gaps between words are wide enough for the names of the arcs."""
     arcs, roots = [], {}
     for dependent, (head, relation) in enumerate(zip(heads, relations, strict=True)):
@@ -70,7 +70,7 @@ def arrange(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]
         else:
             roots[dependent] = visible(relation)
     arcs.sort(key=lambda arc: arc.length)
-    layout = Layout([visible(word) for word in words], arcs, roots, [0, *[GAP] * (len(words) - 1)])
+    layout = ArcLayout([visible(word) for word in words], arcs, roots, [0, *[GAP] * (len(words) - 1)])
     place(layout)
     for arc in arcs:
         missing = width(arc.name) - (arc.end - arc.start - 1)
@@ -83,7 +83,7 @@ def arrange(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]
     return layout
 
 
-def place(layout: Layout) -> None:
+def place(layout: ArcLayout) -> None:
     """Compute the columns of words and arcs from the gaps.
 
     At a word, arcs to the left come first, short ones before long ones; then the root; then arcs to the right, long
@@ -119,7 +119,7 @@ def arcs_text(words: Sequence[str], heads: Sequence[int], relations: Sequence[st
     return "\n".join(drawn(layout) if layout.columns <= columns else listed(words, heads, relations))
 
 
-def drawn(layout: Layout) -> list[str]:
+def drawn(layout: ArcLayout) -> list[str]:
     """The layout as lines: the name of the root, a line for each level, a line of arrows, the words."""
     arrows = layout.levels + 1
     lines = [[" "] * layout.columns for _ in range(arrows + 2)]
@@ -161,7 +161,7 @@ def arcs_svg(words: Sequence[str], heads: Sequence[int], relations: Sequence[str
     return page(arcs_drawing(arrange(words, heads, relations)))
 
 
-def arcs_drawing(layout: Layout) -> Drawing:
+def arcs_drawing(layout: ArcLayout) -> Drawing:
     """The drawing of a tree without its background."""
     bottom = (layout.levels + 1) * LEVEL
     parts = []

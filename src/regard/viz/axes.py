@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Log = Literal["", "x", "y", "xy"]
+LogAxes = Literal["", "x", "y", "xy"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Plot:
     x: str = ""
     y: str = ""
     kind: Literal["lines", "bars"] = "lines"
-    log: Log = ""
+    log: LogAxes = ""
 
     def groups(self) -> dict[str, dict[str, Point]]:
         """The points by the name of their x, then by series; in the order of x if they are numbers."""
@@ -47,8 +47,8 @@ class Plot:
 
     def places(self) -> dict[float | str, float]:
         """The number of each x on the lower axis: itself, or its order if some of them are names."""
-        found = list(dict.fromkeys(point.x for points in self.series.values() for point in points))
-        return {x: float(order) if isinstance(x, str) or self.has_names else x for order, x in enumerate(found)}
+        names = list(dict.fromkeys(point.x for points in self.series.values() for point in points))
+        return {x: float(order) if isinstance(x, str) or self.has_names else x for order, x in enumerate(names)}
 
     @property
     def has_names(self) -> bool:
@@ -115,10 +115,10 @@ class Axis:
         if self.log:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for steps in ((1,), (1, 3), (1, 2, 5)):
-                found = [step * 10.0**decade for decade in decades for step in steps]
-                found = [tick for tick in found if self.low <= tick <= self.high]
-                if len(found) >= 3:
-                    return found[:: math.ceil(len(found) / 7)]
+                ticks = [step * 10.0**decade for decade in decades for step in steps]
+                ticks = [tick for tick in ticks if self.low <= tick <= self.high]
+                if len(ticks) >= 3:
+                    return ticks[:: math.ceil(len(ticks) / 7)]
         rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(times * unit for times in (1, 2, 2.5, 5, 10) if times * unit >= rough)

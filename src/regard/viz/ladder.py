@@ -27,7 +27,7 @@ MAX_WRITTEN_OUT = 1e8
 
 
 @dataclass(frozen=True)
-class Column:
+class LadderColumn:
     """One measure: its name, its number format, and whether more or less is better."""
 
     key: str
@@ -41,24 +41,24 @@ class Column:
 
 
 COLUMNS = (
-    Column("bleu", "BLEU", ".1f", 1, has_bar=True),
-    Column("chrf", "chrF", ".1f", 1, has_bar=True),
-    Column("exact", "exact match", ".1f", 1, has_bar=True),
-    Column("perplexity", "perplexity", ",.2f", -1),
-    Column("word_perplexity", "word perplexity", ",.2f", -1),
-    Column("bits", "bits per character", ".3f", -1),
-    Column("aer", "AER", ".3f", -1),
-    Column("parameters", "parameters (M)", ".2f", unit=1e6),
-    Column("tokens", "training tokens (M)", ".2f", unit=1e6),
-    Column("flops", "TFLOP", ",.2f", unit=1e12),
-    Column("seconds", "training (s)", ",.0f"),
-    Column("training_speed", "tokens/s", ",.0f", 1),
-    Column("decoding_speed", "sentences/s", ",.0f", 1),
+    LadderColumn("bleu", "BLEU", ".1f", 1, has_bar=True),
+    LadderColumn("chrf", "chrF", ".1f", 1, has_bar=True),
+    LadderColumn("exact", "exact match", ".1f", 1, has_bar=True),
+    LadderColumn("perplexity", "perplexity", ",.2f", -1),
+    LadderColumn("word_perplexity", "word perplexity", ",.2f", -1),
+    LadderColumn("bits", "bits per character", ".3f", -1),
+    LadderColumn("aer", "AER", ".3f", -1),
+    LadderColumn("parameters", "parameters (M)", ".2f", unit=1e6),
+    LadderColumn("tokens", "training tokens (M)", ".2f", unit=1e6),
+    LadderColumn("flops", "TFLOP", ",.2f", unit=1e12),
+    LadderColumn("seconds", "training (s)", ",.0f"),
+    LadderColumn("training_speed", "tokens/s", ",.0f", 1),
+    LadderColumn("decoding_speed", "sentences/s", ",.0f", 1),
 )
 
 
 @dataclass(frozen=True)
-class Row:
+class LadderRow:
     """A variant with one search: the values of each measure, one per seed."""
 
     title: str
@@ -67,19 +67,19 @@ class Row:
     values: Mapping[str, Sequence[float]]
     settings: str = ""
 
-    def mean(self, column: Column) -> float | None:
+    def mean(self, column: LadderColumn) -> float | None:
         """The mean over seeds; None if it was not measured."""
         values = self.values.get(column.key, ())
         return statistics.fmean(values) / column.unit if values else None
 
-    def deviation(self, column: Column) -> float | None:
+    def deviation(self, column: LadderColumn) -> float | None:
         """The standard deviation over seeds; None for one seed."""
         values = self.values.get(column.key, ())
         return statistics.stdev(values) / column.unit if len(values) > 1 else None
 
 
 @dataclass(frozen=True)
-class Picture:
+class LadderPicture:
     """The output of one variant and its attention: weights (R, C), or None if there are none to draw."""
 
     title: str
@@ -100,7 +100,7 @@ class Gallery:
 
     source: str
     reference: str
-    pictures: Sequence[Picture]
+    pictures: Sequence[LadderPicture]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class LadderPage:
     """The content of the page; a column without values is left out."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[LadderRow]
     facts: Mapping[str, str] = field(default_factory=dict)
     galleries: Sequence[Gallery] = ()
     failures: Sequence[tuple[str, str]] = ()
@@ -117,29 +117,29 @@ class LadderPage:
     """True if every output but the reference is wrong, as for numbers; then outputs are marked as right or wrong."""
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[LadderColumn]:
         return [column for column in COLUMNS if any(row.values.get(column.key) for row in self.rows)]
 
-    def best(self, column: Column) -> float | None:
+    def best(self, column: LadderColumn) -> float | None:
         """The best mean of a column; None if neither more nor less is better, or all are equal."""
         means = {mean for row in self.rows if (mean := row.mean(column)) is not None}
         return (max if column.better > 0 else min)(means) if column.better and len(means) > 1 else None
 
 
 def ladder_table(page: LadderPage) -> tuple[list[str], list[list[str]]]:
-    """Column titles, and the cells of every row as text."""
+    """LadderColumn titles, and the cells of every row as text."""
     rows = [[row.title, *(cell_text(row, column) for column in page.columns)] for row in page.rows]
     return ["variant", *(column.name for column in page.columns)], rows
 
 
-def cell_text(row: Row, column: Column) -> str:
+def cell_text(row: LadderRow, column: LadderColumn) -> str:
     """A mean, ± the standard deviation of several seeds; a dash if there is no value."""
     mean, deviation = row.mean(column), row.deviation(column)
     text = "–" if mean is None else number_text(mean, column)
     return text if deviation is None else f"{text} ± {number_text(deviation, column)}"
 
 
-def number_text(value: float, column: Column) -> str:
+def number_text(value: float, column: LadderColumn) -> str:
     """A number in the format of its column; 5.2e+21 for a long one, as a perplexity per word can be."""
     return format(value, column.form) if value < MAX_WRITTEN_OUT else f"{value:.1e}"
 
@@ -210,7 +210,7 @@ def ladder_data(page: LadderPage) -> JsonObject:
     }
 
 
-def cell_values(page: LadderPage, row: Row, column: Column) -> JsonObject | None:
+def cell_values(page: LadderPage, row: LadderRow, column: LadderColumn) -> JsonObject | None:
     """One number as the page shows it; None if there is none."""
     mean, deviation = row.mean(column), row.deviation(column)
     if mean is None:
@@ -224,7 +224,7 @@ def cell_values(page: LadderPage, row: Row, column: Column) -> JsonObject | None
     }
 
 
-def picture_values(picture: Picture) -> JsonObject:
+def picture_values(picture: LadderPicture) -> JsonObject:
     """One picture as JSON values, with one byte per weight."""
     packed = None
     if picture.weights is not None:

@@ -9,16 +9,13 @@ import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from regard.viz.axes import Axis, Log, Plot, Point, plain, value_name, x_name
+from regard.viz.axes import Axis, Plot, Point, plain, value_name, x_name
 from regard.viz.cells import graphemes
 from regard.viz.svg import LINE, MARGIN, Drawing, above_each_other, beside, measure, moved, number, page, text, words
 
-Points = Sequence[tuple[float, float]]
 Spot = Callable[[Point, float], str]
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3")
-WIDE, HIGH = 480, 260  # of the field that lines are drawn in
-LONGEST_BAR = 320
 LONGEST_SIDE = 200
 """Pixels of the longest name that is beside its bars; longer names are above them."""
 MAX_DOTS = 20
@@ -53,28 +50,6 @@ def plot_drawing(plot: Plot, field: tuple[int, int] = SMALL, rounded: bool = Tru
     drawing, side = lines(plot, field, rounded)
     title = [*headings(plot.title, side + field[0]), *headings(plot.y, side + field[0], bold=False)]
     return above_each_other([*title, drawing, *under(plot.x, side, field[0]), names(list(plot.series), field[0])])
-
-
-def chart_svg(series: Mapping[str, Points], title: str = "", x: str = "", y: str = "", log: Log = "") -> str:
-    """Lines through points (x, y), a name each; `log` names the axes that are logarithmic."""
-    plot = Plot({name: [Point(a, b) for a, b in line] for name, line in series.items()}, title, x, y, log=log)
-    if "y" in log:
-        Axis.over([b for line in series.values() for _, b in line], HIGH, True)
-    return page(plot_drawing(plot, (WIDE, HIGH), rounded=False))
-
-
-def bars_svg(bars_of: Mapping[str, Mapping[str, float]], title: str = "", log: bool = False) -> str:
-    """Bars from left to right: for each name one of every series it has a value of, with the value at its end.
-
-    Several series are named below; of one alone the title says what it is.
-    """
-    series = list(dict.fromkeys(name for group in bars_of.values() for name in group))
-    groups = {
-        name: {kind: Point(name, value) for kind, value in group.items()} for name, group in bars_of.items()
-    }  # fmt: skip
-    drawn = bars(groups, series, log, LONGEST_BAR)
-    legend = [names(series, WIDE, boxes=True)] if len(series) > 1 else []
-    return page(above_each_other([*headings(title, WIDE), drawn, *legend]))
 
 
 def lines(plot: Plot, field: tuple[int, int], rounded: bool) -> tuple[Drawing, float]:
@@ -173,9 +148,9 @@ def bar(point: Point, axis: Axis, side: float, top: float, fill: str, tooltip: s
 
 def ticks_at(axis: Axis, values: Iterable[float]) -> dict[float, str]:
     """Where the lower axis is named: at the points themselves where they are few and not too close, else round."""
-    found = sorted(values)
-    close = any(axis.place(b) - axis.place(a) < measure(plain(b)) + 6 for a, b in pairwise(found))
-    return {tick: plain(tick) for tick in (axis.ticks() if close else found)}
+    points = sorted(values)
+    close = any(axis.place(b) - axis.place(a) < measure(plain(b)) + 6 for a, b in pairwise(points))
+    return {tick: plain(tick) for tick in (axis.ticks() if close else points)}
 
 
 def headings(title: str, room: float, bold: bool = True) -> list[Drawing]:
@@ -187,7 +162,7 @@ def headings(title: str, room: float, bold: bool = True) -> list[Drawing]:
 
 
 def wrapped(shown: str, room: float) -> list[str]:
-    """A text in lines of at most `room` pixels, broken at blanks or beside characters of two cells."""
+    """A text in lines of at most `room` pixels, broken at spaces or beside characters of two cells."""
     rows, row, word = [], "", ""
     for grapheme in [*graphemes(shown), " "]:
         word += grapheme

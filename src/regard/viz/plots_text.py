@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from regard.viz.axes import Axis, Plot, Point, plain, value_name
 from regard.viz.cells import cut, pad_left, pad_right, visible, width
 from regard.viz.panel import EIGHTHS, RESET
-from regard.viz.terminal import braille
 
 MARKS = "●■▲◆○□△"
 ANSI = (34, 33, 32, 35, 36, 31, 37)
@@ -139,3 +138,16 @@ def painted(text: str, order: int, colour: bool) -> str:
 def shown(text: str) -> str:
     """Text on one line whose control characters are visible."""
     return visible(text).replace("␣", " ")
+
+
+def braille(dots: NDArray[np.bool_]) -> list[str]:
+    """Draw a matrix of dots as lines of braille characters, each four dots high and two wide."""
+    bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+    lines = []
+    for top in range(0, dots.shape[0], 4):
+        codes = np.zeros(dots.shape[1] // 2, dtype=np.int64)
+        for dy in range(4):
+            for dx in range(2):
+                codes |= bits[dy][dx] * dots[top + dy, dx::2].astype(np.int64)
+        lines.append("".join(chr(0x2800 + int(code)) if code else " " for code in codes))
+    return lines

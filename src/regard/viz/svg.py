@@ -181,7 +181,7 @@ def label(name: str) -> str:
 
 
 def words(line: str) -> str:
-    """A line of text: control characters visible, blanks as blanks."""
+    """A line of text: control characters visible, spaces as spaces."""
     return visible(line).replace("␣", " ")
 
 

@@ -1,9 +1,8 @@
-"""Predictions, attention heat maps and loss curves as text, for logs and terminals.
+"""Predictions and attention heat maps as text, for logs and terminals.
 
 Shapes: T target tokens (rows, the queries), S source tokens (columns, the keys).
 """
 
-import math
 import shutil
 from collections.abc import Sequence
 
@@ -67,32 +66,6 @@ def heatmap(
     return "\n".join([*lines, *_footer(side, len(labels), len(rows), count, len(columns), colour)])
 
 
-def curve(values: Sequence[float], width: int = 60, height: int = 8, title: str = "") -> str:
-    """Plot values, for example a loss, in braille dots, 2 x 4 per cell, with the maximum and minimum at the side.
-
-    The x axis is the order of the values; values that are not finite leave a gap.
-    """
-    points = _resample(values, 2 * width)
-    finite = [v for v in points if math.isfinite(v)]
-    if not finite:
-        return f"{title}\n(no values)".strip()
-    low, high = min(finite), max(finite)
-    dots = np.zeros((4 * height, 2 * width), dtype=bool)
-    before: int | None = None
-    for x, value in enumerate(points):
-        if not math.isfinite(value):
-            before = None
-            continue
-        y = round((high - value) / (high - low) * (4 * height - 1)) if high > low else 2 * height
-        start = y if before is None else before
-        dots[min(start, y) : max(start, y) + 1, x] = True
-        before = y
-    names = [f"{high:.4g}", *[""] * (height - 2), f"{low:.4g}"] if height > 1 else [f"{high:.4g}"]
-    side = max(len(name) for name in names)
-    frame = [f"{name:>{side}} ┤{line}".rstrip() for name, line in zip(names, braille(dots), strict=True)]
-    return "\n".join([*([title] if title else []), *frame])
-
-
 def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.shape != (len(rows), len(columns)):
@@ -153,28 +126,4 @@ def _footer(side: int, shown_rows: int, rows: int, shown_columns: int, columns: 
     left_out = [f"{shown} of {total} {name}" for shown, total, name in sides if shown < total]
     if left_out:
         lines.append(f"{' ' * (side + 1)}{ELLIPSIS} only {' and '.join(left_out)} shown")
-    return lines
-
-
-def _resample(values: Sequence[float], count: int) -> list[float]:
-    """Resample `values` to `count` points: repeat values, or average the finite values of each group."""
-    series = np.asarray(values, dtype=np.float64).reshape(-1)
-    if series.size == 0:
-        return []
-    if series.size <= count:
-        return [float(v) for v in series[np.arange(count) * series.size // count]]
-    groups = [group[np.isfinite(group)] for group in np.array_split(series, count)]
-    return [float(group.mean()) if group.size else math.nan for group in groups]
-
-
-def braille(dots: NDArray[np.bool_]) -> list[str]:
-    """Draw a matrix of dots as lines of braille characters, each four dots high and two wide."""
-    bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-    lines = []
-    for top in range(0, dots.shape[0], 4):
-        codes = np.zeros(dots.shape[1] // 2, dtype=np.int64)
-        for dy in range(4):
-            for dx in range(2):
-                codes |= bits[dy][dx] * dots[top + dy, dx::2].astype(np.int64)
-        lines.append("".join(chr(0x2800 + int(code)) if code else " " for code in codes))
     return lines
