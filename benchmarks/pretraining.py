@@ -26,8 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.data.batch import IGNORE, PrefetchedSteps
-from regard.data.pretraining import TokenizedDocuments
-from regard.data.pretraining_batches import PretrainingBatches
+from regard.data.pretraining import PretrainingBatches, TokenizedDocuments
 from regard.data.settings import DocumentDataSettings
 from regard.models.bert import BertPretraining, BertSettings
 from regard.run.train import Objective

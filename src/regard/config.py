@@ -115,7 +115,7 @@ def add_kind(settings: type[Settings], group: str, form: type[Settings]) -> None
 
 def apply_overrides(values: SettingsTable, overrides: Sequence[str]) -> SettingsTable:
     """Return `values` with each override `a.b=c` applied; `c` is read as TOML, or as plain text if it is not TOML."""
-    result = _copy(values)
+    result = copy.deepcopy(values)
     for override in overrides:
         path, equals, text = override.partition("=")
         keys = path.strip().split(".")
@@ -135,21 +135,12 @@ def apply_overrides(values: SettingsTable, overrides: Sequence[str]) -> Settings
                     f"{shown!r}: {key} is a value, not a group of settings", code="bad-override", where=shown
                 )
         try:
-            table[keys[-1]] = _parse_value(text.strip())
+            table[keys[-1]] = parse_toml(f"value = {text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[keys[-1]] = text.strip()
         except ValueError as error:
             raise UserError(f"{shown!r}: {error}", code="bad-override", where=shown) from error
     return result
-
-
-def _copy(table: SettingsTable) -> SettingsTable:
-    return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
-
-
-def _parse_value(text: str) -> object:
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def shorten(text: str, length: int = 200) -> str:
@@ -204,7 +195,7 @@ def with_defaults(settings: type[Settings], values: SettingsTable, defaults: Def
 
     A default of a group of several kinds applies if the chosen kind has this setting. Kinds come first.
     """
-    result = _copy(values)
+    result = copy.deepcopy(values)
     for key in sorted(defaults, key=lambda key: not key.endswith(".kind")):
         *groups, name = key.split(".")
         table, holder = result, settings
@@ -380,17 +371,12 @@ def describe(
                 yield Setting(setting.name, setting.field, setting.help, setting.kinds or kinds)
         if not forms:
             help_text = field.description or (settings.__doc__ or "").partition("\n")[0]
-            yield Setting(key, _with_default(field, defaults or {}, key), help_text)
+            if defaults and key in defaults:
+                field = copy.copy(field)
+                field.default, field.default_factory = defaults[key], None
+            yield Setting(key, field, help_text)
         for form in element_forms(field) if lists else []:
             yield from describe(form, defaults, lists, f"{key}.")
-
-
-def _with_default(field: FieldInfo, defaults: Defaults, key: str) -> FieldInfo:
-    if key not in defaults:
-        return field
-    changed = copy.copy(field)
-    changed.default, changed.default_factory = defaults[key], None
-    return changed
 
 
 def group_forms(field: FieldInfo) -> list[type[Settings]]:

@@ -155,13 +155,10 @@ def to_toml(values: SettingsTable, prefix: str = "") -> str:
 
 def _toml_value(value: object) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items()) + " }"
+        keys = [key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key) for key in value]
+        return f"{{ {', '.join(f'{k} = {_toml_value(item)}' for k, item in zip(keys, value.values(), strict=True))} }}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)

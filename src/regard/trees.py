@@ -107,11 +107,14 @@ def numbered(lines: Iterable[str], source: str = "text") -> Iterator[tuple[int, 
             elif not stack:
                 raise _broken(source, number, f"{token!r} outside of all brackets")
             elif token == ")":
-                line_of, tree = stack[-1].line, _closed(stack.pop(), source)
+                top = stack.pop()
+                if not top.word and not top.children:
+                    raise _broken(source, top.line, f"the bracket ({top.label} ) holds nothing")
+                tree = Tree(top.label, tuple(top.children), top.word)
                 if stack:
                     stack[-1].children.append(tree)
                 else:
-                    yield line_of, tree
+                    yield top.line, tree
             else:
                 _take(stack[-1], token, source, number)
     if stack:
@@ -137,12 +140,6 @@ def _take(top: _Open, token: str, source: str, number: int) -> None:
         top.word = token
     else:
         raise _broken(source, number, f"{token!r} is a second word, or stands beside a bracket")
-
-
-def _closed(top: _Open, source: str) -> Tree:
-    if not top.word and not top.children:
-        raise _broken(source, top.line, f"the bracket ({top.label} ) holds nothing")
-    return Tree(top.label, tuple(top.children), top.word)
 
 
 def _broken(source: str, line: int, problem: str) -> UserError:

@@ -7,8 +7,7 @@ import torch
 from tests.data.test_data_pretraining import data, store_of, text_of, vocabulary
 
 from regard.data.batch import IGNORE, WHOLE, Batch, Share
-from regard.data.pretraining import sample_pairs
-from regard.data.pretraining_batches import Masking, PretrainingBatches, evaluation_batches
+from regard.data.pretraining import Masking, PretrainingBatches, evaluation_batches, sample_pairs
 from regard.data.settings import DocumentDataSettings
 from regard.seeding import rng
 

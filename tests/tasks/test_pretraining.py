@@ -14,8 +14,7 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import IGNORE, WHOLE, Batch, Share, Step
-from regard.data.pretraining import TokenizedDocuments, sample_pairs
-from regard.data.pretraining_batches import PretrainingBatches, evaluation_batches
+from regard.data.pretraining import PretrainingBatches, TokenizedDocuments, evaluation_batches, sample_pairs
 from regard.data.settings import DocumentDataSettings
 from regard.errors import UserError
 from regard.exchange.bert import write_bert

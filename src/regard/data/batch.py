@@ -7,7 +7,7 @@ A padded batch is as wide as its longest sequence. A packed batch has a fixed ca
 filled up at the end, so that all batches have one shape and a CUDA graph can be replayed on them.
 
 A task's `BatchSource` computes the step of a given number from a seed alone (`planning.py`, `bptt.py`,
-`pretraining_batches.py`). A background thread prepares steps ahead.
+`pretraining.py`). A background thread prepares steps ahead.
 
 B sequences, T tokens of the longest, N tokens of a stream, C sequences of a stream.
 """

@@ -9,7 +9,7 @@ of (seed, epoch, occurrence). Lengths follow from the tables, so batches are pla
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -147,8 +147,14 @@ def open_or_build_dropout(
 
     def write(writer: StoreWriter) -> dict[str, int]:
         for side, tokenizer, gather in sides:
-            words = _write_words(writer, side, tokenizer, _chunks(gather, len(pairs)), processes)
-            _write_segmentations(writer, side, SegmentationSampler(tokenizer, rate, seed), words, processes)
+            starts = range(0, len(pairs), CHUNK_PAIRS)
+            rows = (gather(np.arange(first, min(first + CHUNK_PAIRS, len(pairs)))) for first in starts)
+            words = _write_words(writer, side, tokenizer, rows, processes)
+            chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
+            sampler = SegmentationSampler(tokenizer, rate, seed)
+            with closing(map_in_order(sampler, chunks, processes)) as segmentations:
+                for segmented in segmentations:
+                    writer.append({f"{side}.segmentations": segmented})
         return {}
 
     store = open_or_write(folder, inputs, dtypes, write)
@@ -166,10 +172,6 @@ def _require_subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
     return tokenizer
 
 
-def _chunks(gather: Callable[[Array], Rows], count: int) -> Iterator[Rows]:
-    return (gather(np.arange(first, min(first + CHUNK_PAIRS, count))) for first in range(0, count, CHUNK_PAIRS))
-
-
 def _write_words(
     writer: StoreWriter, side: str, tokenizer: SubwordTokenizer, chunks: Iterable[Rows], workers: int
 ) -> list[str]:
@@ -180,16 +182,6 @@ def _write_words(
             global_ids = np.array([ids.setdefault(word, len(ids)) for word in words], np.uint32)
             writer.append({f"{side}.words": (global_ids[local_ids], lengths)})
     return list(ids)
-
-
-def _write_segmentations(
-    writer: StoreWriter, side: str, sampler: "SegmentationSampler", words: list[str], workers: int
-) -> None:
-    """Write the segmentations of every word, `SEGMENTATIONS` rows a word."""
-    chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
-    with closing(map_in_order(sampler, chunks, workers)) as segmentations:
-        for rows in segmentations:
-            writer.append({f"{side}.segmentations": rows})
 
 
 @dataclass(frozen=True)
@@ -225,14 +217,11 @@ class SegmentationSampler:
 
     def _segmentations(self, word: str) -> list[list[int]]:
         """Token ids of each segmentation. A tokenizer without merges, for example of brackets, has only one."""
-        generator, ranks, ids = (
-            random.Random(f"{self.seed} {word}"),
-            self.tokenizer.merge_ranks,
-            self.tokenizer.token_ids,
-        )
+        generator, ranks = random.Random(f"{self.seed} {word}"), self.tokenizer.merge_ranks
         if not ranks:
             return [self.tokenizer.encode_word(word)] * SEGMENTATIONS
         rates = [self.rate] * SAMPLED + [0.0]
+        ids = self.tokenizer.token_ids
         return [[ids[piece] for piece in segment(word, ranks, rate, generator)] for rate in rates]
 
 

@@ -139,7 +139,10 @@ class Source(Settings):
             return values
         columns = {key: value for key, value in values.items() if key not in cls.model_fields and _is_column(value)}
         settings = {key: value for key, value in values.items() if key not in columns}
-        named = {_field_name(key): value for key, value in columns.items()}
+        named = {
+            name if (name := key.removesuffix("_column")) in cls.model_fields else key: value
+            for key, value in columns.items()
+        }
         return settings | {"columns": {**settings.get("columns", {}), **named}} if columns else settings
 
     @model_validator(mode="after")
@@ -211,11 +214,6 @@ class Source(Settings):
 def column_setting(field: str) -> str:
     """The short form of the setting for a field's column: its name, or NAME_column beside a setting of this name."""
     return f"{field}_column" if field in Source.model_fields else field
-
-
-def _field_name(setting: str) -> str:
-    name = setting.removesuffix("_column")
-    return name if name in Source.model_fields else setting
 
 
 def _is_column(value: object) -> bool:

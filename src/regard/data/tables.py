@@ -53,7 +53,11 @@ def read_rows(files: SourceFiles, kind: str) -> Iterator[Record]:
     layout = choose_layout(files, kind, head, complete)
     check_columns(files, kind, layout)
     lines = chain(head, lines)
-    rows = csv_rows(lines, path, layout.delimiter) if layout.quoted else _split_rows(files, lines, layout.delimiter)
+    if layout.quoted:
+        rows = csv_rows(lines, path, layout.delimiter)
+    else:
+        kept = ((n, line) for n, line in enumerate(lines, 1) if line.strip() or not files.uniform_rows)
+        rows = ((n, line.split(layout.delimiter)) for n, line in kept)
     before_header, width = layout.header, len(layout.first)
     for number, row in rows:
         if before_header:
@@ -117,11 +121,6 @@ def _cells(head: Iterable[str], delimiter: str, quoted: bool) -> Iterator[list[s
         yield from filter(None, reader)
     except csv.Error:
         return
-
-
-def _split_rows(files: SourceFiles, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    numbered = enumerate(lines, 1)
-    return ((number, line.split(delimiter)) for number, line in numbered if line.strip() or not files.uniform_rows)
 
 
 # ---- pairs

@@ -26,11 +26,8 @@ class TextNormalizer:
     def __call__(self, line: str) -> str:
         if self.single_blanks:
             line = " ".join(line.split())
-        return line if self.words is None else re.sub(r"\S+", self._word, line)
-
-    def _word(self, match: re.Match[str]) -> str:
-        assert self.words is not None
-        return match[0] if match[0] in self.words else UNKNOWN
+        words = self.words
+        return line if words is None else re.sub(r"\S+", lambda word: word[0] if word[0] in words else UNKNOWN, line)
 
 
 def frequent_words(lines: Iterable[str], min_count: int) -> frozenset[str]:

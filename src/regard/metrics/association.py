@@ -18,6 +18,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from regard.metrics.classification import mean_ranks
+
 MAX_FEATURES = 4096
 PERMUTATIONS = 30
 # Thai to Khmer, kana, Chinese characters and Hangul: a word has few characters, or words are not separated.
@@ -85,14 +87,8 @@ def independence_z(first: Kernel, second: Kernel, seed: int = 0) -> float:
 
 def length_z(first: Sequence[str], second: Sequence[str]) -> float:
     """Spearman correlation of the lengths of texts, in standard deviations of independent lengths."""
-    x, y = (_ranks([len(text) for text in texts]) for texts in (first, second))
+    x, y = (mean_ranks([len(text) for text in texts]) for texts in (first, second))
     return float(np.corrcoef(x, y)[0, 1] * np.sqrt(len(first) - 1)) if x.std() and y.std() else 0.0
-
-
-def _ranks(values: Sequence[int]) -> npt.NDArray[np.float64]:
-    _, inverse, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
-    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - counts / 2)[inverse]
-    return ranks
 
 
 class SideModel:

@@ -23,6 +23,7 @@ summed over all sentences (PARSEVAL, Black et al. 1991). The rules are those of 
 A word that a parser tags XX, because it predicts no parts of speech, gets the gold tag, so that punctuation is removed.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
         elif opens:
             starts.append(position)
         else:
-            start, label = starts.pop(), evalb_label(node.label)
+            start, label = starts.pop(), re.split("[-=]", node.label, maxsplit=1)[0]
             if start < position and label not in OUTER and label not in DELETED:
                 counts[SAME.get(label, label), start, position] += 1
     return counts
@@ -144,11 +145,6 @@ def _tags(words: Sequence[Tree], gold_tags: Sequence[str]) -> list[str]:
         for index, true in zip(indices, gold_tags, strict=True):
             tags[index] = true if tags[index] == UNTAGGED else tags[index]
     return tags
-
-
-def evalb_label(label: str) -> str:
-    """Cut a label before "-" or "=", as EVALB does; unlike `trees.base_label`, a label that begins so becomes ""."""
-    return label.split("-")[0].split("=")[0]
 
 
 # ---- dependencies

@@ -39,12 +39,16 @@ from regard.data.planning import groups_by_length
 from regard.data.pretraining import (
     RANDOM_NEXT,
     InputBuilder,
+    Masking,
+    NextTokens,
+    Objective,
+    PretrainingBatches,
     SampledPairs,
     TokenizedDocuments,
     choose_masked,
+    evaluation_batches,
     sample_pairs,
 )
-from regard.data.pretraining_batches import Masking, NextTokens, Objective, PretrainingBatches, evaluation_batches
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.errors import UserError
