@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 from benchmarks import baselines
 
+from regard.tasks.operations import open_store
+
 NAMES = 'names = { "1" = "World", "2" = "Sports", "3" = "Business", "4" = "Sci/Tech" }'
 
 
@@ -242,7 +244,7 @@ def baseline_scores(name: str, folder: Path) -> dict[str, float]:
         regard("train", str(folder / f"{name}.toml"), *settings, "--folder", str(ngram), "--json")
         return {"KN-5": score_of(ngram, name)}
     if item.task == "pretraining":
-        ids, test_ids = (np.asarray(task.store(run.folder, split).tokens) for split in ("train", item.split))
+        ids, test_ids = (np.asarray(open_store(task, run.folder, split).tokens) for split in ("train", item.split))
         return {"most frequent token": 100.0 * float((test_ids == np.bincount(ids).argmax()).mean())}
     if item.task == "regression":
         return {"mean": 0.0}

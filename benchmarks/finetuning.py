@@ -35,6 +35,7 @@ from regard.run.train import train
 from regard.run_files import METRICS
 from regard.runtime import seed_everything
 from regard.tasks.base import AnyTask
+from regard.tasks.operations import open_store
 from regard.tasks.registry import TASKS, load_recipe
 from regard.training.log import Logs, MetricsFile
 from regard.training.optimizer import build_schedule
@@ -116,7 +117,7 @@ def train_theirs(run: Run, folder: Path, seed: int, device: torch.device, steps:
     schedule = build_schedule(settled, run.recipe.model.d_model)
     batches = [
         batch.to(device)
-        for batch in random_batches(task.store(run.folder, "train"), training.batch_examples, steps, seed)
+        for batch in random_batches(open_store(task, run.folder, "train"), training.batch_examples, steps, seed)
     ]
     began = clock(device)
     for step, batch in enumerate(batches, 1):

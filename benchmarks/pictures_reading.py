@@ -20,7 +20,7 @@ from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
 from regard.metrics.entities import entity_scores
-from regard.run.embedding import text_encoder
+from regard.run.embedding import text_encoding
 from regard.run.model import Model
 from regard.run.train import train
 from regard.run_files import RECIPE
@@ -153,7 +153,9 @@ class Reading:
     def bert_input(self) -> str:
         """How alike the tokens of an input are as words, as places and as parts of a text."""
         task: Any = self.pretrained.task
-        reader, read = text_encoder(self.pretrained), task.encode_text(PAIR)
+        encoding = text_encoding(self.pretrained)
+        reader: Any = encoding.module(self.pretrained.model)
+        read = encoding.encode(PAIR)
         names = task.tokenizer.tokens(read.ids)
         parts = {
             "E: token": reader.words(torch.tensor(read.ids)),

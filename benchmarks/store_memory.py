@@ -30,6 +30,7 @@ from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.files import write_json
 from regard.reading import check_dataclass, read_json
+from regard.tasks import operations
 from regard.tasks.registry import build_recipe
 from regard.tasks.translation import Translation
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -111,7 +112,7 @@ def open_store(root: Path, workers: int = 0) -> Pairs:
     data = {"root": str(root), "train": source, "valid": source, "workers": workers}
     recipe = build_recipe({"name": "benchmark", "data": data}, "benchmark")
     tokenizer = load_tokenizer(root / VOCABULARY)
-    pairs: Pairs = Translation(recipe, tokenizer, tokenizer).store(root, "train")  # type: ignore[arg-type]
+    pairs: Pairs = operations.open_store(Translation(recipe, tokenizer, tokenizer), root, "train")  # type: ignore[arg-type]
     return pairs
 
 

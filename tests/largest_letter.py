@@ -33,7 +33,7 @@ from regard.metrics.score import Score
 from regard.models.settings import ModelSettings
 from regard.recipe import Recipe
 from regard.runtime import World
-from regard.tasks.base import Example, Prediction, Task, ValidationData
+from regard.tasks.base import Example, Prediction, Task, ValidationData, share_of
 from regard.tasks.inputs import chunk_examples
 from regard.tasks.registry import register
 from regard.training.task import Validation
@@ -115,7 +115,7 @@ class LargestLetter(Task[LetterRecipe, Inputs]):
 
     def batches(self, store: Inputs, world: World) -> Batches:
         budget = Budget(self.recipe.training.batch_tokens, self.recipe.training.batch_examples)
-        return Batches(store, budget, self.recipe.runtime.seed, self.share(world))
+        return Batches(store, budget, self.recipe.runtime.seed, share_of(self.recipe.training, world))
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

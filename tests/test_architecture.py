@@ -171,7 +171,7 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
 KNOWN_CYCLES: list[list[str]] = [
     ["regard.cli.lab", "regard.cli.lab_output"],
     ["regard.run.facts", "regard.run.run"],
-    ["regard.tasks.masked_translation", "regard.tasks.translation"],
+    ["regard.tasks.writing", "regard.tasks.translation"],
 ]
 """To become empty; no new one."""
 
@@ -214,8 +214,8 @@ def test_no_class_tests_of_tasks_outside_of_tasks() -> None:
 
 
 KNOWN_LARGE = {
-    "tasks/base.py: Task", "tasks/labelled.py: LabelledTask", "tasks/language.py: Language",
-    "tasks/learning.py: LearningTask", "tasks/pretraining.py: Pretraining",
+    "tasks/base.py: Task", "tasks/labelled.py: Labelled", "tasks/language.py: Language",
+    "tasks/pretraining.py: Pretraining", "tasks/seq2seq.py: Seq2Seq",
 }  # fmt: skip
 """To become empty; no new one."""
 EXEMPT = ("jit", "custom_op", "register_fake", "register_autograd")

@@ -134,6 +134,14 @@ class Recipe(Settings):
             )
         return self
 
+    def training_in_steps(self, epoch: int) -> TrainingSettings:
+        """The training settings for epochs of so many steps, with every value that depends on the data filled in."""
+        training = self.training
+        if training.validate_every and not training.warmup_share:
+            return training
+        filled = training.in_steps(epoch)
+        return filled.model_copy(update={"max_steps": training.max_steps, "max_epochs": training.max_epochs})
+
     def to_toml(self) -> str:
         """The recipe as TOML with every default written out; settings that other tasks have are left out."""
         values = self.model_dump(exclude_none=True)

@@ -10,7 +10,7 @@ import torch
 from tests.cli.command import fails, regard
 
 from regard.attention.layouts import Padded
-from regard.run.embedding import layer_numbers, text_encoder
+from regard.run.embedding import layer_numbers, text_encoding
 from regard.run.model import Model
 
 TEXTS = ["a lovely film by Ada in 7", "dull", "", "an awful play by Bob and another one by Eve in 21", "a\tb"]
@@ -25,10 +25,11 @@ COMBINE: dict[str, Any] = {
 def hidden_states(model: Model, text: str) -> tuple[list[str], list[Any]]:
     """The tokens and hidden states of one text, computed without a batch."""
     task: Any = model.task
-    encoded = task.encode_text(task.parse_text(text, "text"))
+    encoding = text_encoding(model)
+    encoded = encoding.encode(encoding.parse(text, "text"))
     tokens = Padded.of(torch.tensor([encoded.ids]), torch.tensor([len(encoded.ids)]))
     with torch.no_grad():
-        states = text_encoder(model).hidden_states(tokens, torch.tensor([encoded.segments]))
+        states = encoding.module(model.model).hidden_states(tokens, torch.tensor([encoded.segments]))
     return task.tokenizer.tokens(encoded.ids), [state[0].numpy() for state in states]
 
 

@@ -18,6 +18,7 @@ from regard.data.sources import Source
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.run_files import STORES
+from regard.tasks.operations import open_store
 from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
@@ -157,7 +158,9 @@ def test_a_store_is_built_again_for_another_split_or_number_of_turns(tmp_path: P
 
     def made(**values: Any) -> str:
         source = talk(**values)
-        task.store(tmp_path, "test", sources=[source.model_copy(update={"file": str(tmp_path / str(source.file))})])
+        open_store(
+            task, tmp_path, "test", sources=[source.model_copy(update={"file": str(tmp_path / str(source.file))})]
+        )
         return str(fingerprint_of(tmp_path / STORES / "test"))
 
     prints = [made(), made(turns=2), made(split="train"), made(split="train", turns=2)]

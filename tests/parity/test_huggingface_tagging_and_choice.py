@@ -18,7 +18,7 @@ from regard.exchange.bert import huggingface_name
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.tasks.choice import Choice
-from regard.tasks.labelled import LabelledTask
+from regard.tasks.labelled import Labelled
 from regard.tasks.tagging import Tagging
 from regard.text.bert import SPECIALS, BertTokenizer
 
@@ -57,7 +57,7 @@ def reference_name(name: str) -> str:
     return f"classifier.{weight}" if module == "head" else huggingface_name(f"bert.{weight}")
 
 
-def with_weights_of(reference: Any, task: LabelledTask[Any]) -> EncoderWithHead:
+def with_weights_of(reference: Any, task: Labelled[Any]) -> EncoderWithHead:
     model = EncoderWithHead(Bert(SETTINGS, len(TOKENIZER)), task.outputs, task.pooled, SETTINGS.dropout).double().eval()
     weights, state = reference.state_dict(), model.state_dict()
     missing = {name for name in state if reference_name(name) not in weights}
@@ -66,13 +66,13 @@ def with_weights_of(reference: Any, task: LabelledTask[Any]) -> EncoderWithHead:
     return model
 
 
-def padded_and_packed(task: LabelledTask[Any], examples: list[dict[str, Any]]) -> list[Batch]:
+def padded_and_packed(task: Labelled[Any], examples: list[dict[str, Any]]) -> list[Batch]:
     inputs = Inputs.of(task.training_inputs(examples), task.per_token)
     indices = np.arange(len(inputs))
     return [inputs.pad(indices), inputs.pack(indices, Capacity((120,), 5))]
 
 
-def compare(task: LabelledTask[Any], reference: Any, batch: Batch, expected: Tensor) -> None:
+def compare(task: Labelled[Any], reference: Any, batch: Batch, expected: Tensor) -> None:
     """Compare the mean loss with `expected`, and the gradients with those of the reference model."""
     model = with_weights_of(reference, task)
     loss = task.loss(model, batch)
@@ -85,7 +85,7 @@ def compare(task: LabelledTask[Any], reference: Any, batch: Batch, expected: Ten
             torch.testing.assert_close(parameter.grad, gradients[reference_name(name)], atol=1e-5, rtol=1e-4, msg=name)
 
 
-def rectangle(task: LabelledTask[Any], examples: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
+def rectangle(task: Labelled[Any], examples: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
     """Token ids, segments, attention mask and labels, padded by this test."""
     inputs = [item for example in examples for item in task.encode(example)]
     size = max(len(item.ids) for item in inputs)

@@ -22,6 +22,7 @@ from regard.run.report import learning_rate, loss_curves, read_metrics, run_fact
 from regard.run.run import Run
 from regard.run.train import train
 from regard.runtime import open_world
+from regard.tasks.operations import open_store
 from regard.training.checkpoint import read_progress
 from regard.training.events import TrainingStarted
 from regard.training.log import Logs, MetricsFile
@@ -161,13 +162,13 @@ def test_hostile_lines_of_metrics(copied: Path) -> None:
 def test_a_damaged_store_is_built_again(tiny_run: TinyRun, tmp_path: Path) -> None:
     source, run = tiny_run("classification") / "store", Run.open(tiny_run("classification"))
     copy_links(source / "valid", tmp_path / "store" / "valid")
-    rows, manifest = len(run.task.store(tmp_path, "valid")), tmp_path / "store" / "valid" / "manifest.json"
+    rows, manifest = len(open_store(run.task, tmp_path, "valid")), tmp_path / "store" / "valid" / "manifest.json"
     entries = {"x": [1, 2, 3, 4, "sum"]}
     digests = json.dumps({"files": entries, "checksum": checksum(entries)})
     for path, text in ((manifest, manifest.read_text(encoding="utf-8")), (manifest.with_name("digests.json"), digests)):
         for _, version in list(hostile_versions(text, 1))[::4]:
             rewrite(path, version)
-            assert len(run.task.store(tmp_path, "valid")) == rows
+            assert len(open_store(run.task, tmp_path, "valid")) == rows
 
 
 # ---- recipe.toml and weights -----------------------------------------------------------------------------------------

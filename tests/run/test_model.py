@@ -12,6 +12,7 @@ from tests.conftest import TinyRun
 
 from regard.errors import UserError
 from regard.run.model import Input, Model, Translator
+from regard.tasks.operations import input_keys
 
 TEXT = "a lovely film by Ada in 7"
 
@@ -109,7 +110,7 @@ def moved(run: Path, folder: Path, recorded: bool) -> Model:
 
 def keys(model: Model) -> list[set[str]]:
     """The inputs that a line with a tab means, and those that a person is asked for."""
-    return [set(model.task.parse("a\tb")), set(model.task.prompt_keys)]
+    return [set(model.task.parse("a\tb")), set(input_keys(model.task))]
 
 
 def test_a_run_without_its_data_knows_if_it_reads_pairs(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.models.transformer import Transformer
 from regard.run.model import Input, Model, Translator
 from regard.run.recording import Recording, module_names
+from regard.tasks.operations import decoding_engine
 
 RUNS = [
     ("translation", "transformer"), ("translation", "recurrent"), ("translation", "convolutional"),
@@ -127,7 +128,7 @@ def test_a_layer_switched_off_by_hand(tiny_run: TinyRun) -> None:
     del network.decoder[0]
     with_one = load(tiny_run, "translation", "transformer")
     with_one.models[:] = [network]
-    with_one.__dict__["engine"] = with_one.task.engine([network], torch.device("cpu"), "readable")
+    with_one.__dict__["engine"] = decoding_engine(with_one.task, [network], torch.device("cpu"), "readable")
     assert with_one.predict("one two six") == prediction
 
 

@@ -24,6 +24,7 @@ from regard.recipe import Recipe
 from regard.run.model import Model
 from regard.run.run import Run
 from regard.runtime import World, seed_everything
+from regard.tasks.operations import open_store
 from regard.tasks.registry import build_recipe
 
 TOPICS = [
@@ -108,7 +109,7 @@ def test_run_without_data_cannot_be_trained_or_evaluated(pretrained: Path, tmp_p
     run = Run.create(tmp_path / "imported", make_recipe(tmp_path, data={"train": [], "valid": [], "test": []}))
     assert fails("train", run.folder).code == "no-data"
     with pytest.raises(UserError) as error:
-        replace(Run.open(pretrained).task, recipe=run.recipe).store(tmp_path, "test")
+        open_store(replace(Run.open(pretrained).task, recipe=run.recipe), tmp_path, "test")
     assert (error.value.code, error.value.where) == ("no-data", "data.test")
 
 
@@ -162,7 +163,7 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path: Path) -> None:
         train_quietly(recipe, resumed, log=CrashingLog(resumed, after=18))
     train_quietly(recipe, resumed, resume=True)
     task, world = Run.open(whole).task, World(0, 1, 0, torch.device("cpu"), "fp32")
-    assert task.batches(task.store(whole, "train"), world).steps_in_epoch(0) < 18, "it crashes in a later epoch"
+    assert task.batches(open_store(task, whole, "train"), world).steps_in_epoch(0) < 18, "it crashes in a later epoch"
     assert_same_checkpoint(whole, resumed)
     assert written_metrics(resumed) == written_metrics(whole)
 

@@ -23,6 +23,7 @@ from regard.models.ngram import NGram
 from regard.tasks import likelihood
 from regard.tasks.base import Prediction
 from regard.tasks.language import Language
+from regard.tasks.operations import open_store
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS
@@ -44,7 +45,7 @@ def text(tmp_path: Path) -> tuple[Language, TokenizedText]:
     vocabulary = train_tokenizer(map(normalizer, LINES), TextSettings(kind="token"))
     settings = {"data.bptt": 8, "training.samples": 2, "decoding.extra_length": 20}
     task = make_task(Language, vocabulary, normalizer, settings=settings)
-    return task, task.store(tmp_path, "train", sources=[Source(file=str(tmp_path / "text.txt"))])
+    return task, open_store(task, tmp_path, "train", sources=[Source(file=str(tmp_path / "text.txt"))])
 
 
 def texts_of(prediction: Prediction) -> list[str]:

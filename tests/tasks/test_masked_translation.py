@@ -22,7 +22,9 @@ from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import r_drop
 from regard.models.masked import MaskedSettings, MaskedTransformer
-from regard.tasks.masked_translation import MASK, MaskedTranslation, is_word, sample_masked, sentences_of
+from regard.tasks.operations import open_store
+from regard.tasks.translation import Translation
+from regard.tasks.writing import MASK, is_word, sample_masked, sentences_of
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
@@ -32,14 +34,14 @@ SEARCH = DecodingSettings(search="mask_predict", iterations=3, length_candidates
 
 
 @pytest.fixture(scope="module")
-def task() -> MaskedTranslation:
+def task() -> Translation:
     vocabulary = train_tokenizer(["one two three four five", "eins zwei drei vier"] * 3, TextSettings(vocab_size=300))
     settings = {"model.kind": "mask-predict", "model.max_length": 24, "data.max_length": 16}
-    return make_task(MaskedTranslation, vocabulary, vocabulary, settings=settings, decoding=SEARCH)
+    return make_task(Translation, vocabulary, vocabulary, settings=settings, decoding=SEARCH)
 
 
 @pytest.fixture
-def model(task: MaskedTranslation) -> MaskedTransformer:
+def model(task: Translation) -> MaskedTransformer:
     torch.manual_seed(0)
     settings = dict(size="tiny", d_model=32, num_heads=2, d_ff=64, norm="pre", dropout=0.3, max_length=24)
     made = MaskedTransformer(MaskedSettings.model_validate(settings), len(task.src_tokenizer), len(task.src_tokenizer))
@@ -47,7 +49,7 @@ def model(task: MaskedTranslation) -> MaskedTransformer:
 
 
 @pytest.fixture
-def batch(task: MaskedTranslation) -> Batch:
+def batch(task: Translation) -> Batch:
     encode = task.src_tokenizer.encode
     return collate_pairs([(np.array([*encode(a), EOS]), np.array([*encode(b), EOS])) for a, b in PAIRS])
 
@@ -96,7 +98,7 @@ def test_masks_fall_on_words_alone_and_their_number_is_uniform() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_objective_is_twice_the_masked_words_and_the_lengths(
-    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, smoothing: float
+    task: Translation, model: MaskedTransformer, batch: Batch, smoothing: float
 ) -> None:
     strict = changed(task, training__label_smoothing=smoothing)
     for seed in range(3):
@@ -118,9 +120,7 @@ def packed(batch: Batch) -> Batch:
 
 
 @pytest.mark.parametrize("strength", [0.0, 2.0])
-def test_a_stream_asks_for_the_same(
-    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, strength: float
-) -> None:
+def test_a_stream_asks_for_the_same(task: Translation, model: MaskedTransformer, batch: Batch, strength: float) -> None:
     """With R-Drop too, whose two passes are alike where nothing is dropped."""
     model = MaskedTransformer(model.settings.model_copy(update={"dropout": 0.0}), *[len(task.src_tokenizer)] * 2)
     strict = changed(task, training__r_drop=strength)
@@ -140,7 +140,7 @@ def test_a_stream_asks_for_the_same(
         assert int(loss.count) == int(batch["target_lengths"].sum())
 
 
-def test_gradients_are_those_of_the_loop(task: MaskedTranslation, model: MaskedTransformer, batch: Batch) -> None:
+def test_gradients_are_those_of_the_loop(task: Translation, model: MaskedTransformer, batch: Batch) -> None:
     model = model.double()
     masked = drawn(batch, 5)
     torch.manual_seed(5)
@@ -153,9 +153,7 @@ def test_gradients_are_those_of_the_loop(task: MaskedTranslation, model: MaskedT
         torch.testing.assert_close(mine[name], parameter.grad, rtol=1e-6, atol=1e-8)
 
 
-def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
-    task: MaskedTranslation, batch: Batch
-) -> None:
+def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(task: Translation, batch: Batch) -> None:
     """A model that is equally unsure of everything: log V a word, so log V is what the loss must come to."""
 
     class Unsure(torch.nn.Module):
@@ -172,7 +170,7 @@ def test_divided_by_its_tokens_the_objective_is_a_mean_over_words_on_average(
 
 
 def test_r_drop_compares_two_passes_with_the_same_masks(
-    task: MaskedTranslation, model: MaskedTransformer, batch: Batch
+    task: Translation, model: MaskedTransformer, batch: Batch
 ) -> None:
     strict = changed(task, training__r_drop=3.0)
     model.train()
@@ -194,7 +192,7 @@ def test_r_drop_compares_two_passes_with_the_same_masks(
 
 @pytest.mark.parametrize("in_streams", [False, True])
 def test_a_batch_that_asks_for_nothing_costs_nothing(
-    task: MaskedTranslation, model: MaskedTransformer, batch: Batch, in_streams: bool
+    task: Translation, model: MaskedTransformer, batch: Batch, in_streams: bool
 ) -> None:
     loss = task.loss(
         model, packed(batch).without_labels(labels=PAD) if in_streams else batch.without_labels(labels=PAD)
@@ -204,10 +202,10 @@ def test_a_batch_that_asks_for_nothing_costs_nothing(
     assert all(not parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)
 
 
-def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path) -> None:
+def test_the_likelihood_is_that_of_one_pass(task: Translation, model: MaskedTransformer, tmp_path: Path) -> None:
     pairs = [*PAIRS, ("one", "")]
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
-    store = task.store(tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
+    store = open_store(task, tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
     expected, tokens = 0.0, 0
     for i in range(len(pairs)):
         batch = collate_pairs([(store.src(i), store.tgt(i))])
@@ -220,20 +218,20 @@ def test_the_likelihood_is_that_of_one_pass(task: MaskedTranslation, model: Mask
 
 
 def test_validation_and_prediction_go_through_mask_predict(
-    task: MaskedTranslation, model: MaskedTransformer, tmp_path: Path
+    task: Translation, model: MaskedTransformer, tmp_path: Path
 ) -> None:
     (tmp_path / "text.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
-    store = task.store(tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
+    store = open_store(task, tmp_path, "test", sources=[Source(file=str(tmp_path / "text.tsv"))])
     examples = [{"src": a, "tgt": b} for a, b in PAIRS]
     result = changed(task, training__monitor="exact_match").validate(model, validation(store, examples))
     assert set(result.metrics) == {"loss", "perplexity", "exact_match"}
-    quick = replace(task, decoding=task.quick_search)
+    quick = replace(task, decoding=task.writing.quick_search(task.decoding))
     assert [sample[2] for sample in result.samples] == [item["translation"] for item in quick.predict(model, examples)]
     first, blank, _ = task.predict(model, [{"src": "one two", "prefix": "eins"}, {"src": ""}, {"src": "two"}])
     assert first["translation"].startswith("eins") and blank["translation"] == ""
 
 
-def test_pictures_have_a_label_for_every_row_and_column(task: MaskedTranslation, model: MaskedTransformer) -> None:
+def test_pictures_have_a_label_for_every_row_and_column(task: Translation, model: MaskedTransformer) -> None:
     target = task.tgt_tokenizer.encode("eins zwei")
     source_pieces, target_pieces, weights = task.attention_weights(model, "one two", target)
     assert weights.encoder is not None and weights.decoder is not None and weights.cross is not None

@@ -95,10 +95,10 @@ def test_validation_scores_brackets_against_the_gold_trees() -> None:
     task = make_task(Parsing, *vocabularies())
     examples = [{"words": words(tree), "tree": to_brackets(tree)} for tree in gold()]
     perfect = list(task.predict(Oracle(task, {}), examples))
-    scores = task.validation_scores(examples, perfect)
+    scores = task.monitored_scores(examples, perfect)
     assert scores == {"f1": 100, "precision": 100, "recall": 100, "complete": 100, "repaired": 0}
     spoilt = list(task.predict(Oracle(task, {1: "(S (NP XX )NP (VP XX XX )VP XX )S"}), examples))
-    scores = task.validation_scores(examples, spoilt)
+    scores = task.monitored_scores(examples, spoilt)
     # EVALB's brackets: 4 + 4 + 1 gold (the full stop does not count), one of them is missing.
     assert scores["precision"] == 100 and scores["recall"] == pytest.approx(100 * 8 / 9)
     assert scores["complete"] == pytest.approx(200 / 3)
@@ -108,7 +108,8 @@ def test_validation_scores_brackets_against_the_gold_trees() -> None:
 
 
 def test_greedy_search_in_validation_has_no_loop_guard() -> None:
-    assert not make_task(Parsing, *vocabularies()).quick_search.loop_guard
+    task = make_task(Parsing, *vocabularies())
+    assert not task.writing.quick_search(task.decoding).loop_guard
 
 
 def test_the_defaults_are_a_parsers() -> None:

@@ -17,9 +17,9 @@ from regard.tasks.tables import (
     confusion_matrix,
     counts_table,
     frequent_pairs,
+    lowest_chrf,
 )
 from regard.tasks.tagging import entity_errors, marked_words
-from regard.tasks.translation_tables import lowest_chrf
 from regard.trees import parsed
 
 

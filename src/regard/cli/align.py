@@ -62,7 +62,7 @@ def align(
     translator = model.load_translator(run)
     task = translator.task
     name, sources = data.select(task)
-    corpora = task.sources(name) if sources is None else sources
+    corpora = getattr(task.recipe.data, name) if sources is None else sources
     with data_of_recipe(sources):
         examples = list(islice(task.examples(name, sources), sentences if save else None))
     if save:

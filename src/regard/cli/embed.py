@@ -66,7 +66,7 @@ def embed(
       regard embed runs/minilm -i texts.txt -o texts.npy
       regard embed runs/bert --layers "-4:" --pool tokens -i texts.txt -o texts.npz
     """
-    from regard.run.embedding import Features, text_encoder
+    from regard.run.embedding import Features, text_encoding
 
     check_output(output, input_)
     form = select_format(format_, output, pool)
@@ -77,7 +77,7 @@ def embed(
         if form == "jsonl":
             write_lines(output, embeddings)
         elif form == "npy":
-            settings = text_encoder(model).settings
+            settings = text_encoding(model).module(model.model).settings
             write_matrix(output, embeddings, features.width(settings.d_model, settings.layers))
         else:
             write_tokens(output, embeddings)

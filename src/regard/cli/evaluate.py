@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.data.sources import Source
     from regard.metrics.significance import Comparison
     from regard.run.model import Evaluation, Model
+    from regard.tasks.base import AnyTask
 
 Output = Annotated[
     Path | None,
@@ -66,8 +67,7 @@ def evaluate(
     options = search.changes() | ({} if tokenize is None else {"tokenize": tokenize})
     task = evaluated.task.configure(**options)
     if against is not None:
-        task.check_comparable()
-        base = model.load(against, task=task.name)
+        base = load_compared(model, against, task)
     name, sources = data.select(task)
     path = output or default_path(evaluated, name, options)
     for file in filter(None, (path, page)):
@@ -90,6 +90,14 @@ def evaluate(
     print_result(f"{describe_work(evaluation)}; scores and predictions: {path}")
     if page is not None:
         print_result(f"report: {page}")
+
+
+def load_compared(model: ModelOptions, against: str, task: "AnyTask") -> "Model":
+    """The run to compare with; a UserError if predictions of two runs of the task cannot be compared."""
+    from regard.tasks.operations import check_comparable
+
+    check_comparable(task)
+    return model.load(against, task=task.name)
 
 
 def default_path(model: "Model", name: str, options: Options) -> Path:
@@ -117,7 +125,7 @@ def evaluate_with_progress(
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
-    from regard.tasks.base import unknown_labels
+    from regard.tasks.operations import unknown_labels
     from regard.viz.content import Table
 
     task = evaluation.task

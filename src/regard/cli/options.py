@@ -253,6 +253,7 @@ class DataOptions(OptionGroup):
         from regard.cli.screen import report
         from regard.cli.tables import column_settings
         from regard.data.formats import describe_sources
+        from regard.tasks.operations import file_sources
 
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if self.columns is not None and self.file is None:
@@ -260,7 +261,7 @@ class DataOptions(OptionGroup):
         files |= self.languages(bool(files))
         if not files:
             return one_of("--on", self.on, ("test", "valid")), None
-        sources = task.file_sources(files | column_settings(self.columns or "", task.fields.columns))
+        sources = file_sources(task, files | column_settings(self.columns or "", task.fields.columns))
         for line in describe_sources(sources, Path(), task.fields):
             report(line)
         return Path(self.file or self.src or self.tgt or "").name, sources

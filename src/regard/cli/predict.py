@@ -172,10 +172,12 @@ def predict_one(model: "Model", value: "Input", options: Options) -> "Result":
 
 def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
     """Ask for examples and print their predictions until the input ends; an error is printed and asking goes on."""
+    from regard.tasks.operations import ask_examples, check_outputs
+
     task = model.task.configure(**options)
-    task.check_predict()
+    check_outputs(task)
     report(localize(INVITATION))
-    for value in task.ask(make_prompt()):
+    for value in ask_examples(task, make_prompt()):
         try:
             example, prediction = predict_one(model, value, options)
         except UserError as error:
@@ -192,8 +194,9 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
 
 def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
     """Print a prediction for a person."""
+    from regard.tasks.operations import empty_prediction
     from regard.viz import terminal
 
-    is_empty = task.empty_prediction(example) is not None
+    is_empty = empty_prediction(task, example) is not None
     drawing = "" if is_empty else terminal.draw(task.describe(example, prediction), panel())
     print("the text is empty: no prediction" if is_empty else drawing, flush=True)

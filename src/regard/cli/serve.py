@@ -120,12 +120,13 @@ def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":
     """The model of each run by its name, not yet loaded; an engine is used by the tasks that support it."""
     from regard.run.model import Model
     from regard.run.run import Run
+    from regard.tasks.operations import engine_names
 
     models: dict[str, Model] = {}
     for folder in folders:
         run = Run.open(folder)
         values = asdict(options)
-        if options.engine not in run.task.engines:
+        if options.engine not in engine_names(run.task):
             values |= {"engine": "torch", "quantization": None}
         name = unused_name(run.folder.resolve().name, models)
         models[name] = Model([run], **values)

@@ -51,12 +51,13 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     from regard.data.formats import describe_sources
     from regard.data.records import file_ending
     from regard.run_files import SPLITS
+    from regard.tasks.operations import file_sources
 
     ending, source = file_ending(name), None
     sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
     known = {*task.fields.endings, *(file_ending(source.file) for source in sources if source.file)}
     if name != STDIO and ending in known and ending not in PLAIN_ENDINGS:
-        source = task.file_sources({"file": name, **settings})[0]
+        source = file_sources(task, {"file": name, **settings})[0]
         source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields)
     if source is None and settings:
         raise UserError(
@@ -186,9 +187,9 @@ class TableWriter:
 
     def write(self, row: Row | None, example: "Example", prediction: "Prediction") -> None:
         """Write one row; the header before the first one."""
-        from regard.tasks.base import output_columns
+        from regard.tasks.operations import input_keys, output_columns
 
-        values: dict[str, object] = {name: example.get(name) for name in self._task.prompt_keys} | example
+        values: dict[str, object] = {name: example.get(name) for name in input_keys(self._task)} | example
         if row is not None:
             values = dict(zip(row.header, row.cells, strict=False))
         values |= output_columns(self._task, prediction)

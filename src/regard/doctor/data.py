@@ -13,6 +13,7 @@ from regard.doctor.sample import DryRun, SplitSurvey, Survey
 from regard.recipe import Recipe
 from regard.run_files import MANIFEST, SPLITS
 from regard.tasks.base import AnyTask
+from regard.tasks.operations import open_store
 from regard.viz.content import truncate
 
 HELD_OUT = ("valid", "test")
@@ -139,7 +140,7 @@ def check_plausibility(task: type[AnyTask], surveyed: Survey) -> Check | None:
 def check_filters(dry: DryRun) -> Check | None:
     """Filters drop few training examples. None if the task has no filters."""
     train, recipe = dry.survey.splits["train"], dry.recipe
-    counts = dry.task.checks.filter_counts(dry.task.store(dry.run.folder, "train"))
+    counts = dry.task.checks.filter_counts(open_store(dry.task, dry.run.folder, "train"))
     if not counts and not dry.survey.dropped:
         return None
     shares = {reason: count / max(1, len(train.sample)) for reason, count in counts.items()}

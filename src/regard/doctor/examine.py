@@ -19,6 +19,7 @@ from regard.run_files import STORES
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import AnyTask
 from regard.tasks.defaults import choose_defaults
+from regard.tasks.operations import model_on_meta
 from regard.tasks.registry import load_recipe, task_of
 
 
@@ -107,7 +108,7 @@ def _examine(
 
 
 def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: CheckProgress | None) -> Iterator[Check]:
-    direct = dry.task.fit_directly(dry.store)
+    direct = dry.task.fit_closed_form(dry.store)
     if direct is not None:  # a model that is counted has no gradients
         yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))
         return
@@ -117,7 +118,7 @@ def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: CheckProgre
     yield guarded("gradients", lambda: model.check_gradients(dry))
     yield guarded("schedule", lambda: resources.check_schedule(dry))
     yield guarded("memory", lambda: resources.check_memory(dry))
-    yield guarded("disk", lambda: resources.check_disk(dry, dry.task.model_on_meta(), folder))
+    yield guarded("disk", lambda: resources.check_disk(dry, model_on_meta(dry.task), folder))
     if quick:
         yield from (Check(name, "skip", "left out by --quick") for name in ("overfit", "time"))
         return

@@ -15,7 +15,7 @@ from regard.doctor.check import MODEL_DEFECT, Check, CheckProgress
 from regard.doctor.sample import DryRun
 from regard.losses.crossentropy import Loss
 from regard.runtime import autocast
-from regard.tasks.base import AnyTask
+from regard.tasks.base import AnyTask, is_packed
 from regard.text.symbols import PAD
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 
@@ -102,7 +102,7 @@ def _check_first_logits(dry: DryRun) -> Check:
 def decoder_logits(dry: DryRun, model: nn.Module, batch: Batch) -> Tensor:
     """Logits (M, V) of all tokens, computed as in training."""
     with autocast(dry.world):
-        return dry.task.checks.decoder_logits(model, batch, dry.task.supports_packing(dry.world)).float()
+        return dry.task.checks.decoder_logits(model, batch, is_packed(dry.task, dry.world)).float()
 
 
 def not_padding(dry: DryRun, batch: Batch, sequence: str = "") -> Tensor:

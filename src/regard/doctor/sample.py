@@ -27,6 +27,7 @@ from regard.run_files import SPLITS
 from regard.runtime import World, seed_everything
 from regard.tasks.base import AnyTask
 from regard.tasks.checks import SplitExamples
+from regard.tasks.operations import open_store
 from regard.tasks.registry import build_recipe, task_of
 
 SAMPLE, QUICK_SAMPLE = 50_000, 10_000
@@ -224,7 +225,7 @@ class DryRun:
             folder = self.run.folder.parent / "small"
             folder.mkdir(exist_ok=True)
             data = checks.write_sample(self.recipe, {"train": self._distinct(size)}, folder)
-            store = task.store(folder, "train", sources=with_data(self.recipe, data).data.train)
+            store = open_store(task, folder, "train", sources=with_data(self.recipe, data).data.train)
             tokens = 1 << 30
         bounds = {"batch_tokens": tokens, "batch_examples": size, "accumulation": 1}
         recipe = self.recipe.model_copy(update={"training": self.recipe.training.model_copy(update=bounds)})

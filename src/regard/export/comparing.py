@@ -16,6 +16,7 @@ from regard.errors import UserError
 from regard.export.examples import lengthen
 from regard.export.target import Pair, Target
 from regard.tasks.base import AnyTask, Example, Prediction
+from regard.tasks.operations import check_outputs
 from regard.text.symbols import EOS
 
 PREDICTIONS = "predictions"
@@ -68,7 +69,7 @@ class RecordingModel(nn.Module):
 
 def compare(target: Target, engine: Any, exported: Any, examples: Sequence[Example]) -> Comparison:
     """Run the run's `engine` and the `exported` one on the examples."""
-    if target.trained.task.has_search:
+    if target.trained.task.search:
         return compare_searches(target, engine, exported, examples)
     return compare_predictions(target, exported, examples)
 
@@ -107,7 +108,7 @@ def compare_predictions(target: Target, exported: nn.Module, examples: Sequence[
     difference = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
     speed = [first[1], second[1]]
     try:
-        task.check_predict()
+        check_outputs(task)
     except UserError:
         return Comparison(difference, {}, {}, speed)
     same = share_identical(task, first[0] + long[0], second[0] + long[1], NEAR)

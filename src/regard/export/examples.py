@@ -15,6 +15,7 @@ from regard.reading import read_text
 from regard.tasks.base import AnyTask, Example
 from regard.tasks.exchange import pipeline_of
 from regard.tasks.inputs import parse_json_line
+from regard.tasks.operations import input_keys
 from regard.text.inputs import MaskedTokenizer
 
 LIMIT = 100
@@ -116,7 +117,7 @@ def built_in(task: AnyTask) -> list[Example]:
             "src": text, "text": text, "words": text.split(), "question": other, "context": text,
             "choices": [text, other], "pair": other,
         }  # fmt: skip
-        values.append(task.parse({key: fields[key] for key in task.prompt_keys if key in fields}))
+        values.append(task.parse({key: fields[key] for key in input_keys(task) if key in fields}))
     return [shorten(task, value) for value in values]
 
 

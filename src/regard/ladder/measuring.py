@@ -21,7 +21,8 @@ from regard.run.alignment import AlignmentHead
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
 from regard.run.run import Run
-from regard.tasks.registry import task_of
+from regard.tasks.base import split_sources
+from regard.tasks.operations import engine_names
 from regard.text.symbols import EOS
 
 Searches = Sequence[tuple[str, JsonObject]]
@@ -49,8 +50,9 @@ def measure(
     folder: Path, test_split: str, measurement: Measurement, searches: Searches, has_alignment: bool
 ) -> JsonObject:
     """Scores and speed of every search, and for translation models alignment and pictures of attention."""
-    recipe = Run.open(folder).recipe
-    engine = measurement.engine if measurement.engine in task_of(recipe).engines else "torch"
+    run = Run.open(folder)
+    recipe = run.recipe
+    engine = measurement.engine if measurement.engine in engine_names(run.task) else "torch"
     model = (Translator if has_alignment else Model).load(folder, device=recipe.runtime.device, engine=engine)
     attention: JsonObject = {"alignment": None, "pictures": []}
     if isinstance(model, Translator):
@@ -119,7 +121,9 @@ def measure_attention(
     A model without cross-attention has no alignment.
     """
     task, count = translator.task, measurement.aligned
-    valid, test = (gold_alignments(task.sources(split)) or task.examples(split) for split in ("valid", test_split))
+    valid, test = (
+        gold_alignments(split_sources(task.recipe, split)) or task.examples(split) for split in ("valid", test_split)
+    )
     best = alignment = None
     if task.attention_weights(translator.model, "1", [EOS])[2].cross is not None:
         best = evaluate_alignment(translator, valid, count).best.head

@@ -174,7 +174,7 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     task, network = model.task, model.model
     device = next(network.parameters()).device
     rows = [[*source.ids, EOS] for source, _ in pairs]
-    masked = task.start_symbol is None  # the decoder of a masked model reads the token that it predicts
+    masked = task.writing.start_symbol is None  # the decoder of a masked model reads the token that it predicts
     outputs = [[*target.ids, EOS] if masked else [BOS, *target.ids] for _, target in pairs]
     src, tgt = (pad_rows(ids, PAD, device) for ids in (rows, outputs))
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
@@ -260,7 +260,7 @@ def measure_heads(
         equal = [(s, t) for s, t in equal_words(source.text, target.text) if (s[1], t[1]) != ends]
         words += len(equal)
         layers, heads = weights.shape[:2]
-        for head in candidates(layers, heads, masked=model.task.start_symbol is None) if equal else ():
+        for head in candidates(layers, heads, masked=model.task.writing.start_symbol is None) if equal else ():
             links = link_tokens(head.select(weights), source, target)
             starts = {(first, begin) for first, _, begin, _ in links}
             counts[head] = counts.get(head, 0) + sum((s[0], t[0]) in starts for s, t in equal)

@@ -29,9 +29,8 @@ from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
 from regard.tasks.base import Example
-from regard.tasks.encoders import TextTask
+from regard.tasks.encoders import BATCH_TOKENS, TextEncoding
 from regard.tasks.inputs import chunk_examples, require_finite
-from regard.tasks.pretraining import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -96,8 +95,8 @@ def embed(
     model: "Model", inputs: Iterable[str | Mapping[str, object]], features: Features, where: str
 ) -> Iterator[Embedding]:
     """Embed any number of texts, or pairs of texts, in order and in bounded memory."""
-    encoder, task = text_encoder(model), model.task
-    assert isinstance(task, TextTask)
+    encoding = text_encoding(model)
+    encoder = encoding.module(model.model)
     if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
         raise UserError(
             f"{model.run.folder} was imported without a pooler",
@@ -105,9 +104,9 @@ def embed(
             code="missing-weights",
             where="pool",
         )
-    parsed = (task.parse_text(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
+    parsed = (encoding.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
     for chunk in chunk_examples(parsed):
-        encoded = [task.encode_text(example) for example in chunk]
+        encoded = [encoding.encode(example) for example in chunk]
         vectors = [np.zeros(0, np.float32) for _ in chunk]
         for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
             batch = Inputs.of([[encoded[index]] for index in group], False).pad(np.arange(len(group)))
@@ -116,20 +115,20 @@ def embed(
             for index, row in zip(group, rows, strict=True):
                 vectors[index] = row[: len(encoded[index].ids)] if features.pool == "tokens" else row
         for example, item, vector in zip(chunk, encoded, vectors, strict=True):
-            yield Embedding(example, task.tokenizer.tokens(item.ids), vector, item.truncated)
+            yield Embedding(example, encoding.tokenizer.tokens(item.ids), vector, item.truncated)
 
 
-def text_encoder(model: "Model") -> Any:
-    """The text encoder of a run; a UserError if its task has none."""
-    encoder = model.task.text_encoder(model.model)
-    if encoder is None:
+def text_encoding(model: "Model") -> TextEncoding:
+    """How a run makes vectors of texts; a UserError if its task has no text encoder."""
+    encoding = model.task.text_encoder
+    if encoding is None:
         raise UserError(
             f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}",
             "use a run of pretraining or of a labelled task",
             code="wrong-task",
             where=model.run.folder,
         )
-    return encoder
+    return encoding
 
 
 def combine(states: Sequence[Tensor], how: str) -> Tensor:

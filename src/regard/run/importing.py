@@ -33,7 +33,7 @@ from regard.run.run import Run
 from regard.runtime import seed_everything
 from regard.tasks.labelled import LABELS, TOKENIZER
 from regard.tasks.registry import all_tasks, build_recipe
-from regard.tasks.translation import JOINT, SRC, TGT
+from regard.tasks.seq2seq import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
 from regard.text.inputs import MaskedTokenizer
 from regard.text.tokenizer import Tokenizer

@@ -17,7 +17,7 @@ from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
 from regard.run.model import Explanation, Input, Model
 from regard.tasks.base import AnyTask, Example, Prediction
-from regard.tasks.seq2seq import Seq2SeqTask
+from regard.tasks.operations import decoding_engine, empty_prediction, force_decode, pivot_example
 from regard.text.symbols import EOS
 from regard.viz.report import AttentionMap
 
@@ -90,11 +90,11 @@ def inspect_attention(
     """
     task = model.task.configure(**options)
     example = task.parse(value, "the text")
-    example = task.last_step(model.engine, example) if target is None else example
-    prediction = model.predict(example, **options) if target is None else task.forced(example, target)
+    example = pivot_example(task, model.engine, example) if target is None else example
+    prediction = model.predict(example, **options) if target is None else force_decode(task, example, target)
     maps: list[AttentionMap] = []
     calls: list[Call] = []
-    if task.has_attention and task.empty_prediction(example) is None:
+    if task.has_attention and empty_prediction(task, example) is None:
         with record_attention(model.model) as calls:
             maps = task.attention(model.model, example, choose_hypothesis(prediction, chosen))
     return Inspection(Explanation(example, prediction, maps), match_layers(maps, stacks(calls)))
@@ -123,7 +123,8 @@ def match_layers(maps: list[AttentionMap], groups: list[list[Call]]) -> list[lis
 
 def has_beam(task: AnyTask) -> bool:
     """True if the search of a task can be shown as a tree."""
-    return isinstance(task, Seq2SeqTask) and task.decoding.search in ("beam", "greedy")
+    search = task.search
+    return search is not None and search.request is not None and search.settings.search in ("beam", "greedy")
 
 
 def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
@@ -139,16 +140,16 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
             code="wrong-task",
             where=model.run.folder,
         )
-    assert isinstance(task, Seq2SeqTask)
-    task = task.configure(beam=1) if task.decoding.search == "greedy" else task
-    decoding = task.decoding
+    task = task.configure(beam=1) if task.search and task.search.settings.search == "greedy" else task
+    assert task.search is not None
+    decoding = task.search.settings
     recorder = BeamRecorder(decoding.alpha)
     engine = model.engine
     if not isinstance(engine, StepperEngine):  # CUDA graphs and CTranslate2 search by themselves
-        engine = task.engine(model.models, model.world.device, "readable")
+        engine = decoding_engine(task, model.models, model.world.device, "readable")
     assert isinstance(engine, StepperEngine)
     recording = ObservedEngine(engine, recorder)
-    (prediction,) = task.predict(recording, [task.last_step(model.engine, task.parse(value, "the text"))])
+    (prediction,) = task.predict(recording, [pivot_example(task, model.engine, task.parse(value, "the text"))])
     tree = recorder.tree([(item.tokens, item.finished) for item in recording.hypotheses], EOS)
-    names = task.tgt_tokenizer.tokens([node.token for node in tree.nodes])
+    names = task.search.tokenizer.tokens([node.token for node in tree.nodes])
     return SearchTree(tree, names, prediction, decoding.beam, decoding.alpha)

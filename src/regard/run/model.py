@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +34,16 @@ from regard.run.recording import Heads, Layers, Recording, record, without
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
+from regard.tasks.operations import (
+    check_outputs,
+    decoding_engine,
+    empty_prediction,
+    engine_names,
+    force_decode,
+    open_store,
+    pivot_example,
+)
+from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
 from regard.training.progress import RANDOM_WEIGHTS_KEYS
@@ -109,8 +119,8 @@ class Model:
             build(RuntimeSettings, {"device": device, "precision": precision}, "--device, --precision"), alone=True
         )
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
-        self.task: AnyTask = runs[0].task.join([run.task for run in runs[1:]]).restrict(self.random_weights)
-        if engine not in self.task.engines:
+        self.task: AnyTask = replace(ensemble([run.task for run in runs]), random_weights=self.random_weights)
+        if engine not in engine_names(self.task):
             raise UserError(
                 f"the task {self.task.name} does not support the engine {engine}",
                 "leave --engine out",
@@ -155,7 +165,7 @@ class Model:
 
             name, device = self._engine_name, self.world.device
             return exported_engine(name, self.run, self.checkpoint, self._quantization, device)
-        return self.task.engine(self.models, self.world.device, self._engine_name)
+        return decoding_engine(self.task, self.models, self.world.device, self._engine_name)
 
     @cached_property
     def random_weights(self) -> tuple[str, ...]:
@@ -192,7 +202,7 @@ class Model:
     ) -> Iterator[tuple[Example, Prediction]]:
         """Predictions as in `stream`, each with its example."""
         task = self.task.configure(**options)
-        task.check_predict()
+        check_outputs(task)
         examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
         return self._stream(task, examples)
 
@@ -202,7 +212,7 @@ class Model:
 
         def with_text() -> Iterator[Example]:
             for example in examples:
-                empty = task.empty_prediction(example)
+                empty = empty_prediction(task, example)
                 waiting.append((example, empty))
                 if empty is None:
                     yield example
@@ -250,7 +260,7 @@ class Model:
             scores += task.score(read, predictions).values()
         if task.scored_by_store and examples is None:
             with TemporaryDirectory() as folder:  # the run folder may be read-only
-                store = task.store(Path(folder), split, None, sources)
+                store = open_store(task, Path(folder), split, None, sources)
                 scores += task.score_store(self.model, store)
                 samples = task.store_samples(self.model, store) if with_samples and not read else []
         return Evaluation(
@@ -276,21 +286,21 @@ class Model:
         """A prediction and the attention weights behind it; with `target`, those of this output instead."""
         task = self.task.configure(**options)
         example = task.parse(value, "the text")
-        if task.empty_prediction(example) is not None:
+        if empty_prediction(task, example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
-        example = task.last_step(self.engine, example) if target is None else example
+        example = pivot_example(task, self.engine, example) if target is None else example
         predicted = task.predict(self.engine, [example])
-        prediction = next(iter(predicted)) if target is None else task.forced(example, target)
+        prediction = next(iter(predicted)) if target is None else force_decode(task, example, target)
         return Explanation(example, prediction, task.attention(self.model, example, prediction))
 
     def record(self, value: Input, target: str | None = None, **options: object) -> Recording:
         """Every activation of the model for one input, by name (run/recording.py); with `target`, for this output."""
         task = self.task.configure(**options)
         example = task.parse(value, "the text")
-        if task.empty_prediction(example) is not None:
+        if empty_prediction(task, example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
         prediction = (
-            next(iter(task.predict(self.engine, [example]))) if target is None else task.forced(example, target)
+            next(iter(task.predict(self.engine, [example]))) if target is None else force_decode(task, example, target)
         )
         return record(self.model, lambda: task.call_model(self.model, example, prediction), prediction)
 

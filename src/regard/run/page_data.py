@@ -17,9 +17,7 @@ from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_atte
 from regard.run.model import Explanation, Input, Model
 from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
 from regard.run_files import METRICS
-from regard.tasks.labelled import LabelledTask
-from regard.tasks.pretraining import Pretraining
-from regard.tasks.seq2seq import Seq2SeqTask
+from regard.tasks.operations import empty_prediction
 from regard.viz.content import block_json
 from regard.viz.packing import pack_array
 from regard.viz.report import pack_map, points_json
@@ -42,16 +40,17 @@ def run_json(name: str, model: Model) -> JsonObject:
         "fields": form_fields(model),
         "attention": task.has_attention,
         "beam": beam_width(model),
-        "vectors": task.text_encoder(model.model) is not None,
+        "vectors": task.text_encoder is not None,
         "monitor": recipe.training.monitor,
-        "mask": task.tokenizer.mask_text if isinstance(task, Pretraining) else None,
+        "mask": task.masks and task.masks.text,
     }
 
 
 def form_fields(model: Model) -> list[JsonObject]:
     """The fields of an example that a person fills in: the required ones, and a second text if the run reads pairs."""
     task, fields = model.task, model.task.fields
-    takes_pairs = task.trained_with_pairs if isinstance(task, LabelledTask) else "pair" in fields.inputs
+    known = task.text_encoder and task.text_encoder.pairs
+    takes_pairs = "pair" in fields.inputs if known is None else known
     optional = ["pair"] if takes_pairs and "pair" not in fields.required else []
     return [
         {"name": name, "required": name not in optional, "list": name == "choices"}
@@ -62,9 +61,9 @@ def form_fields(model: Model) -> list[JsonObject]:
 def beam_width(model: Model) -> int:
     """The number of hypotheses of the run's own search; 0 if its search is no beam."""
     task = model.task
-    if not has_beam(task) or not isinstance(task, Seq2SeqTask):
+    if task.search is None or not has_beam(task):
         return 0
-    return task.decoding.beam if task.decoding.search == "beam" else 1
+    return task.search.settings.beam if task.search.settings.search == "beam" else 1
 
 
 def nbest_options(model: Model) -> JsonObject:
@@ -95,7 +94,7 @@ def inspection_json(model: Model, inspection: Inspection) -> JsonObject:
     """A prediction and the maps behind it."""
     example, prediction = inspection.explanation.example, inspection.explanation.prediction
     found = prediction.get("hypotheses", []) if prediction.get("parts") == 1 else []
-    has_text = model.task.empty_prediction(example) is None
+    has_text = empty_prediction(model.task, example) is None
     return {
         "input": model.task.to_line(example),
         "output": [block_json(block) for block in model.task.describe(example, prediction).output] if has_text else [],

@@ -14,6 +14,7 @@ from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
 from regard.run_files import METRICS, shown_name
+from regard.tasks import operations
 from regard.tasks.base import Example, Prediction
 from regard.training.checkpoint import step_of
 from regard.training.console import format_duration
@@ -122,7 +123,7 @@ def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
         "data": ", ".join(map(str, recipe.data.train)),
         "model": recipe.model.summary,
         "parameters": f"{sum(weight.numel() for weight in model.model.parameters()):,}",
-        **model.task.facts(),
+        **operations.facts(model.task),
         "training steps": f"{trained[-1]['step']:,}" if trained else "",
         "training time": format_duration(trained[-1]["seconds"]) if trained else "",
         "seed": str(recipe.runtime.seed),

@@ -32,6 +32,7 @@ from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
 from regard.tasks.base import AnyTask, ProgressCallback, Report
+from regard.tasks.operations import check_memory, facts, load_model, open_store
 from regard.tasks.registry import build_recipe, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.progress import TrainingProgress
@@ -125,7 +126,7 @@ class Run:
         """Build or open the tokenised training and validation data."""
         train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
         train = self.task.training_view(self.folder, train, report)
-        for key, value in self.task.facts().items():
+        for key, value in facts(self.task).items():
             report(f"{key}: {value}")
         return train, valid
 
@@ -133,10 +134,10 @@ class Run:
         """Build or open the tokenised data of a split, and report it."""
         path = self.folder / STORES / split
         before = fingerprint_of(path)
-        store = self.task.store(self.folder, split, progress)
+        store = open_store(self.task, self.folder, split, progress)
         if before is not None and before != fingerprint_of(path) and self.checkpoints.all():
             report(f"warning: the {split} data changed since the last checkpoint; training continues on the new data")
-        report(self.task.describe_store(split, store))
+        report(self.task.checks.describe_store(self.task, split, store))
         return store
 
     # ---- start and resume -------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ class Run:
     def initial_model(self) -> nn.Module:
         """A model for the first step: random weights, or the best weights of the run to start from."""
         saved = [path / MODEL for path in self.checkpoints.all() if (path / MODEL).is_file()]
-        self.task.check_memory(saved[-1].stat().st_size if saved else None)
+        check_memory(self.task, saved[-1].stat().st_size if saved else None)
         model, start = self.task.new_model(), self.start
         if start is not None:
             path = start.checkpoints.resolve("best")
@@ -263,7 +264,7 @@ class Run:
     def model(self, checkpoint: str = "best", device: torch.device | None = None) -> nn.Module:
         """The model with the weights of a checkpoint, in evaluation mode."""
         path = self.checkpoints.resolve(checkpoint)
-        return self.task.load_model(read_weights(path), str(path)).to(device or torch.device("cpu")).eval()
+        return load_model(self.task, read_weights(path), str(path)).to(device or torch.device("cpu")).eval()
 
 
 def describe_best(checkpoints: Checkpoints) -> str:
@@ -313,7 +314,7 @@ def check_start(start: Run, recipe: Recipe) -> None:
             code="incompatible-start",
             where="start_from",
         )
-    task.check_start(recipe, start.recipe, start.folder)
+    task.starts.check(recipe, start.recipe, start.folder)
     check_same_model(start, recipe)
 
 
@@ -323,7 +324,7 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
     Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense.
     """
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
-    theirs = task_of(recipe).start_settings(start.recipe.task, "model", theirs)
+    theirs = task_of(recipe).starts.settings(start.recipe.task, "model", theirs)
     fixed = [name for name in theirs if not name.endswith("dropout")]
     differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
     if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind

@@ -23,6 +23,7 @@ from regard.run_files import CHECKPOINTS, RECIPE, STORES
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
 from regard.tasks.defaults import choose_defaults, take_defaults
+from regard.tasks.operations import some_examples
 from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
@@ -31,7 +32,7 @@ from regard.training.loop import Outcome, fit
 from regard.training.optimizer import build_schedule
 from regard.training.progress import TrainingProgress
 from regard.training.settings import TrainingSettings
-from regard.training.task import Validation
+from regard.training.task import Validation, recurrent_state_of
 from regard.training.weights import weights_of
 
 TESTED_EXAMPLES = 1000
@@ -90,12 +91,12 @@ def train(
                 where="runtime.compile",
             )
         valid = task.validation_data(folder, valid_data, world)
-        model = task.fit_directly(train_data)
+        model = task.fit_closed_form(train_data)
         if model is not None:
             return Trained(run, save_directly(run, model, valid, len(train_data), world, log), valid.examples)
 
         batches = task.batches(train_data, world)
-        training = task.training_settings(batches)
+        training = recipe.training_in_steps(batches.steps_in_epoch(0))
         if world.is_main:
             warn_about_settings(run, training, batches.steps_in_epoch(0), report)
         seed_everything(recipe.runtime.seed, "weights")
@@ -123,7 +124,7 @@ def warn_about_data(run: Run, report: Report) -> None:
     """Report signs that the examples are wrong, unless training goes on."""
     if run.checkpoints.all():
         return
-    samples = {split: run.task.some_examples(split, TESTED_EXAMPLES) for split in ("train", "valid")}
+    samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
     report_advice(run.task.checks.data_warnings(samples) or (), report)
 
 
@@ -149,7 +150,7 @@ class Objective:
     """The recurrent state that the task carries from batch to batch; empty if it carries none."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "recurrent_state", getattr(self.task, "recurrent_state", {}))
+        object.__setattr__(self, "recurrent_state", recurrent_state_of(self.task))
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return self.task.loss(model, batch)

@@ -26,6 +26,7 @@ from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
 from regard.tasks.languages import Direction, Languages
+from regard.tasks.operations import check_outputs
 from regard.tasks.translation import Translation
 
 T = TypeVar("T")
@@ -334,11 +335,11 @@ class Service:
         """A prediction for each input, joined with those of other requests that have the same options."""
         served = self.run(run)
         task = served.task.configure(**options)
-        task.check_predict()
+        check_outputs(task)
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
-        decoding = getattr(task, "decoding", None)
-        pivot = task.pivot if isinstance(task, Translation) else lambda example: None  # a translation in two steps
-        plain = any("prefix" in example or pivot(example) for example in examples)
+        decoding = None if task.search is None else task.search.settings
+        languages = task.languages or Languages()
+        plain = any("prefix" in example or languages.pivot_for(example) for example in examples)  # or in two steps
         function = Predict(options, continuous=not plain)
         async with self._time_limit():
             if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs

@@ -15,7 +15,7 @@ B inputs, L tokens of a text; `*` is (B, T) padded or (N,) packed, for B inputs.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import exp
@@ -35,11 +35,11 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
-from regard.tasks.base import AnyTask, Ask, Example, Prediction
+from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
-from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
@@ -84,7 +84,7 @@ class AnsweringChecks(LabelledChecks["Answering"]):
 
 
 @dataclass(frozen=True)
-class Answering(LabelledTask[AnsweringRecipe]):
+class Answering(Labelled[AnsweringRecipe]):
     """{"question", "context"} -> {"answer", "start", "end", "score", "probability", "nbest"}.
 
     The answer is context[start:end], empty if there is none. Probabilities are over all spans; the authors' program
@@ -106,6 +106,7 @@ class Answering(LabelledTask[AnsweringRecipe]):
     pooled = False
     head_dropout = False
     checks = AnsweringChecks()
+    shared_input = "context"
     empty: ClassVar[Mapping[str, object]] = {
         "answer": None, "start": None, "end": None, "score": None, "probability": None, "nbest": [],
     }  # fmt: skip
@@ -185,20 +186,11 @@ class Answering(LabelledTask[AnsweringRecipe]):
     def output(self, prediction: Prediction) -> Prediction:
         return {key: value for key, value in prediction.items() if key != "nbest" or self.show_nbest}
 
-    def parse_line(self, line: str, where: str) -> Example:
-        """question TAB context"""
-        return split_columns(line, ("question", "context"), 2, where, self.fields.json_form)
-
-    def ask(self, ask: Ask) -> Iterator[str | Example]:
-        """A context, then questions about it."""
-        while (context := ask("context")) is not None:
-            while context.strip():
-                question = ask("question (blank: another context)")
-                if question is None:
-                    return
-                if not question.strip():
-                    break
-                yield {"question": question, "context": context}
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        """A line is question TAB context."""
+        if isinstance(value, str) and value.strip():
+            value = split_columns(value, ("question", "context"), 2, where, self.fields.json_form)
+        return super().parse(value, where)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         return answer_scores([item["answer"] for item in predictions], [gold_texts(item) for item in examples])

@@ -1,46 +1,124 @@
 """The interface of a task: everything that train, predict, evaluate, inspect and doctor need to know about it.
 
-    example -> tokens -> batch -> model -> loss                  training: learning.py
-    example -> tokens -> batch -> model -> prediction -> score   use: this file
+    sources -> examples -> store -> batches -> model -> loss         training
+    example -> tokens -> batch -> model -> prediction -> score       use
 
 An example is a dictionary, the same in a file, on the command line and in Python: {"text": ..., "label": ...}. A
 prediction is a dictionary too. A task is a value: a recipe, tokenizers and labels. It never holds a model; a model or
 an engine is an argument. A new task is one file: a subclass of `Task` with its recipe, and a line in the registry
-(`tasks/registry.py`).
+(`tasks/registry.py`). What only some tasks can do is a capability, a value that is None for the others. Functions over
+a task of any kind are in operations.py.
 """
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from regard.config import SettingsTable
+from regard.data.batch import Batch, BatchSource, Share
+from regard.data.digests import Digests
 from regard.data.examples import Example as Example
+from regard.data.fields import Fields
+from regard.data.formats import identify, read_examples
+from regard.data.hold_out import read_split
+from regard.data.sources import Source
+from regard.data.store import Encoder, Store
 from regard.data.store import ProgressCallback as ProgressCallback
-from regard.decoding.engine import Engine
+from regard.decoding.engine import DecodingRequest, Engine
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.stepper import Symbols
 from regard.errors import UserError
+from regard.kernels import kernels_available
+from regard.losses.crossentropy import Loss
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.reading import check_text
 from regard.recipe import Recipe
+from regard.runtime import World
+from regard.tasks.checks import DoctorHooks
+from regard.tasks.encoders import TextEncoding
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import split_columns
 from regard.tasks.languages import Languages
-from regard.tasks.learning import D, LearningTask, R
-from regard.tasks.learning import Report as Report
-from regard.tasks.learning import ValidationData as ValidationData
 from regard.tasks.variants import VariantSet
+from regard.text.tokenizer import Tokenizer
+from regard.training.settings import TrainingSettings
+from regard.training.task import Validation
+from regard.training.weights import load_weights
 from regard.viz.content import Description, Tables
 from regard.viz.report import AttentionMap
 
+R = TypeVar("R", bound=Recipe)
+D = TypeVar("D", bound=Sized)
+"""The tokenised data of a task: a view of its store."""
+T = TypeVar("T")
+
 Prediction = dict[str, Any]
 """The output of a model for one example."""
-Ask = Callable[[str], str | None]
-"""Asks a person for one line under a title; None at the end of the input."""
+Report = Callable[[str], None]
+"""Prints one line about the progress of the work."""
+
+
+@dataclass(frozen=True)
+class ValidationData(Generic[D]):
+    """The validation split of a run, as `Task.validate` uses it."""
+
+    store: D
+    examples: Sequence[Example] = ()
+    engine: Callable[[nn.Module], Engine] | None = None
+    """Makes an engine of the model in training; if it is not given, the model itself is decoded."""
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def cached(self, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called at the first validation only."""
+        if "value" not in self.cache:
+            self.cache["value"] = compute()
+        value: T = self.cache["value"]
+        return value
+
+
+@dataclass(frozen=True)
+class StartRules:
+    """From which runs training can start, besides runs of the same task."""
+
+    tasks: tuple[str, ...] = ()
+    """Names of the tasks; () for the same task only."""
+    settings: Callable[[str, str, SettingsTable], SettingsTable] = lambda task, group, values: values
+    """Makes settings of this task from those in [text] or [model] of a run of another task: (task, group, values)."""
+    check: Callable[[Recipe, Recipe, Path], None] = lambda recipe, start, folder: None
+    """Raises UserError if a recipe cannot start from a run with recipe `start` in `folder`."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the outputs of a task are decoded token by token."""
+
+    settings: DecodingSettings
+    symbols: Symbols
+    tokenizer: Tokenizer
+    """The tokenizer of outputs."""
+    force: Callable[[Example, str], Prediction]
+    """Makes the prediction of a given output for an example, to inspect its attention."""
+    engines: tuple[str, ...] = ("torch",)
+    """Names of the engines that can decode."""
+    request: Callable[[Sequence[Example], int], tuple[DecodingRequest, list[int]]] | None = None
+    """What an engine has to decode, and the number of parts of each example; None if outputs depend on no source."""
+    join: Callable[[list[list[Hypothesis]]], Prediction] | None = None
+    """Makes a prediction from the hypotheses of the parts of an example."""
+
+
+class Masks(NamedTuple):
+    """How texts of a task contain words to predict."""
+
+    text: str
+    """The mask in a text, for example [MASK]."""
 
 
 class FileFormat(NamedTuple):
@@ -52,64 +130,207 @@ class FileFormat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task(LearningTask[R, D]):
+class Task(ABC, Generic[R, D]):
     """One kind of learning problem, configured by a recipe."""
 
+    recipe: R
+    random_weights: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
+    """Names of weights that an import filled with random values: outputs that depend on them are left out."""
+
+    name: ClassVar[str]
+    """The value of `task` in a recipe."""
+    recipe_type: ClassVar[type[Recipe]]
+    title: ClassVar[str] = ""
+    """A few words for lists of tasks."""
+    command: ClassVar[str] = "predict"
+    """The command that runs a model of this task: regard COMMAND RUN."""
+    starts: ClassVar[StartRules] = StartRules()
+    """What `start_from` accepts."""
+    packs: ClassVar[bool] = True
+    """True if batches are packed on a GPU, for models that take packed batches."""
     scored_by_examples: ClassVar[bool] = True
     """True if an evaluation predicts each example and compares it with its target."""
     scored_by_store: ClassVar[bool] = False
     """True if an evaluation measures the likelihood of tokenised data (`score_store`)."""
     comparable: ClassVar[bool] = False
     """True if the predictions of two runs can be compared (`compare`)."""
-    has_search: ClassVar[bool] = False
-    """True if outputs are decoded token by token, so that the options of the search apply."""
-    engines: ClassVar[tuple[str, ...]] = ("torch",)
-    """The engines that `predict` can use."""
-    command: ClassVar[str] = "predict"
-    """The command that runs a model of this task: regard COMMAND RUN."""
-    variants: ClassVar[VariantSet | None] = None
-    """The models that `regard ladder` compares; None if the task has no ladder."""
+    output_weights: ClassVar[Mapping[str, str]] = {}
+    """The prefix of the weights that each output depends on, if an import may lack them; the first one is needed."""
     empty: ClassVar[Mapping[str, object]] = {}
     """The prediction for an example without text; {} if the model reads it like any other."""
     optional_outputs: ClassVar[tuple[str, ...]] = ()
     """Keys that only some predictions have."""
-    file_format: ClassVar[FileFormat | None] = None
-    """A file format of predictions besides JSON and tables; None if there is none."""
     has_picture: ClassVar[bool] = False
-    """True if the first block of a description can be drawn as SVG."""
+    """True if a description can be drawn as SVG."""
+    shared_input: ClassVar[str] = ""
+    """The input that a person gives once for several examples, for example a text with questions about it."""
+    listed_input: ClassVar[str] = ""
+    """The input that is a list of texts."""
+
+    # ---- capabilities: None if a task has none ----------------------------------------------------------------------
+
+    checks: ClassVar[DoctorHooks[Any, Any]] = DoctorHooks()
+    """What `regard doctor` and the log ask about the task; every task has them."""
     exchange: ClassVar[Exchange | None] = None
-    """The task's counterparts in other libraries; None if it has none and its models cannot be exported."""
+    """The task's counterparts in other libraries; None if its models cannot be exported."""
+    variants: ClassVar[VariantSet | None] = None
+    """The models that `regard ladder` compares."""
+    file_format: ClassVar[FileFormat | None] = None
+    """A file format of predictions besides JSON and tables."""
+
+    @property
+    def search(self) -> Search | None:
+        """How outputs are decoded token by token."""
+        return None
+
+    @property
+    def languages(self) -> Languages | None:
+        """Directions, language tags and placeholders of a translation task."""
+        return None
+
+    @property
+    def text_encoder(self) -> TextEncoding | None:
+        """How the model makes vectors of texts."""
+        return None
+
+    @property
+    def masks(self) -> Masks | None:
+        """How texts contain words to predict."""
+        return None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes that the model distinguishes; () if it has none."""
+        return ()
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """The tokenizers by the sequence of a batch that they encode: "source", "target"."""
+        return {}
+
+    @property
+    def has_attention(self) -> bool:
+        """True if the outputs depend on attention weights, which can be shown."""
+        return self.recipe.model.has_attention
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of an example."""
+        return self.recipe.fields
+
+    # ---- preparation ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def resolve(cls, recipe: Recipe) -> "type[AnyTask]":
-        """The task class for a recipe; a task whose model kinds need different losses chooses a subclass."""
-        return cls
+    def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
+        """Learn tokenizers and labels from the training data and write them to `folder`, unless they are there.
+
+        `start` is the folder of the run that training starts from, if any: its tokenizers are copied.
+        """
+        return cls.load(recipe, folder)
+
+    @classmethod
+    def load(cls, recipe: R, folder: Path) -> Self:
+        """Read the tokenizers and labels of a prepared run."""
+        return cls(recipe)
+
+    @classmethod
+    def artifacts(cls, recipe: R) -> tuple[str, ...]:
+        """File names that `prepare` writes and that the weights depend on."""
+        return ()
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
+        """Read the examples of a split, or of other `sources`, with their targets, one at a time."""
+        if sources is not None:
+            return read_examples(sources, Path(), self.fields)
+        split_sources(self.recipe, split)  # raises an error if there are none
+        return read_split(self.recipe.data, self.fields, split)
+
+    def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
+        """All examples of a split, or of other `sources`."""
+        return list(self.read(split, sources))
+
+    def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
+        """JSON that identifies the examples of a store: the content of files and how they are read."""
+        data = self.recipe.data
+        if sources is not None:
+            return identify(sources, Path(), self.fields, digests)
+        if data.held_out and split in ("train", *data.held_out):
+            train = identify(data.train, data.folder, self.fields, digests)
+            return [train, {"split": split, "held out": data.held_out, "shares": [data.hold_out, data.hold_out_test]}]
+        return identify(split_sources(self.recipe, split), data.folder, self.fields, digests)
+
+    @abstractmethod
+    def encoder(self, filtered: bool) -> Encoder:
+        """The encoder that tokenises examples; `filtered` if the filters of training data apply."""
+
+    @abstractmethod
+    def view(self, store: Store) -> D:
+        """A store as the batches of this task read it."""
+
+    def training_view(self, folder: Path, store: D, report: Report) -> D:
+        """The training data as batches read it, if that differs from the store (BPE-dropout)."""
+        return store
+
+    @abstractmethod
+    def batches(self, store: D, world: World) -> BatchSource:
+        """The batches of training: a function of (seed, step)."""
+
+    def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
+        """The data that `validate` uses."""
+        return ValidationData(store, self.examples("valid"))
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def new_model(self) -> nn.Module:
+        """A model with random weights."""
+
+    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "AnyTask", where: str) -> None:
+        """Copy the weights of the run that training starts from into a new model."""
+        load_weights(model, weights, where)
+
+    def fit_closed_form(self, store: D) -> nn.Module | None:
+        """A model that is computed from the data without gradient steps; None for all other models."""
+        return None
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The training objective of one batch, summed over its targets; the model is called through `forward` only."""
+
+    @abstractmethod
+    def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
+        """Metrics of the validation data, the loss among them, and a few samples."""
+
+    def adapt_world(self, world: World) -> World:
+        """The world as this task uses it: padded batches have many shapes, so no CUDA graph and no compilation.
+
+        A loss of a plug-in may do what a graph cannot contain.
+        """
+        fixed = is_packed(self, world) and self.recipe.training.loss == "cross_entropy"
+        return world if fixed else replace(world, compile=False, capture=False)
+
+    # ---- use --------------------------------------------------------------------------------------------------------
 
     def configure(self, **options: object) -> Self:
         """The task with options of prediction changed (for example beam=8); a UserError for an unknown option."""
         for name in options:
             raise UserError(
-                f"--{name.replace('_', '-')} has no effect: the task is {self.name}",
-                "leave it out",
-                code="unsupported-option",
-                where=name,
+                f"task {self.name} has no option {name!r}", "leave it out", code="unsupported-option", where=name
             )
         return self
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         """The example that a line of text or a dictionary means, checked, without its target; errors name `where`."""
-        values = self.parse_line(value, where) if isinstance(value, str) else value
         fields = self.fields
+        if isinstance(value, str):
+            value = split_columns(value, fields.inputs, len(fields.required), where, fields.json_form)
         for key in fields.required:
-            if values.get(key) is None:
+            if value.get(key) is None:
                 raise UserError(f"{where} has no {key!r}", f"write {fields.json_form}", code="missing-key", where=where)
-        check_text(values, where)
-        return {key: item for key, item in values.items() if key != fields.target}
-
-    def parse_line(self, line: str, where: str) -> Example:
-        """The example that a line of plain text means: its inputs, with tabs between them."""
-        fields = self.fields
-        return split_columns(line, fields.inputs, len(fields.required), where, fields.json_form)
+        check_text(value, where)
+        return {key: item for key, item in value.items() if key != fields.target}
 
     def to_line(self, example: Example) -> str:
         """An example without its target as one line of input: its text, or JSON if it has more than one value."""
@@ -117,58 +338,17 @@ class Task(LearningTask[R, D]):
         text = values.get(self.fields.required[0])
         return text if len(values) == 1 and isinstance(text, str) else json.dumps(values, ensure_ascii=False)
 
-    def ask(self, ask: Ask) -> Iterator[str | Example]:
-        """Ask a person for one example after another, key by key; a line with tabs or JSON holds a whole example."""
-        first, *others = self.prompt_keys
-        while (line := ask(first)) is not None:
-            if not others or "\t" in line or line.lstrip().startswith("{"):
-                if line.strip():
-                    yield line
-                continue
-            values = {first: line}
-            for key in others:
-                if (line := ask(key)) is None:
-                    return
-                values[key] = line
-            yield values
-
-    @property
-    def prompt_keys(self) -> tuple[str, ...]:
-        """The keys of an example in interactive mode."""
-        return self.fields.required
-
-    def join(self, others: "Sequence[AnyTask]") -> Self:
-        """The task of an ensemble of runs."""
-        if others:
-            raise UserError(
-                f"the task {self.name} does not support ensembles", "give one run", code="unsupported-option"
-            )
-        return self
-
-    def restrict(self, random_weights: Sequence[str]) -> Self:
-        """The task without the outputs that depend on weights which an import filled with random values."""
-        return self
-
-    def empty_prediction(self, example: Example) -> Prediction | None:
-        """The prediction for an example without text; None if the model reads the example."""
-        has_text = any(text.strip() for text in self.fields.texts(example))
-        return None if has_text or not self.empty else deepcopy(dict(self.empty))
-
-    @property
-    def languages(self) -> Languages | None:
-        """Directions, language tags and placeholders of a translation task; None for other tasks."""
-        return None
-
-    def check_predict(self) -> None:
-        """Raise UserError if the run cannot predict anything."""
-
-    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> nn.Module | Engine:
-        """The argument of `predict`: the model itself, or an engine that decodes with one or several models."""
-        return models[0]
-
     @abstractmethod
     def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
         """A prediction for each example, in order and in bounded memory; `engine` is a model or an engine."""
+
+    def output(self, prediction: Prediction) -> Prediction:
+        """The part of a prediction that `regard predict` prints."""
+        return prediction
+
+    @abstractmethod
+    def describe(self, example: Example, prediction: Prediction) -> Description:
+        """An example, with or without its target, and its prediction, for every medium."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """Scores of predictions against the targets of the examples, by the names `training.monitor` uses."""
@@ -178,25 +358,18 @@ class Task(LearningTask[R, D]):
         """Scores of a model on tokenised data, for example its perplexity."""
         return []
 
+    def store_samples(self, model: nn.Module, store: D) -> list[tuple[Example, Prediction]]:
+        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
+        return []
+
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """How right one prediction is, from 0 to 1, by metric; empty if no metric is a mean over examples."""
         return {}
-
-    def check_comparable(self) -> None:
-        """Raise UserError if predictions of two runs cannot be compared."""
-        if not self.comparable:
-            raise UserError(
-                f"the metrics of task {self.name} are not means over examples and cannot be compared by bootstrap",
-                "evaluate both runs and compare their scores",
-                code="unsupported-option",
-                where="against",
-            )
 
     def compare(
         self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
     ) -> list[Comparison]:
         """Compare the predictions of two runs by a paired bootstrap test."""
-        self.check_comparable()
         first, second = (
             [self.correct(*pair) for pair in zip(examples, predictions, strict=True)] for predictions in (base, other)
         )
@@ -204,27 +377,9 @@ class Task(LearningTask[R, D]):
             compare_means(name, [item[name] for item in first], [item[name] for item in second]) for name in first[0]
         ]
 
-    @abstractmethod
-    def describe(self, example: Example, prediction: Prediction) -> Description:
-        """An example, with or without its target, and its prediction, for every medium."""
-
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Tables of an evaluation, for example scores of each class; `page` adds those that only a report shows."""
         return []
-
-    def store_samples(self, model: nn.Module, store: D) -> list[tuple[Example, Prediction]]:
-        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
-        return []
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the classes that the model distinguishes; () if it has none."""
-        return ()
-
-    @property
-    def has_attention(self) -> bool:
-        """True if the outputs depend on attention weights, which can be shown."""
-        return self.recipe.model.has_attention
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
@@ -234,59 +389,38 @@ class Task(LearningTask[R, D]):
         """Call the model once for an example and its prediction, through `forward`, so that hooks see it."""
         next(iter(self.predict(model, [example])))
 
-    def last_step(self, engine: nn.Module | Engine, example: Example) -> Example:
-        """The example that the model reads last, to inspect it: another one if a prediction needs several steps."""
-        return example
-
-    def forced(self, example: Example, target: str) -> Prediction:
-        """The prediction of a given output for an example, to inspect its attention."""
-        raise UserError(
-            f"the task {self.name} does not support --target", "leave it out", code="unsupported-option", where="target"
-        )
-
-    def output(self, prediction: Prediction) -> Prediction:
-        """The part of a prediction that `regard predict` prints."""
-        return prediction
-
-    def text_encoder(self, model: nn.Module) -> nn.Module | None:
-        """The part of a model that makes vectors of texts; None if it has none."""
-        return None
-
-    def facts(self) -> dict[str, str]:
-        """Facts about the task for a report: languages, size of the vocabulary."""
-        sizes = dict.fromkeys(f"{len(tokenizer):,}" for tokenizer in self.tokenizers.values())
-        return {"vocabulary": f"{' and '.join(sizes)} tokens"} if sizes else {}
-
     def next_commands(self, folder: str, example: str) -> list[str]:
         """Commands to try after training, with a quoted folder and a quoted example."""
-        return [f"regard predict {folder} {example}"]
+        test = "" if self.recipe.data.test or "test" in self.recipe.data.held_out else " --on valid"
+        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
+        return [f"regard {self.command} {folder} {example}", f"regard evaluate {folder}{test}", *inspect]
 
 
 AnyTask = Task[Any, Any]
 """A task of any kind."""
 
 
-def all_correct(values: dict[str, float]) -> bool | None:
-    """True if a prediction is right by every metric; None if no metric is right or wrong for one example."""
-    return all(value == 1 for value in values.values()) if values else None
+def share_of(training: TrainingSettings, world: World) -> Share:
+    """The micro-batches of a step that this process computes."""
+    return Share(world.rank, world.size, training.accumulation)
 
 
-def unknown_labels(task: AnyTask, examples: Iterable[Example]) -> list[str]:
-    """Labels of examples that the model does not distinguish, sorted; none if it has no named labels."""
-    values = (label for example in examples if task.labels for label in task.checks.label_values(example))
-    return sorted({label for label in values if isinstance(label, str)} - set(task.labels))
+def is_packed(task: AnyTask, world: World) -> bool:
+    """True if batches are packed: on a GPU, for models that take packed batches. Otherwise they are padded."""
+    return task.packs and world.device.type == "cuda" and kernels_available() and task.recipe.model.supports_packing
 
 
-def output_columns(task: AnyTask, prediction: Prediction) -> Prediction:
-    """The printed part of a prediction as columns of a table, which are the same for all predictions of a run.
-
-    Probabilities by class are one column per class, p(CLASS); what the example has already is left out.
-    """
-    output = task.output(prediction)
-    names = dict.fromkeys([*output, *task.optional_outputs])
-    shares = {name: value for name, value in output.items() if isinstance(value, dict)}
-    columns = {f"predicted_{name}": output.get(name) for name in names if name not in (*shares, *task.fields.required)}
-    return columns | {f"p({label})": value.get(label) for value in shares.values() for label in task.labels}
+def split_sources(recipe: Recipe, split: str) -> list[Source]:
+    """The sources of a split; none if it is held out of train; a UserError if the recipe names none."""
+    sources: list[Source] = getattr(recipe.data, split)
+    if not sources and split not in recipe.data.held_out:
+        raise UserError(
+            f"the recipe names no {split} data",
+            f"add `data.{split}` to the recipe, or evaluate on other data (`--on valid`, `--file FILE`)",
+            code="no-data",
+            where=f"data.{split}",
+        )
+    return sources
 
 
 def device_of(model: nn.Module) -> torch.device:

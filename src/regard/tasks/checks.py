@@ -8,7 +8,7 @@ without an error and still wrong (shuffled lines, exchanged sides, copies) need 
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
@@ -27,7 +27,7 @@ from regard.run_files import SPLITS
 from regard.training.advice import Advice
 
 T = TypeVar("T")
-D = TypeVar("D")
+D = TypeVar("D", bound=Sized)
 MIN_COMPARED_WORDS = 8
 """Lines of running text are compared between splits if they have this many words."""
 Pair = tuple[str, str]
@@ -127,6 +127,10 @@ class DoctorHooks(Generic[T, D]):
         """
         key = "\n".join(" ".join(text.split()) for texts in self.texts(fields, example).values() for text in texts)
         return "" if self.contiguous and key.count(" ") < MIN_COMPARED_WORDS - 1 else key
+
+    def describe_store(self, task: T, split: str, store: D) -> str:
+        """One line about a store for the log: number of examples and tokens."""
+        return f"{split}: {len(store):,} examples"
 
     def max_length(self, task: T) -> int | None:
         """Maximum number of tokens of one input; None if there is no limit."""

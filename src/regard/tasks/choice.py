@@ -9,7 +9,7 @@ b do not depend on their number, and examples may have different numbers of choi
 B inputs, E examples, C the largest number of choices of an example.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -24,10 +24,10 @@ from regard.exchange.bert import MULTIPLE_CHOICE
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
-from regard.tasks.base import Ask, Example, Prediction
+from regard.tasks.base import Example, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe
 from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.viz.content import Description, Shares, Table, Tables, truncate
 
@@ -64,7 +64,7 @@ class ChoiceChecks(LabelledChecks["Choice"]):
         return 0.25 * self.expected_loss(task, batch).value
 
 
-class Choice(LabelledTask[ChoiceRecipe]):
+class Choice(Labelled[ChoiceRecipe]):
     """{"text", "choices"} -> {"label", "choice", "probabilities"}; labels count from 0."""
 
     name = "choice"
@@ -76,6 +76,7 @@ class Choice(LabelledTask[ChoiceRecipe]):
     empty: ClassVar[Mapping[str, object]] = {"label": None, "choice": None, "probabilities": []}
     checks = ChoiceChecks()
     has_named_labels = False
+    listed_input = "choices"
 
     @property
     def outputs(self) -> int:
@@ -99,26 +100,19 @@ class Choice(LabelledTask[ChoiceRecipe]):
         label = int(p.argmax())
         return {"label": label, "choice": example["choices"][label], "probabilities": p.tolist()}
 
-    def parse_line(self, line: str, where: str) -> Example:
-        """text TAB choice TAB choice ..."""
-        text, *choices = line.split("\t")
-        if len(choices) < 2:
-            raise UserError(
-                f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}",
-                f"write text TAB choice TAB choice, and more of them; or JSON: {self.fields.json_form}",
-                code="bad-line",
-                where=where,
-            )
-        return {"text": text, "choices": choices}
-
-    def ask(self, ask: Ask) -> Iterator[str | Example]:
-        """A text, then choices until a blank one."""
-        while (text := ask("text")) is not None:
-            choices: list[str] = []
-            while (choice := ask(f"choice {len(choices) + 1} (blank: no more)")) is not None and choice.strip():
-                choices.append(choice)
-            if choices or choice is not None:
-                yield {"text": text, "choices": choices}
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        """A line is text TAB choice TAB choice ..."""
+        if isinstance(value, str) and value.strip():
+            text, *choices = value.split("\t")
+            if len(choices) < 2:
+                raise UserError(
+                    f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}",
+                    f"write text TAB choice TAB choice, and more choices if you like; or JSON: {self.fields.json_form}",
+                    code="bad-line",
+                    where=where,
+                )
+            value = {"text": text, "choices": choices}
+        return super().parse(value, where)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         return {"accuracy": accuracy([item["label"] for item in predictions], [item["label"] for item in examples])}

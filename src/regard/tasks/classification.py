@@ -39,7 +39,7 @@ from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, T, classification_loss, label_ids
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, T, classification_loss, label_ids
 from regard.tasks.tables import (
     ERROR_CHARACTERS,
     MAX_ERRORS,
@@ -101,7 +101,7 @@ class RegressionChecks(LabelledTextChecks["Regression"]):
 
 
 @dataclass(frozen=True)
-class Classification(LabelledTask[ClassificationRecipe]):
+class Classification(Labelled[ClassificationRecipe]):
     """{"text", "pair"} -> {"label", "probability", "probabilities"}; the most probable class is the first."""
 
     top: int | None = None
@@ -202,7 +202,7 @@ class RegressionRecipe(LabelledRecipe):
         yield "training.label_smoothing", "tasks with classes"
 
 
-class Regression(LabelledTask[RegressionRecipe]):
+class Regression(Labelled[RegressionRecipe]):
     """{"text", "pair"} -> {"score"}."""
 
     name = "regression"

@@ -42,12 +42,11 @@ from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation
 from regard.metrics.score import Score
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder
-from regard.runtime import World
 from regard.tasks.base import Example, FileFormat, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.encoders import Outputs, words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, classification_loss, label_ids
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, label_ids
 from regard.tasks.spanning_tree import best_tree, greedy_heads
 from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs
 from regard.tasks.tagging import TagWindow, tag_window
@@ -111,7 +110,7 @@ class DependenciesChecks(LabelledChecks["Dependencies"]):
 
 
 @dataclass(frozen=True)
-class Dependencies(LabelledTask[DependenciesRecipe]):
+class Dependencies(Labelled[DependenciesRecipe]):
     """{"words"} -> {"words", "heads", "relations"}; heads count from 1, and the head of the root is 0."""
 
     greedy: bool | None = None
@@ -125,6 +124,7 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
     per_token = True
     file_format = FileFormat(".conllu", to_conllu)  # other columns of an example, e.g. parts of speech, are kept
     has_picture = True
+    packs = False  # scores are of all pairs of words of a sentence
     checks = DependenciesChecks()
 
     @property
@@ -162,10 +162,6 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
         """The words that the model reads with the position of each in [CLS] tokens [SEP]; how many tokens are left."""
         tokens, room = self.tokenizer.tokenize_words(example["words"]), self.recipe.data.max_length - 2
         return tag_window(tokens[:room], 0, min(room, len(tokens)), 0), max(0, len(tokens) - room)
-
-    def supports_packing(self, world: World) -> bool:
-        """False: scores are of all pairs of words of a sentence."""
-        return False
 
     def new_model(self) -> EncoderModel:
         encoder, parser = build_encoder(self.recipe.model, len(self.tokenizer)), self.recipe.parser
@@ -229,13 +225,12 @@ class Dependencies(LabelledTask[DependenciesRecipe]):
         return {"words": words, "heads": heads, "relations": names}
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        """A line is a sentence; words and punctuation are separated as BERT does."""
+        if isinstance(value, str) and value.strip():
+            value = {"words": words_of(value, self.tokenizer)}
         example = super().parse(value, where)
         example.pop("relations", None)
         return example
-
-    def parse_line(self, line: str, where: str) -> Example:
-        """A sentence; words and punctuation are separated as BERT does."""
-        return {"words": words_of(line, self.tokenizer)}
 
     def to_line(self, example: Example) -> str:
         return super().to_line({"words": example["words"]})

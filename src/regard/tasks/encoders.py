@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.config import SettingsTable
-from regard.data.batch import Batch
+from regard.data.batch import IGNORE, Batch
 from regard.data.examples import Example
 from regard.data.fields import LABELLED_TEXT
 from regard.data.inputs import Input, Inputs
@@ -57,20 +57,31 @@ STARTS = (
 """The tasks with an encoder from which a labelled task can start."""
 
 
-@runtime_checkable
-class TextTask(Protocol):
-    """A task whose model makes vectors of texts."""
+@dataclass(frozen=True)
+class TextEncoding:
+    """How the model of a task makes vectors of texts."""
 
-    @property
-    def tokenizer(self) -> InputTokenizer: ...
+    tokenizer: InputTokenizer
+    max_length: int
+    """Maximum number of tokens of an input."""
+    part: str
+    """The name of the text encoder in the model."""
+    pairs: bool | None = None
+    """True if training examples have a second text, False if not; None if it is not known."""
 
-    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
+    def module(self, model: nn.Module) -> TextEncoder:
+        """The text encoder of a model."""
+        encoder = model.get_submodule(self.part)
+        assert isinstance(encoder, TextEncoder)
+        return encoder
+
+    def parse(self, value: str | Mapping[str, object], where: str) -> Example:
         """The text or pair of texts to embed."""
-        ...
+        return parse_text(value, where, self.pairs)
 
-    def encode_text(self, example: Example) -> Input:
+    def encode(self, example: Example) -> Input:
         """The input of the encoder for a text or a pair of texts."""
-        ...
+        return text_input(self.tokenizer, example, self.max_length, IGNORE)
 
 
 def parse_text(value: str | Mapping[str, object], where: str, pairs: bool | None = None) -> Example:

@@ -25,7 +25,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config import SettingError, SettingsTable, Unused
-from regard.data.batch import IGNORE, Batch, BatchSource
+from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
 from regard.data.fields import Fields
 from regard.data.formats import read_examples
@@ -54,20 +54,30 @@ from regard.recipe_files import earlier_names
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import AnyTask, Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import (
+    AnyTask,
+    Example,
+    Prediction,
+    Report,
+    StartRules,
+    Task,
+    ValidationData,
+    is_packed,
+    share_of,
+    split_sources,
+)
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, SplitExamples, entropy
 from regard.tasks.encoders import (
     LANGUAGE,
     STARTS,
     Outputs,
+    TextEncoding,
     check_language_start,
     encoder_attention,
     encoder_settings,
-    parse_text,
     run_inputs,
     split_pair,
     start_weights,
-    text_input,
 )
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
 from regard.text.factory import load_input_tokenizer, train_tokenizer
@@ -131,6 +141,9 @@ class LabelledRecipe(Recipe):
             )
         return self
 
+    def training_in_steps(self, epoch: int) -> TrainingSettings:
+        return self.training.in_steps(epoch)
+
     def no_effect(self) -> Iterator[Unused]:
         yield "training.r_drop", "translation"
         if isinstance(self.text, TextSettings):
@@ -138,7 +151,18 @@ class LabelledRecipe(Recipe):
 
 
 L = TypeVar("L", bound=LabelledRecipe)
-T = TypeVar("T", bound="LabelledTask[Any]")
+T = TypeVar("T", bound="Labelled[Any]")
+
+
+def start_settings(task: str, group: str, values: SettingsTable) -> SettingsTable:
+    """[text] or [model] of the run that a labelled task starts from, as its own settings."""
+    return encoder_settings(values) if task == LANGUAGE and group == "model" else values
+
+
+def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
+    """Raise UserError if a labelled task cannot start from a run."""
+    if start.task == LANGUAGE:
+        check_language_start(start, folder)
 
 
 class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
@@ -160,6 +184,11 @@ class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
         whole = {"hold_out": 0.0, "hold_out_test": 0.0, "limit": 0, "exclude_overlap": False}
         return super().write_sample(recipe, samples, folder) | whole
 
+    def describe_store(self, task: T, split: str, store: Inputs) -> str:
+        truncated = int((store.input_lengths >= task.recipe.data.max_length).sum())
+        more = f", {truncated:,} of them as long as data.max_length allows" if truncated else ""
+        return f"{split}: {len(store):,} inputs, {int(store.input_lengths.sum()):,} tokens{more}"
+
     def label_values(self, example: Example) -> Sequence[str | float]:
         return [example["label"]] if "label" in example else []
 
@@ -180,7 +209,7 @@ class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
 
 
 @dataclass(frozen=True)
-class LabelledTask(Task[L, Inputs]):
+class Labelled(Task[L, Inputs]):
     """Base of the tasks on labelled text."""
 
     tokenizer: InputTokenizer = field(repr=False)
@@ -190,7 +219,7 @@ class LabelledTask(Task[L, Inputs]):
     """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
-    compatible_starts = STARTS
+    starts = StartRules(STARTS, start_settings, check_start)
     pooled: ClassVar[bool] = True
     """True if the head reads one vector per input, False if it reads the vector of every token."""
     per_token: ClassVar[bool] = False
@@ -202,6 +231,10 @@ class LabelledTask(Task[L, Inputs]):
     """True if labels that are strings have an output of the head each."""
     optional_outputs = ("truncated",)
     checks: ClassVar[DoctorHooks[Any, Inputs]] = LabelledChecks()
+
+    @property
+    def text_encoder(self) -> TextEncoding:
+        return TextEncoding(self.tokenizer, self.recipe.data.max_length, "encoder", self.trained_with_pairs)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -259,15 +292,6 @@ class LabelledTask(Task[L, Inputs]):
         return task
 
     @classmethod
-    def start_settings(cls, task: str, group: str, values: SettingsTable) -> SettingsTable:
-        return encoder_settings(values) if task == LANGUAGE and group == "model" else values
-
-    @classmethod
-    def check_start(cls, recipe: L, start: Recipe, folder: Path) -> None:
-        if start.task == LANGUAGE:
-            check_language_start(start, folder)
-
-    @classmethod
     def collect_labels(cls, examples: Sequence[Example]) -> list[str]:
         """The label names that occur in examples, sorted."""
         values = (label for example in examples if cls.has_named_labels for label in cls.checks.label_values(example))
@@ -291,7 +315,7 @@ class LabelledTask(Task[L, Inputs]):
         if split == "test" and data.test:  # it can be scored without the training data
             return list(read_examples(data.test, data.folder, self.fields))
         if not any(getattr(data, name) for name in SPLITS):
-            self.sources(split)
+            split_sources(self.recipe, split)
         examples: Sequence[Example] = getattr(self.splits, split)
         if not examples:
             other = {
@@ -325,11 +349,6 @@ class LabelledTask(Task[L, Inputs]):
     def view(self, store: Store) -> Inputs:
         return Inputs(store, self.per_token)
 
-    def describe_store(self, split: str, store: Inputs) -> str:
-        truncated = int((store.input_lengths >= self.recipe.data.max_length).sum())
-        more = f", {truncated:,} of them as long as data.max_length allows" if truncated else ""
-        return f"{split}: {len(store):,} inputs, {int(store.input_lengths.sum()):,} tokens{more}"
-
     def training_inputs(self, examples: Iterable[Example]) -> Iterator[Sequence[Input]]:
         """Encoded examples; inputs that are not compared with each other are examples of their own."""
         for example in examples:
@@ -337,9 +356,9 @@ class LabelledTask(Task[L, Inputs]):
             yield from [inputs] if self.grouped_inputs else ([item] for item in inputs)
 
     def batches(self, store: Inputs, world: World) -> Batches:
-        budget = Budget(self.recipe.training.batch_tokens, self.recipe.training.batch_examples)
-        seed = self.recipe.runtime.seed
-        return Batches(store, budget, seed, self.share(world), packed=self.supports_packing(world))
+        training, seed = self.recipe.training, self.recipe.runtime.seed
+        budget, share = Budget(training.batch_tokens, training.batch_examples), share_of(training, world)
+        return Batches(store, budget, seed, share, packed=is_packed(self, world))
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
@@ -358,10 +377,6 @@ class LabelledTask(Task[L, Inputs]):
     def same_head(self, start: AnyTask) -> bool:
         """True if the head of another task means the same as the head of this one."""
         return start.name == self.name and getattr(start, "labels", None) == self.labels
-
-    def training_settings(self, batches: BatchSource) -> TrainingSettings:
-        """Epochs converted to steps."""
-        return self.recipe.training.in_steps(batches.steps_in_epoch(0))
 
     def adapt_world(self, world: World) -> World:
         """Compilation takes longer than most fine-tuning: only if the recipe says "on"."""
@@ -396,22 +411,14 @@ class LabelledTask(Task[L, Inputs]):
         """A blank line is an example without text, for every task."""
         if isinstance(value, str) and not value.strip():
             return {key: [] if key in ("words", "choices") else "" for key in self.fields.required}
-        inputs = super().parse(value, where)
+        values = split_pair(value, where, self.trained_with_pairs) if isinstance(value, str) else value
+        inputs = super().parse(values, where)
         return inputs | self.fields.parse(inputs, Location(where))
-
-    @property
-    def prompt_keys(self) -> tuple[str, ...]:
-        """The input keys, and the second text if the model was trained with pairs."""
-        return (*self.fields.required, "pair") if self.trained_with_pairs else self.fields.required
 
     @cached_property
     def trained_with_pairs(self) -> bool | None:
         """True if training examples have a second text; None if it is not known."""
         return has_pairs(self.trained_inputs, self.recipe.data, self.fields)
-
-    def parse_line(self, line: str, where: str) -> Example:
-        """The example that a line of plain text means: a text, or text TAB second text for a model of pairs."""
-        return split_pair(line, where, self.trained_with_pairs)
 
     def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
         """`truncated` counts tokens of the text beyond the maximum length."""
@@ -445,22 +452,6 @@ class LabelledTask(Task[L, Inputs]):
             )
         chosen = inputs[prediction["label"]] if len(inputs) > 1 else inputs[0]  # of several choices the predicted one
         return encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
-
-    def text_encoder(self, model: nn.Module) -> nn.Module:
-        assert isinstance(model, EncoderModel)
-        return model.encoder
-
-    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
-        """The text or pair of texts to embed."""
-        return parse_text(value, where, self.trained_with_pairs)
-
-    def encode_text(self, example: Example) -> Input:
-        return text_input(self.tokenizer, example, self.recipe.data.max_length, IGNORE)
-
-    def next_commands(self, folder: str, example: str) -> list[str]:
-        evaluate = f"regard evaluate {folder}{'' if self.splits.test else ' --on valid'}"
-        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
-        return [f"regard predict {folder} {example}", evaluate, *inspect]
 
 
 def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields: Fields) -> bool | None:

@@ -48,7 +48,7 @@ from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, device_of
+from regard.tasks.base import Example, Prediction, Report, Search, StartRules, Task, ValidationData, device_of, share_of
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
@@ -124,10 +124,25 @@ class LanguageRecipe(Recipe):
         yield from unless(not isinstance(self.model, NGramSettings), "models trained by gradient steps", *gradient)
 
 
+def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
+    """Raise UserError if rare words are replaced in one of two runs only."""
+    here, there = (getattr(item.data, "min_word_count", 0) for item in (recipe, start))
+    if bool(there) != bool(here):
+        raise UserError(
+            f"{folder} (`start_from`) was trained with `data.min_word_count = {there}`",
+            f"set `data.min_word_count = {there}`",
+            code="incompatible-start",
+            where="data.min_word_count",
+        )
+
+
 class LanguageChecks(DoctorHooks["Language", TokenizedText]):
     """Hooks for running text."""
 
     contiguous = True
+
+    def describe_store(self, task: "Language", split: str, store: TokenizedText) -> str:
+        return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
 
     def max_length(self, task: "Language") -> int:
         return task.recipe.data.bptt
@@ -163,12 +178,16 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     variants = LANGUAGE_VARIANTS
     checks = LanguageChecks()
     recipe_type = LanguageRecipe
-    has_search = True
+    starts = StartRules(check=check_start)
     scored_by_examples = False
     scored_by_store = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decoding", self.decoding or self.recipe.decoding)
+
+    @property
+    def search(self) -> Search:
+        return Search(self.decoding, SYMBOLS, self.tokenizer, self.force)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -198,18 +217,6 @@ class Language(Task[LanguageRecipe, TokenizedText]):
                 )
             words = frozenset(read_text(path).split("\n")[:-1])
         return TextNormalizer(recipe.data.single_blanks, words)
-
-    @classmethod
-    def check_start(cls, recipe: LanguageRecipe, start: Recipe, folder: Path) -> None:
-        """Rare words are replaced in both runs, or in neither."""
-        there = getattr(start.data, "min_word_count", 0)
-        if bool(there) != bool(recipe.data.min_word_count):
-            raise UserError(
-                f"{folder}, the run to start from, was trained with data.min_word_count={there}",
-                f"write data.min_word_count={there}",
-                code="incompatible-start",
-                where="data.min_word_count",
-            )
 
     @classmethod
     def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: Report) -> Self:
@@ -247,33 +254,23 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def view(self, store: Store) -> TokenizedText:
         return TokenizedText.of(store)
 
-    def describe_store(self, split: str, store: TokenizedText) -> str:
-        return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
-
     def validation_data(self, folder: Path, store: TokenizedText, world: World) -> ValidationData[TokenizedText]:
         return ValidationData(store)
 
     def batches(self, store: TokenizedText, world: World) -> BPTTBatches:
         batch_tokens, seed = self.recipe.training.batch_tokens, self.recipe.runtime.seed
-        return BPTTBatches(store.ids, batch_tokens, self.recipe.data.bptt, seed, self.share(world))
+        return BPTTBatches(store.ids, batch_tokens, self.recipe.data.bptt, seed, share_of(self.recipe.training, world))
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> nn.Module:
         return build_language_model(self.recipe.model, len(self.tokenizer))
 
-    def fit_directly(self, store: TokenizedText) -> nn.Module | None:
+    def fit_closed_form(self, store: TokenizedText) -> nn.Module | None:
         """An n-gram model is counted in one pass."""
         if not isinstance(self.recipe.model, NGramSettings):
             return None
         return NGram.count(store.ids, self.recipe.model.order, len(self.tokenizer))
-
-    def load_model(self, weights: dict[str, Tensor], where: str) -> nn.Module:
-        if not isinstance(self.recipe.model, NGramSettings):
-            return super().load_model(weights, where)
-        model = self.new_model()  # the tables of an n-gram model have any size
-        model.load_state_dict(weights)
-        return model
 
     def adapt_world(self, world: World) -> World:
         """A recurrent layer is one kernel for a whole segment: compilation gains nothing."""
@@ -376,7 +373,8 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         sentence_ids = range(first, first + len(prompts))
         return engine.decode(DecodingRequest([[EOS]] * len(prompts), limits, decoding, prompts, sentence_ids))
 
-    def forced(self, example: Example, target: str) -> Prediction:
+    def force(self, example: Example, target: str) -> Prediction:
+        """The prediction of a given continuation, to inspect its attention."""
         tokens = self.tokenizer.encode(self.normalizer(example["text"] + target))
         return {"continuations": [self.continuation(Hypothesis(tokens, 0.0, 0.0, True)) | {"log_prob": None}]}
 

@@ -39,6 +39,10 @@ class Languages:
     directions: tuple[Direction, ...] = ()
     tags: Mapping[str, int] = field(default_factory=dict)
     placeholders: tuple[str, ...] = ()
+    source: str = ""
+    """The source language of examples that name none; it is needed for a direction through a pivot language."""
+    target: str = ""
+    """The target language of examples that name none; "" if the model has only one."""
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
@@ -56,6 +60,10 @@ class Languages:
             return None
         pivots = sorted(to for start, to in self.directions if start == source and (to, target) in self.directions)
         return FIRST_PIVOT if FIRST_PIVOT in pivots else next(iter(pivots), None)
+
+    def pivot_for(self, example: Example) -> str | None:
+        """The language through which an example is translated; None if there is a direct way, or none at all."""
+        return self.pivot(example.get("from") or self.source, example.get("to") or self.target)
 
     def find(self, code: str) -> str:
         """This model's code for a language: codes are case-insensitive, and Chinese has several."""
@@ -118,7 +126,7 @@ def main_code(code: str) -> str:
 def through_pivots(task: Any, engine: Any, examples: Iterable[Example], max_lines: int) -> Iterator[Example]:
     """The examples; those without a direct way as their translations into the pivot language."""
     for lines in chunk(examples, lambda example: len(example["src"]), max_lines):
-        pivots = [task.pivot(example) for example in lines]
+        pivots = [task.languages.pivot_for(example) for example in lines]
         first = [{"src": line["src"], "to": pivot} for line, pivot in zip(lines, pivots, strict=True) if pivot]
         predictions = task.predict(engine, first) if first else iter(())
         for line, pivot in zip(lines, pivots, strict=True):

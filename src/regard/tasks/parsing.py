@@ -20,7 +20,6 @@ from regard.config import SettingError
 from regard.config import SettingsTable as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
-from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError
 from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
@@ -28,9 +27,8 @@ from regard.models.masked import MaskedSettings
 from regard.reading import check_text
 from regard.tasks.base import Example, Prediction
 from regard.tasks.exchange import Exchange
-from regard.tasks.seq2seq import TranslationRecipe
+from regard.tasks.seq2seq import Seq2Seq, TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
-from regard.tasks.translation import SRC, TranslationTask
 from regard.text.settings import TextSettings
 from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
 from regard.viz.content import Description, PhraseTree, Table, Tables
@@ -79,7 +77,7 @@ class ParsingRecipe(TranslationRecipe):
         return self
 
 
-class Parsing(TranslationTask[ParsingRecipe]):
+class Parsing(Seq2Seq[ParsingRecipe]):
     """{"words"} -> {"tree", "repaired", "score", "tokens", "parts"}; a tree is written with brackets on one line."""
 
     name = "parsing"
@@ -88,14 +86,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     title = "the syntax tree of a sentence"
     recipe_type = ParsingRecipe
     scored_by_store = False
-
-    @classmethod
-    def text_settings(cls, recipe: ParsingRecipe, name: str) -> TextSettings:
-        return recipe.text if name == SRC else TREE_TOKENS
-
-    @property
-    def quick_search(self) -> DecodingSettings:
-        return super().quick_search.model_copy(update={"loop_guard": self.decoding.loop_guard})
+    target_text = TREE_TOKENS
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
@@ -123,7 +114,7 @@ class Parsing(TranslationTask[ParsingRecipe]):
     def to_line(self, example: Example) -> str:
         return sentence_text(example["words"])
 
-    def forced(self, example: Example, target: str) -> Prediction:
+    def force(self, example: Example, target: str) -> Prediction:
         return {"tree": target, "repaired": False, "score": None, "tokens": target.split(), "parts": 1}
 
     def output(self, prediction: Prediction) -> Prediction:
@@ -137,9 +128,6 @@ class Parsing(TranslationTask[ParsingRecipe]):
         selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
         signature = f"outputs that were not a tree, of {len(predictions):,}"
         return selected | {"repaired": Score("repaired", repaired, signature)}
-
-    def validation_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        return {name: score.value for name, score in self.score(examples, predictions).items()}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         text, brackets, gold = sentence_text(example["words"]), prediction["tree"], example.get("tree")
@@ -175,11 +163,6 @@ class Parsing(TranslationTask[ParsingRecipe]):
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         super().call_model(model, {"src": sentence_text(example["words"])}, prediction)
-
-    def next_commands(self, folder: str, example: str) -> list[str]:
-        evaluate = f"regard evaluate {folder}{'' if self.recipe.data.test else ' --on valid'}"
-        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
-        return [f"regard parse {folder} {example}", evaluate, *inspect]
 
 
 def tree_of(brackets: str) -> Tree:

@@ -17,7 +17,7 @@ B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -61,9 +61,9 @@ from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.seeding import rng
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, Report, Task, ValidationData
+from regard.tasks.base import Example, Masks, Prediction, Report, Task, ValidationData, is_packed, share_of
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
-from regard.tasks.encoders import encoder_attention, parse_text, text_input
+from regard.tasks.encoders import TextEncoding, encoder_attention, parse_text
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
@@ -86,8 +86,6 @@ MAX_RANDOM_NEXT = 0.7
 """Share of the pairs of two documents that is usual; it is 0.5 to 0.57 with inputs of 64 tokens or more."""
 BATCH_TOKENS = 8192
 """Tokens, padding included, that are scored or predicted together."""
-OUTPUT_WEIGHTS = {"masks": "masked.", "next": "next."}
-"""The prefix of the weights that each output depends on."""
 SAMPLE_TOKENS = (8, 40)
 """Minimum and maximum tokens of a sentence shown as a sample."""
 REPORT_SENTENCES = 10
@@ -215,6 +213,10 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
 
     contiguous = True
 
+    def describe_store(self, task: "Pretraining", split: str, store: TokenizedDocuments) -> str:
+        sentences = len(store.sentences) - 1
+        return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
+
     def max_length(self, task: "Pretraining") -> int:
         return task.recipe.data.max_length
 
@@ -242,8 +244,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     tokenizer: MaskedTokenizer = field(repr=False)
     nbest: int = 5
     """Number of tokens for each [MASK]."""
-    random_weights: tuple[str, ...] = ()
-    """Names of weights that an import filled with random values."""
 
     name = "pretraining"
     exchange = Exchange("logits", "fill-mask")
@@ -252,7 +252,16 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     scored_by_examples = False
     scored_by_store = True
     optional_outputs = ("masks", "next")
+    output_weights: ClassVar[Mapping[str, str]] = {"masks": "masked.", "next": "next."}
     checks = PretrainingChecks()
+
+    @property
+    def text_encoder(self) -> TextEncoding:
+        return TextEncoding(self.tokenizer, self.recipe.model.max_positions, "bert")
+
+    @property
+    def masks(self) -> Masks:
+        return Masks(self.tokenizer.mask_text)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -297,10 +306,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             )
         return documents
 
-    def describe_store(self, split: str, store: TokenizedDocuments) -> str:
-        sentences = len(store.sentences) - 1
-        return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
-
     def validation_data(
         self, folder: Path, store: TokenizedDocuments, world: World
     ) -> ValidationData[TokenizedDocuments]:
@@ -313,8 +318,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             self.tokenizer,
             self.recipe.training.batch_tokens,
             self.recipe.runtime.seed,
-            self.share(world),
-            packed=self.supports_packing(world),
+            share_of(self.recipe.training, world),
+            packed=is_packed(self, world),
             objective=self.objective,
         )
 
@@ -378,38 +383,13 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         task = super().configure(**options)
         return task if nbest is None else replace(task, nbest=check_count("nbest", nbest))
 
-    def restrict(self, random_weights: Sequence[str]) -> Self:
-        return replace(self, random_weights=tuple(random_weights))
-
-    def is_random(self, prefix: str) -> bool:
-        """True if weights of this prefix were not in the imported model."""
-        return any(name.startswith(prefix) for name in self.random_weights)
-
-    def check_predict(self) -> None:
-        if self.is_random(OUTPUT_WEIGHTS["masks"]):
-            raise UserError(
-                "the model was imported without its masked-language-model head",
-                "use regard embed for vectors, or start_from to train from its weights",
-                code="missing-weights",
-            )
-
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         return parse_text(value, where)
 
-    def parse_text(self, value: str | Mapping[str, object], where: str) -> Example:
-        """The text or pair of texts to embed."""
-        return parse_text(value, where)
-
-    def encode_text(self, example: Example) -> Input:
-        return text_input(self.tokenizer, example, self.recipe.model.max_positions, IGNORE)
-
-    def text_encoder(self, model: nn.Module) -> nn.Module:
-        assert isinstance(model, BertPretraining)
-        return model.bert
-
     @torch.no_grad()
     def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
-        missing = {key for key, prefix in OUTPUT_WEIGHTS.items() if self.is_random(prefix)}
+        prefixes = self.output_weights.items()
+        missing = {key for key, prefix in prefixes if any(name.startswith(prefix) for name in self.random_weights)}
         for chunk in chunk_examples(examples):
             inputs = [self.encode(example) for example in chunk]
             predictions: list[Prediction] = [{} for _ in chunk]

@@ -97,7 +97,7 @@ def all_tasks() -> dict[str, type[AnyTask]]:
 
 def task_of(recipe: Recipe) -> type[AnyTask]:
     """The task class of a recipe."""
-    return all_tasks()[recipe.task].resolve(recipe)
+    return all_tasks()[recipe.task]
 
 
 def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False) -> Recipe:
@@ -168,7 +168,7 @@ def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> Settings
         theirs, ours = start.get(group, {}), values.get(group, {})
         if not isinstance(ours, dict) or not isinstance(theirs, dict):
             continue
-        theirs = task.start_settings(start.get("task", DEFAULT_TASK), group, theirs)
+        theirs = task.starts.settings(start.get("task", DEFAULT_TASK), group, theirs)
         if ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
             merged[group] = theirs | ours
     return merged
@@ -176,7 +176,7 @@ def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> Settings
 
 def start_tasks(task: type[AnyTask]) -> tuple[str, ...]:
     """The tasks whose runs a run of `task` may start from."""
-    return task.compatible_starts or (task.name,)
+    return task.starts.tasks or (task.name,)
 
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:

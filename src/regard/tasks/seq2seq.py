@@ -8,7 +8,7 @@ B sentences, S source, T target, V vocabulary.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -19,36 +19,58 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Packed, Padded, Tokens
 from regard.config import SettingError, SettingsTable, Unused, build
 from regard.data.batch import Batch
-from regard.data.encoders import language_tags
+from regard.data.dropout import open_or_build_dropout
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, language_tags
 from regard.data.fields import PAIRS, Fields
+from regard.data.hold_out import read_split, report_held_out
 from regard.data.pairs import Pairs
-from regard.data.planning import groups_by_length
+from regard.data.planning import Batches, Budget, Epochs, groups_by_length
 from regard.data.settings import PairDataSettings
+from regard.data.store import Store
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings, change_search
 from regard.decoding.stepper import Symbols
-from regard.engines.choose import ENGINES, as_engine, fastest_engine, readable_engine
+from regard.engines.choose import ENGINES, as_engine, is_standard_transformer
+from regard.engines.device import ValidationEngine
 from regard.errors import UserError
+from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_loss, projected_r_drop
-from regard.losses.reinforce import reinforce
+from regard.metrics.score import Score, perplexity
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
+from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerSettings
-from regard.models.translation import TranslationModelSettings
+from regard.models.translation import TranslationModelSettings, build_translation_model
 from regard.reading import check_text
 from regard.recipe import Recipe, Rules
+from regard.run_files import STORES
+from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import AnyTask, Example, Prediction, Task, device_of
-from regard.tasks.checks import DoctorHooks
-from regard.tasks.inputs import chunk, one_line, option_names, split_text
-from regard.text.settings import PairTextSettings
-from regard.text.symbols import BOS, EOS, PAD
+from regard.tasks.base import (
+    AnyTask,
+    Example,
+    Prediction,
+    Report,
+    Search,
+    Task,
+    ValidationData,
+    device_of,
+    is_packed,
+    share_of,
+)
+from regard.tasks.checks import DoctorHooks, ExpectedLoss
+from regard.tasks.inputs import chunk, copy_tokenizer, one_line, option_names, split_text
+from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
+from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.settings import PairTextSettings, TextSettings
+from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
 from regard.text.tokenizer import Tokenizer
+from regard.training.task import Validation
 from regard.viz.report import AttentionMap, attention_maps
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
+JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 CHUNK_LINES = 4096
 """Sentences among which those of similar length are decoded together."""
 
@@ -115,7 +137,7 @@ class TranslationRecipe(Recipe):
 
 
 R = TypeVar("R", bound=TranslationRecipe)
-T = TypeVar("T", bound="Seq2SeqTask[Any]")
+T = TypeVar("T", bound="Seq2Seq[Any]")
 
 
 class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
@@ -125,6 +147,14 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
 
     def texts(self, fields: Fields, example: Example) -> dict[str, list[str]]:
         return {"source": [example["src"]], "target": [example["tgt"]]}
+
+    def describe_store(self, task: T, split: str, store: Pairs) -> str:
+        tokens = int(store.src_lengths.sum() + store.tgt_lengths.sum())
+        line = f"{split}: {len(store):,} pairs, {tokens:,} tokens"
+        limit = task.recipe.data.max_length
+        if split == "valid" and (too_long := len(store) - len(store.within(limit))):
+            line += f"; validation leaves out {too_long:,} pairs of more than data.max_length = {limit} tokens"
+        return f"{store.report.table()}\n{line}" if split == "train" else line
 
     def max_length(self, task: T) -> int:
         return task.recipe.data.max_length
@@ -137,7 +167,10 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
         return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
 
     def causal_sequence(self, task: T) -> str:
-        return "target"
+        return task.writing.causal_sequence
+
+    def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss | None:
+        return task.writing.expected_loss(batch, len(task.tgt_tokenizer), task.recipe.model.length_limit)
 
     def overfit_bound(self, task: T, batch: Batch) -> float:
         """Half the loss of a decoder that ignores the source: it has to guess which of B targets it writes."""
@@ -153,7 +186,7 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
 
 
 @dataclass(frozen=True)
-class Seq2SeqTask(Task[R, Pairs]):
+class Seq2Seq(Task[R, Pairs]):
     """Base of the tasks whose model writes a target sequence for a source sequence."""
 
     src_tokenizer: Tokenizer = field(repr=False)
@@ -172,11 +205,9 @@ class Seq2SeqTask(Task[R, Pairs]):
     """The source language of examples that name none; it is needed for a direction through a pivot language."""
 
     checks: ClassVar[DoctorHooks[Any, Pairs]] = Seq2SeqChecks()
-    has_search = True
-    engines = tuple(ENGINES)
     scored_by_store = True
-    start_symbol: ClassVar[str | None] = "⟨s⟩"
-    """The symbol before the decoder's words in pictures; None if the decoder reads the words themselves."""
+    target_text: ClassVar[TextSettings | None] = None
+    """Settings of the target tokenizer; None if they are those of the recipe."""
 
     def __post_init__(self) -> None:
         recipe = self.recipe
@@ -185,29 +216,110 @@ class Seq2SeqTask(Task[R, Pairs]):
         if self.max_target is None:
             object.__setattr__(self, "max_target", recipe.model.length_limit)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        training = self.recipe.training
-        return self.cross_entropy(model, batch, training.label_smoothing, training.r_drop, training.loss)
-
-    def cross_entropy(
-        self, model: nn.Module, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0, name: str = "cross_entropy"
-    ) -> Loss:
-        """Cross-entropy with label smoothing and R-Drop, or the loss `name`, summed over the target tokens."""
-        labels = batch.labels
-        loss = partial(projected_loss, labels=labels, smoothing=smoothing, name=name)
-        if r_drop and model.training:  # one pass over the batch repeated twice, with different dropout in each half
-            batch = batch.repeated()
-            loss = partial(projected_r_drop, labels=labels, strength=r_drop, smoothing=smoothing)
-        projection = model(batch.source, batch.target)
-        computed = loss(projection)
-        return computed if projection.samples is None else reinforce(computed, projection, labels)
+    @property
+    def writing(self) -> TokenByToken | MaskedTokens:
+        """How the model writes: token by token, or all tokens at once."""
+        return MASKED if isinstance(self.recipe.model, MaskedSettings) else LEFT_TO_RIGHT
 
     @property
-    def quick_search(self) -> DecodingSettings:
-        """Greedy search for validation; the final evaluation uses the search of the recipe."""
-        return DecodingSettings(
-            search="greedy", extra_length=self.decoding.extra_length, max_length=self.decoding.max_length
-        )
+    def search(self) -> Search:
+        use = (self.force, tuple(ENGINES), self.decoding_request, self.join_parts)
+        return Search(self.decoding, SYMBOLS, self.tgt_tokenizer, *use)
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        return {"source": self.src_tokenizer, "target": self.tgt_tokenizer}
+
+    # ---- preparation ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def artifacts(cls, recipe: R) -> tuple[str, ...]:
+        return (JOINT,) if recipe.text.joint else (SRC, TGT)
+
+    @classmethod
+    def load(cls, recipe: R, folder: Path) -> Self:
+        tokenizers = [load_tokenizer(folder / name) for name in cls.artifacts(recipe)]
+        return cls(recipe, tokenizers[0], tokenizers[-1])
+
+    @classmethod
+    def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
+        max_characters = 32 * recipe.data.max_length
+        report_held_out(recipe.data, recipe.fields, report)
+
+        def lines(name: str) -> Iterator[str]:
+            for pair in read_split(recipe.data, recipe.fields, "train"):
+                texts = [pair["src"]] * (name != TGT) + [pair["tgt"]] * (name != SRC)
+                yield from (text for text in texts if len(text) <= max_characters)
+
+        other = start or (Path(recipe.text.tokenizer_from) if recipe.text.tokenizer_from else None)
+        for name in cls.artifacts(recipe):
+            text = recipe.text if name != TGT else cls.target_text or recipe.text
+            if start is None and (folder / name).exists():
+                continue  # a run that is resumed keeps its tokenizers, and the run that they came from is not needed
+            if other is not None:
+                copy_tokenizer(other, folder, name)
+            else:
+                report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
+                train_tokenizer(lines(name), text, extra_symbols(recipe, name)).save(folder / name)
+        return cls.load(recipe, folder)
+
+    # ---- data -------------------------------------------------------------------------------------------------------
+
+    def encoder(self, filtered: bool) -> PairEncoder:
+        filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
+        data = self.recipe.data
+        shares = (data.placeholders, data.typing_noise) if filtered else ()
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares)
+
+    def view(self, store: Store) -> Pairs:
+        pairs = Pairs(store)
+        check_positions(self.recipe.model, pairs)
+        return pairs
+
+    def training_view(self, folder: Path, store: Pairs, report: Report) -> Any:
+        """With BPE-dropout, the pairs are segmented differently in every epoch."""
+        text, data = self.recipe.text, self.recipe.data
+        if not text.dropout:
+            return store
+        report("sampling the segmentations of BPE-dropout")
+        return open_or_build_dropout(
+            folder / STORES / "dropout", store, self.src_tokenizer, self.tgt_tokenizer, text.dropout,
+            self.recipe.runtime.seed, data.max_length, data.workers,
+        )  # fmt: skip
+
+    def batches(self, store: Epochs, world: World) -> Batches:
+        training, seed = self.recipe.training, self.recipe.runtime.seed
+        budget, share = Budget(training.batch_tokens), share_of(training, world)
+        return Batches(store, budget, seed, share, packed=is_packed(self, world))
+
+    def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
+        """Pairs within data.max_length: one line of a book would take the time and memory of all others together.
+
+        On a GPU, validation decodes with CUDA graphs, which is many times faster.
+        """
+        limit, engine = self.recipe.data.max_length, None
+        rows, examples = store.within(limit), self.examples("valid")
+        if not len(rows):
+            raise UserError(
+                f"every pair of data.valid has more than data.max_length = {limit} tokens",
+                "raise data.max_length, or split the long lines",
+                code="no-data",
+                where="data.valid",
+            )
+        if len(rows) < len(store):
+            store, examples = store.select(rows), [examples[row] for row in rows]
+        if world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model):
+            engine = ValidationEngine(SYMBOLS, torch.bfloat16 if world.precision == "bf16" else torch.float32)
+        return ValidationData(store, examples, engine)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def new_model(self) -> nn.Module:
+        return build_translation_model(self.recipe.model, len(self.src_tokenizer), len(self.tgt_tokenizer))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        training = self.recipe.training
+        return self.writing.loss(model, batch, training.label_smoothing, training.r_drop, training.loss)
 
     @torch.no_grad()
     def likelihood(self, model: nn.Module, store: Pairs, batch_tokens: int = 4096) -> tuple[float, int]:
@@ -216,26 +328,32 @@ class Seq2SeqTask(Task[R, Pairs]):
         total, count = 0.0, 0
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
         for group in groups_by_length(lengths, batch_tokens):
-            batch = store.pad(np.array(group)).to(device)
-            loss = self.cross_entropy(model, batch)
-            total, count = total + float(loss.nll), count + int(loss.count)
+            nll, tokens = self.writing.likelihood(model, store.pad(np.array(group)).to(device))
+            total, count = total + nll, count + tokens
         return total, count
 
-    @property
-    def tokenizers(self) -> dict[str, Tokenizer]:
-        return {"source": self.src_tokenizer, "target": self.tgt_tokenizer}
+    def validate(self, model: nn.Module, data: ValidationData[Pairs]) -> Validation:
+        training = self.recipe.training
+        nll, count = self.likelihood(model, data.store)
+        metrics = {"loss": nll / max(1, count), "perplexity": perplexity(nll, count)}
+        scored = training.monitor not in metrics
+        examples = data.examples if scored else data.examples[: training.samples]
+        engine = data.engine(model) if data.engine and examples else model
+        quick = replace(self, decoding=self.writing.quick_search(self.decoding))
+        predictions = list(quick.predict(engine, examples))
+        if scored:
+            metrics |= self.monitored_scores(examples, predictions)
+        return Validation(metrics, [self.describe(*row).lines() for row in zip(examples, predictions, strict=True)])
 
-    # ---- languages --------------------------------------------------------------------------------------------------
+    def monitored_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """The scores of a validation, the monitored one among them."""
+        return {name: score.value for name, score in self.score(examples, predictions).items()}
 
-    @property
-    def directions(self) -> tuple[tuple[str, str], ...]:
-        """(source language, target language) of all that the model translates; () if the languages are not known."""
-        return self.recipe.data.directions
+    def score_store(self, model: nn.Module, store: Pairs) -> list[Score]:
+        nll, count = self.likelihood(model, store)
+        return [Score("perplexity", perplexity(nll, count), f"per token of this run's vocabulary, {count} tokens")]
 
-    @property
-    def placeholders(self) -> tuple[str, ...]:
-        """Symbols that the model copies from a source to its translation; () if it has none."""
-        return self.src_tokenizer.placeholders
+    # ---- use --------------------------------------------------------------------------------------------------------
 
     def tags(self, example: Example) -> list[int]:
         """The tokens before a source: the tag of its target language, if the model has several."""
@@ -261,26 +379,6 @@ class Seq2SeqTask(Task[R, Pairs]):
             task = replace(task, decoding=settings)
         return task
 
-    def join(self, others: Sequence[AnyTask]) -> Self:
-        """The task of an ensemble: the tokenizers must be the same; the shortest limits of length hold."""
-        tasks = [self, *others]
-        for other in others:
-            if not isinstance(other, Seq2SeqTask) or other.tokenizer_json() != self.tokenizer_json():
-                raise UserError(
-                    "the runs have different tokenizers and cannot be an ensemble",
-                    "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
-                    code="different-tokenizers",
-                )
-        limits = [task.max_target for task in tasks if task.max_target is not None]  # type: ignore[attr-defined]
-        sources = [task.max_source for task in tasks]  # type: ignore[attr-defined]
-        return replace(self, max_source=min(sources), max_target=min(limits, default=None))
-
-    def tokenizer_json(self) -> list[str]:
-        return [self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json()]
-
-    def engine(self, models: Sequence[nn.Module], device: torch.device, name: str = "torch") -> Engine:
-        return (readable_engine if name == "readable" else fastest_engine)(models, SYMBOLS, device)
-
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
             return {"src": value}
@@ -289,6 +387,9 @@ class Seq2SeqTask(Task[R, Pairs]):
             raise UserError(f"{where} has no 'src'", f"write {self.fields.json_form}", code="missing-key", where=where)
         check_text(value, where)
         return {**{key: item for key, item in value.items() if key not in ("text", "tgt")}, "src": source}
+
+    def to_line(self, example: Example) -> str:
+        return str(example["src"])
 
     def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Translate {"src", "prefix"?}; a blank source gives a blank translation, a long one is split into parts."""
@@ -304,14 +405,14 @@ class Seq2SeqTask(Task[R, Pairs]):
         for count in counts:
             yield self.join_parts([next(remaining) for _ in range(count)])
 
-    def decoding_request(self, examples: Sequence[Example], first: int = 0) -> tuple[DecodingRequest, list[int]]:
+    def decoding_request(self, examples: Sequence[Example], first: int) -> tuple[DecodingRequest, list[int]]:
         """What an engine has to decode, and the number of parts of each example; `first` is the first one's number."""
         lines = [example["src"] for example in examples]
         tags = [self.tags(example) for example in examples]
         limit = self.max_source - 1 - max(map(len, tags), default=0)
         splits = [split_text(line, self.src_tokenizer, limit) if line.strip() else [] for line in lines]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
-        prefixes = [self._prefix(example.get("prefix", "")) for example in examples]
+        prefixes = [self.prefix_tokens(example.get("prefix", "")) for example in examples]
         forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
         sources = [[*tags[index], *ids, EOS] for index, _, ids in parts]
         lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
@@ -321,7 +422,7 @@ class Seq2SeqTask(Task[R, Pairs]):
         sentence_ids = [first + index for index, _, _ in parts]
         return DecodingRequest(sources, limits, self.decoding, forced, sentence_ids), [len(split) for split in splits]
 
-    def _prefix(self, text: str) -> list[int]:
+    def prefix_tokens(self, text: str) -> list[int]:
         """The tokens that a translation must begin with."""
         ids = self.tgt_tokenizer.encode(text) if text else []
         if self.max_target is not None and len(ids) >= self.max_target:
@@ -356,10 +457,8 @@ class Seq2SeqTask(Task[R, Pairs]):
             "hypotheses": hypotheses,
         }
 
-    def to_line(self, example: Example) -> str:
-        return str(example["src"])
-
-    def forced(self, example: Example, target: str) -> Prediction:
+    def force(self, example: Example, target: str) -> Prediction:
+        """The prediction of a given output, to inspect its attention."""
         return {"translation": target, "score": None}
 
     def output(self, prediction: Prediction) -> Prediction:
@@ -378,46 +477,86 @@ class Seq2SeqTask(Task[R, Pairs]):
         encoder, decoder, cross = (
             None if x is None else x[0].float().cpu().numpy() for x in (weights.encoder, weights.decoder, weights.cross)
         )
-        return attention_maps(rows, columns, encoder, decoder, cross, start=self.start_symbol)
+        return attention_maps(rows, columns, encoder, decoder, cross, start=self.writing.start_symbol)
 
     def target_tokens(self, example: Example, prediction: Prediction) -> list[int]:
         """The tokens of a prediction; a UserError if the source or the target is longer than the model reads."""
-        self._check_drawable(example["src"], self.src_tokenizer)
+        check_drawable(example["src"], self.src_tokenizer, self.max_source)
         if "hypotheses" in prediction:
             return list(prediction["hypotheses"][0]["tokens"]) if prediction["hypotheses"] else []
-        self._check_drawable(prediction["translation"], self.tgt_tokenizer)
+        check_drawable(prediction["translation"], self.tgt_tokenizer, self.max_source)
         return self.tgt_tokenizer.encode(prediction["translation"])
 
-    def _check_drawable(self, text: str, tokenizer: Tokenizer) -> None:
-        tokens = len(tokenizer.encode(text)) + 1
-        if tokens > self.max_source:
-            raise UserError(
-                f"the text has {tokens} tokens, and the run was trained with data.max_length={self.max_source}",
-                "inspect one sentence, or a part of it",
-                code="too-long",
-                where="text",
-            )
-
     def attention_weights(
-        self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
+        self, model: nn.Module, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[list[str], list[str], Attentions]:
         """Source tokens, target tokens (a row is the position that wrote the token) and all attention weights."""
         src, tgt = self.model_inputs(model, source, target, tags)
-        weights = model.attentions(src, tgt)
-        return self.src_tokenizer.tokens(src.ids[0].tolist()), self.tgt_tokenizer.tokens([*target, EOS]), weights
+        weights: Attentions = model.attentions(src, tgt)  # type: ignore[operator]
+        names = self.writing.source_tokens(self.src_tokenizer.tokens(src.ids[0].tolist()))
+        return names, self.tgt_tokenizer.tokens([*target, EOS]), weights
 
     def model_inputs(
         self, model: nn.Module, source: str, target: Sequence[int], tags: Sequence[int] = ()
     ) -> tuple[Tokens, Tokens]:
         """A source and what the decoder reads to write a target, as a batch of one."""
         ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
-        rows = (torch.tensor([row], device=device_of(model)) for row in ([*ids, EOS], self.decoder_input(target)))
+        rows = (
+            torch.tensor([row], device=device_of(model)) for row in ([*ids, EOS], self.writing.decoder_input(target))
+        )
         src, tgt = (Padded.of(row, torch.tensor([row.size(1)], device=row.device)) for row in rows)
         return src, tgt
 
-    def decoder_input(self, target: Sequence[int]) -> list[int]:
-        """The tokens that the decoder reads to write a target."""
-        return [BOS, *target]
-
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
+
+
+def extra_symbols(recipe: TranslationRecipe, name: str) -> list[str]:
+    """Language tags and placeholders of the tokenizer in file `name`; tags are in sources only."""
+    tags = [language_tag(language) for language in recipe.data.tagged_languages if name != TGT]
+    return [*tags, *(PLACEHOLDERS if recipe.data.placeholders else ())]
+
+
+def check_positions(model: ModelSettings, store: Pairs) -> None:
+    """Raise UserError if a sentence has more tokens than the model has positions."""
+    bound, setting = model.length_limit, model.length_setting
+    longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
+    if bound is not None and longest > bound:
+        other = ' or with model.positions = "sinusoidal"' if hasattr(model, "positions") else ""
+        raise UserError(
+            f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}",
+            f"shorten or remove it, or train with a larger model.{setting}{other}",
+            code="too-long",
+            where=f"model.{setting}",
+        )
+
+
+def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:
+    """Raise UserError if a text is longer than the model reads."""
+    tokens = len(tokenizer.encode(text)) + 1
+    if tokens > max_tokens:
+        raise UserError(
+            f"the text has {tokens} tokens, and the run was trained with data.max_length={max_tokens}",
+            "inspect one sentence, or a part of it",
+            code="too-long",
+            where="text",
+        )
+
+
+def ensemble(tasks: Sequence[AnyTask]) -> AnyTask:
+    """The task of several runs together: their tokenizers must be the same; the shortest limits of length hold."""
+    first = tasks[0]
+    if len(tasks) == 1:
+        return first
+    if not isinstance(first, Seq2Seq):
+        raise UserError(f"the task {first.name} does not support ensembles", "give one run", code="unsupported-option")
+    joined: list[Seq2Seq[Any]] = [task for task in tasks if isinstance(task, Seq2Seq)]
+    distinct = {tuple(tokenizer.to_json() for tokenizer in task.tokenizers.values()) for task in tasks}
+    if len(distinct) > 1 or len(joined) < len(tasks):
+        raise UserError(
+            "the runs have different tokenizers and cannot be an ensemble",
+            "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
+            code="different-tokenizers",
+        )
+    limits = [task.max_target for task in joined if task.max_target is not None]
+    return replace(first, max_source=min(task.max_source for task in joined), max_target=min(limits, default=None))

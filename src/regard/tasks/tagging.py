@@ -35,7 +35,7 @@ from regard.tasks.base import Example, Prediction
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import LabelledChecks, LabelledRecipe, LabelledTask, classification_loss, label_ids
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
 from regard.viz.content import Description, Marked, Tables, truncate
@@ -68,7 +68,7 @@ class TaggingChecks(LabelledChecks["Tagging"]):
 
 
 @dataclass(frozen=True)
-class Tagging(LabelledTask[TaggingRecipe]):
+class Tagging(Labelled[TaggingRecipe]):
     """{"words"} -> {"words", "tags"}, and for entity tags {"entities": [{"type", "start", "end", "text"}]}.
 
     An entity is the words `start` to `end`, `end` not included.
@@ -131,9 +131,11 @@ class Tagging(LabelledTask[TaggingRecipe]):
     def output(self, prediction: Prediction) -> Prediction:
         return {key: value for key, value in prediction.items() if key != "probabilities"}
 
-    def parse_line(self, line: str, where: str) -> Example:
-        """A sentence; words and punctuation are separated as BERT does."""
-        return {"words": words_of(line, self.tokenizer)}
+    def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
+        """A line is a sentence; words and punctuation are separated as BERT does."""
+        if isinstance(value, str) and value.strip():
+            value = {"words": words_of(value, self.tokenizer)}
+        return super().parse(value, where)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """Scores of whole entities for entity tags, else means over the tags."""

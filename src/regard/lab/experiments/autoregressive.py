@@ -24,7 +24,7 @@ from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.tasks import masked_translation
+from regard.tasks import writing as masked_translation
 
 DIGITS, LENGTH = 6, 6
 ONE, TWO, AT, NAT = "one translation", "two translations", "autoregressive", "mask-predict"

@@ -1,7 +1,7 @@
-"""Translation by filling in masked tokens: the loss of a conditional masked language model, and its likelihood.
+"""How decoders write: token by token, or all tokens at once by filling in masked ones. Losses and likelihoods of both.
 
-Training (Ghazvininejad et al. 2019, sections 2.2 and 2.3): of a target of N tokens n are masked, n uniform in 1 ... N.
-The model predicts the masked tokens, and N itself:
+In the training of a conditional masked language model (Ghazvininejad et al. 2019, sections 2.2 and 2.3), n of the N
+tokens of a target are masked, n uniform in 1 ... N. The model predicts the masked tokens, and N itself:
 
     L = 2 sum over masked i of CE(y_i | X, Y_obs)  +  CE(N | X)
 
@@ -17,29 +17,72 @@ B sentences, T target with its end symbol, V vocabulary; `*` is (B, T) padded or
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.layouts import Attentions, Layout, Packed, Padded, Tokens
+from regard.attention.layouts import Layout, Packed, Padded, Tokens
 from regard.data.batch import Batch
-from regard.data.pairs import Pairs
-from regard.data.planning import groups_by_length
 from regard.decoding.settings import DecodingSettings
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
-from regard.losses.projected import projected_cross_entropy, projected_r_drop
+from regard.losses.projected import projected_cross_entropy, projected_loss, projected_r_drop
+from regard.losses.reinforce import reinforce
 from regard.tasks.checks import ExpectedLoss
-from regard.tasks.translation import Translation, TranslationChecks
 from regard.text.symbols import BOS, EOS, PAD
 
 MASK = BOS
 Criterion = Callable[[OutputProjection], Loss]
 NO_LENGTH = -100
 """Target of a sentence whose length does not count."""
+
+
+class TokenByToken:
+    """How a decoder that predicts each token from those before it learns and is decoded; a part of a task."""
+
+    start_symbol = "⟨s⟩"
+    """The symbol before the decoder's words in pictures; None if the decoder reads the words themselves."""
+    causal_sequence = "target"
+
+    def loss(
+        self, model: nn.Module, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0, name: str = "cross_entropy"
+    ) -> Loss:
+        """Cross-entropy with label smoothing and R-Drop, or the loss `name`, summed over the target tokens."""
+        labels = batch.labels
+        loss = partial(projected_loss, labels=labels, smoothing=smoothing, name=name)
+        if r_drop and model.training:  # one pass over the batch repeated twice, with different dropout in each half
+            batch = batch.repeated()
+            loss = partial(projected_r_drop, labels=labels, strength=r_drop, smoothing=smoothing)
+        projection = model(batch.source, batch.target)
+        computed = loss(projection)
+        return computed if projection.samples is None else reinforce(computed, projection, labels)
+
+    def likelihood(self, model: nn.Module, batch: Batch) -> tuple[float, int]:
+        """Negative log-likelihood of the targets given their sources, in nats, and the number of target tokens."""
+        loss = self.loss(model, batch)
+        return float(loss.nll), int(loss.count)
+
+    def expected_loss(self, batch: Batch, vocabulary: int, max_length: int | None) -> ExpectedLoss | None:
+        """None: the doctor checks the logits."""
+        return None
+
+    def quick_search(self, decoding: DecodingSettings) -> DecodingSettings:
+        """Greedy search for validation; the final evaluation uses the search of the recipe."""
+        return DecodingSettings(
+            search="greedy",
+            extra_length=decoding.extra_length,
+            max_length=decoding.max_length,
+            loop_guard=decoding.loop_guard,
+        )
+
+    def decoder_input(self, target: Sequence[int]) -> list[int]:
+        """What the decoder reads for a whole target: the tokens shifted right by one."""
+        return [BOS, *target]
+
+    def source_tokens(self, tokens: list[str]) -> list[str]:
+        """The names of the encoder's outputs."""
+        return tokens
 
 
 def sample_masked(words: Tensor, rows: Tensor, sentences: int) -> Tensor:
@@ -78,79 +121,60 @@ def length_cross_entropy(projection: OutputProjection, counts: Tensor) -> Tensor
     return F.cross_entropy(exact, counts, ignore_index=NO_LENGTH, reduction="sum")
 
 
-class MaskedChecks(TranslationChecks):
-    """Hooks for models that write all tokens at once."""
-
-    def causal_sequence(self, task: Translation) -> str:
-        return ""
-
-    def expected_loss(self, task: Translation, batch: Batch) -> ExpectedLoss:
-        """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
-        tokens = int(batch["target_lengths"].sum())
-        lengths = math.log(task.recipe.model.length_limit or 1) * len(batch.labels) / tokens
-        return ExpectedLoss(math.log(len(task.tgt_tokenizer)) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
-
-
-class MaskedTranslation(Translation):
-    """The task of a model that writes all tokens at once."""
+class MaskedTokens:
+    """How a model that writes all tokens at once learns and is decoded; a part of a task."""
 
     start_symbol = None
-    checks = MaskedChecks()
+    causal_sequence = ""
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """The objective, summed over a batch, with masks sampled at every call."""
-        training = self.recipe.training
-        smoothing, strength = training.label_smoothing, training.r_drop
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float, r_drop: float, name: str) -> Loss:
+        """The objective, summed over a batch, with masks sampled at every call; `name` is always cross_entropy."""
         masked, copies = sample_masked(is_word(batch.labels), *sentences_of(batch.target.layout)), 1
         labels, tokens = batch.labels.masked_fill(~masked, PAD), (batch.labels != PAD).sum()
         criterion: Criterion = partial(projected_cross_entropy, labels=labels, smoothing=smoothing)
-        if strength and model.training:
+        if r_drop and model.training:
             # One pass over the batch repeated twice with the same masks and different dropout.
             batch, masked, copies = batch.repeated(), torch.cat([masked, masked]), 2
-            criterion = partial(projected_r_drop, labels=labels, strength=strength, smoothing=smoothing)
+            criterion = partial(projected_r_drop, labels=labels, strength=r_drop, smoothing=smoothing)
         words, length = masked_loss(model, batch, masked, criterion)
         length = length / copies
         return Loss(2 * words.sum + length, tokens, 2 * words.nll + length.detach())
 
-    @torch.no_grad()
-    def likelihood(self, model: nn.Module, store: Pairs, batch_tokens: int = 4096) -> tuple[float, int]:
+    def likelihood(self, model: nn.Module, batch: Batch) -> tuple[float, int]:
         """-log P(Y | X) of all targets written in a single pass, in nats, and the number of tokens:
 
             P(Y | X) = P(N | X) product over i of P(y_i | X)      every token masked
 
         This is a true probability of texts. Further passes are a search and have none.
         """
-        device = next(model.parameters()).device
-        total, count = 0.0, 0
-        lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
-        for group in groups_by_length(lengths, batch_tokens):
-            batch = store.pad(np.array(group)).to(device)
-            everything = is_word(batch.labels)
-            criterion = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
-            words, length = masked_loss(model, batch, everything, criterion)
-            total, count = total + float(words.nll + length), count + int(batch["target_lengths"].sum())
-        return total, count
+        everything = is_word(batch.labels)
+        criterion = partial(projected_cross_entropy, labels=batch.labels.masked_fill(~everything, PAD))
+        words, length = masked_loss(model, batch, everything, criterion)
+        return float(words.nll + length), int(batch["target_lengths"].sum())
 
-    @property
-    def quick_search(self) -> DecodingSettings:
+    def expected_loss(self, batch: Batch, vocabulary: int, max_length: int | None) -> ExpectedLoss:
+        """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
+        tokens = int(batch["target_lengths"].sum())
+        lengths = math.log(max_length or 1) * len(batch.labels) / tokens
+        return ExpectedLoss(math.log(vocabulary) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
+
+    def quick_search(self, decoding: DecodingSettings) -> DecodingSettings:
         """Fewer passes and the most probable length only, for validation."""
         return DecodingSettings(
             search="mask_predict",
-            iterations=min(4, self.decoding.iterations),
+            iterations=min(4, decoding.iterations),
             length_candidates=1,
-            extra_length=self.decoding.extra_length,
-            max_length=self.decoding.max_length,
+            extra_length=decoding.extra_length,
+            max_length=decoding.max_length,
         )
 
-    def attention_weights(
-        self, model: Any, source: str, target: Sequence[int], tags: Sequence[int] = ()
-    ) -> tuple[list[str], list[str], Attentions]:
-        """Source tokens after the LENGTH token, target tokens, and all weights with every token visible."""
-        src, tgt, weights = super().attention_weights(model, source, target, tags)
-        return ["⟨length⟩", *src], tgt, weights
-
     def decoder_input(self, target: Sequence[int]) -> list[int]:
+        """What the decoder reads for a whole target: every token, visible."""
         return [*target, EOS]
+
+    def source_tokens(self, tokens: list[str]) -> list[str]:
+        """The names of the encoder's outputs: a LENGTH token comes first."""
+        return ["⟨length⟩", *tokens]
 
 
 def is_word(labels: Tensor) -> Tensor:
@@ -170,3 +194,6 @@ def masked_loss(model: nn.Module, batch: Batch, masked: Tensor, criterion: Crite
     target = Tokens(batch.labels.masked_fill(masked, MASK), layout)
     words, lengths = model(batch.source, target)
     return criterion(words), length_cross_entropy(lengths, counts)
+
+
+LEFT_TO_RIGHT, MASKED = TokenByToken(), MaskedTokens()
