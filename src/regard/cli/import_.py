@@ -1,4 +1,4 @@
-"""regard import: a model of another program as a run."""
+"""regard import: a model of another library as a run."""
 
 import shlex
 from pathlib import Path

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
-from regard.exchange.graph_files import ENDINGS, read_signatures
+from regard.exchange.graph_files import EXTENSIONS, read_signatures
 from regard.exchange.graphs import (
     ATTENTION_MASK,
     BATCH,
@@ -136,11 +136,11 @@ def graph_model(signature: Signature, runner: Runner) -> GraphModel:
 
 
 def open_graphs(
-    folder: Path, program: str, open_graph: Callable[[Path, Signature], Runner]
+    folder: Path, target: str, open_graph: Callable[[Path, Signature], Runner]
 ) -> "GraphStepper | GraphModel":
     """What the graphs in a folder are: a stepper, or a text encoder with a head."""
     signatures = read_signatures(folder)
-    runners = {item.name: open_graph(folder / f"{item.name}{ENDINGS[program]}", item) for item in signatures}
+    runners = {item.name: open_graph(folder / f"{item.name}{EXTENSIONS[target]}", item) for item in signatures}
     if "model" in runners:
         return graph_model(signatures[0], runners["model"])
     return GraphStepper(signatures, runners)

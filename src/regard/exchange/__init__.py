@@ -1,1 +1,1 @@
-"""Models of other programs, read and written. Their names, files and shapes are used in this package only."""
+"""Models of other libraries, read and written. Their names, files and shapes are used in this package only."""

@@ -8,7 +8,7 @@ Shapes: V vocabulary, D model, P positions.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,18 +31,13 @@ MAX_POSITIONS = 4096
 """Number of positions in the table if the model has no limit. Longer sources are refused, longer outputs truncated."""
 
 
-class ModelInfo(NamedTuple):
+class ModelInfo(BaseModel):
     """The facts about a model that the engine needs, saved in its config.json."""
 
     positions: int | None
     """Number of positions, None without a limit."""
     vocabulary: int
     """Size of the target vocabulary."""
-
-
-class _Info(BaseModel):
-    positions: int | None
-    vocabulary: int
 
 
 def import_ctranslate2() -> Any:
@@ -77,7 +72,8 @@ def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quanti
     config.eos_token, config.unk_token = str(symbols.eos), str(symbols.pad)
     config.layer_norm_epsilon = EPSILON
     positions = None if model.settings.positions == "rotary" else len(position_table(model))
-    config.add_attribute("regard", ModelInfo(positions, len(model.tgt_embedding.weight))._asdict())
+    info = ModelInfo(positions=positions, vocabulary=len(model.tgt_embedding.weight))
+    config.add_attribute("regard", info.model_dump())
     spec.validate()
     spec.optimize(quantization=quantization)
     with replacing(folder, folder=True) as path:
@@ -87,7 +83,7 @@ def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quanti
 def read_model_info(folder: Path) -> ModelInfo:
     """The facts that `write_ctranslate2` saved about a model."""
     path = folder / "config.json"
-    return ModelInfo(**check_type(read_json(path, Config).get("regard"), _Info, f"{path}:regard").model_dump())
+    return check_type(read_json(path, Config).get("regard"), ModelInfo, f"{path}:regard")
 
 
 def build_spec(model: Transformer) -> Any:

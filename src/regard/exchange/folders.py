@@ -211,7 +211,7 @@ def find_tokenizer(folder: Path, vocabulary: str, merges: str = "") -> Path:
 
 
 def require_quantization(quantization: str, supported: Sequence[str]) -> None:
-    """Raise an error for a type of weights that a program does not have."""
+    """Raise an error for a type of weights that a library does not have."""
     if quantization not in supported:
         raise UserError(
             f"the quantization is {quantization!r}",

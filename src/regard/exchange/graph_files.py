@@ -25,7 +25,7 @@ from regard.files import write_json
 from regard.reading import read_json
 
 GRAPHS = "graphs.json"
-ENDINGS = {"onnx": ".onnx", "torch-export": ".pt2"}
+EXTENSIONS = {"onnx": ".onnx", "torch-export": ".pt2"}
 QUANTIZATIONS = ("float32", "int8")
 """Types of the weights in ONNX files; int8 is dynamic: activations are quantized while the model runs."""
 OPSET = 18
@@ -64,13 +64,13 @@ def missing_onnx(error: Exception) -> UserError:
     )
 
 
-def write_graphs(folder: Path, graphs: Sequence[Graph], program: str, quantization: str = "float32") -> None:
-    """Write graphs for a program (`ENDINGS`) into a folder that exists."""
+def write_graphs(folder: Path, graphs: Sequence[Graph], target: str, quantization: str = "float32") -> None:
+    """Write graphs for a target (`EXTENSIONS`) into an existing folder."""
     for graph in graphs:
-        path = folder / f"{graph.signature.name}{ENDINGS[program]}"
+        path = folder / f"{graph.signature.name}{EXTENSIONS[target]}"
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of torch's own exporters about themselves
-            if program == "onnx":
+            if target == "onnx":
                 write_onnx(path, graph, quantization)
             else:
                 torch.export.save(trimmed(program_of(graph)), path)

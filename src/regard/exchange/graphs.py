@@ -1,4 +1,4 @@
-"""Models as graphs: functions from tensors to tensors, which other programs store and run.
+"""Models as graphs: functions from tensors to tensors, which other libraries store and run.
 
     model      input_ids, attention_mask, token_type_ids -> logits                      a text encoder with a head
     encoder    input_ids, attention_mask -> state                                       a model that writes a text:

@@ -152,7 +152,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
         raise folders.damaged(
             f"{path} is folders.damaged or is not a tokenizer of this toolkit: {error}",
             path,
-            f"of other programs, {' and '.join(SPM)} can be read",
+            f"from other tools, {' and '.join(SPM)} can be read",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""A model of another program as a run, which can be used, evaluated and started from like any other.
+"""A model of another library as a run, which can be used, evaluated and started from like any other.
 
     config.json                              task of the run
     bert, roberta, distilbert, pretrained    pretraining
@@ -48,7 +48,7 @@ MAX_NAMED = 3
 
 @dataclass(frozen=True)
 class Imported:
-    """A run made from a model of another program."""
+    """A run made from a model of another library."""
 
     run: Run
     weights: int
@@ -187,16 +187,6 @@ def read_gpt2_run(files: ModelFiles) -> RunContent:
     return RunContent(values, model.weights, {TOKENIZER: model.tokenizer})
 
 
-def read_marian_run(files: ModelFiles) -> RunContent:
-    """A Marian or Pegasus."""
-    return translation_run(read_marian(files))
-
-
-def read_t5_run(files: ModelFiles) -> RunContent:
-    """A T5."""
-    return translation_run(read_t5(files))
-
-
 def translation_run(model: MarianModel) -> RunContent:
     """A translation model."""
     src, tgt = model.tokenizers
@@ -223,8 +213,8 @@ READERS: dict[str, Callable[[ModelFiles], RunContent]] = {
     "roberta": read_bert_run,
     "distilbert": read_bert_run,
     "gpt2": read_gpt2_run,
-    "marian": read_marian_run,
-    "pegasus": read_marian_run,
-    "t5": read_t5_run,
+    "marian": lambda files: translation_run(read_marian(files)),
+    "pegasus": lambda files: translation_run(read_marian(files)),
+    "t5": lambda files: translation_run(read_t5(files)),
 }
 """By model_type in config.json."""
