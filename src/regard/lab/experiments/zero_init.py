@@ -11,43 +11,14 @@ task is exclusive or: have the first two of five inputs the same sign? One hidde
 """
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 
-INPUTS, UNITS, LOG_EVERY, CONSTANT = 5, 16, 20, 0.1
-ROUNDING = 0.01
-"""Singular values below this share of the largest count as zero: rounding makes equal units differ a little."""
+INPUTS, UNITS, LOG_EVERY = 5, 16, 20
 ZERO, EQUAL, RANDOM = "zero", "equal", "random"
-NAMES = {
-    ZERO: Text("all zero", "全零"),
-    EQUAL: Text("all equal", "全部相等"),
-    RANDOM: Text("random", "随机"),
-}
-
-
-class Network(nn.Module):
-    """One hidden layer and two outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden, self.output = nn.Linear(INPUTS, UNITS), nn.Linear(UNITS, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B, INPUTS) -> logits (B, 2)."""
-        return self.output(torch.tanh(self.hidden(x)))
-
-
-def initialise(network: Network, kind: str) -> None:
-    """Zero, or equal within a layer except for one row of outputs, or the random weights as they are."""
-    if kind == RANDOM:
-        return
-    for parameter in network.parameters():
-        nn.init.constant_(parameter, 0.0 if kind == ZERO else CONSTANT)
-    if kind == EQUAL:  # the two classes must differ, else every gradient is zero here too
-        nn.init.constant_(network.output.weight[1], -CONSTANT)
 
 
 def signs(generator: torch.Generator, size: int = 64) -> ToyTensors:
@@ -56,85 +27,35 @@ def signs(generator: torch.Generator, size: int = 64) -> ToyTensors:
     return {"x": x, "labels": (x[:, :2].prod(dim=1) > 0).long()}
 
 
-def loss(model: nn.Module, batch: ToyTensors) -> Loss:
+def sign_loss(model: nn.Module, batch: ToyTensors) -> Loss:
     """Cross-entropy of the class of each point."""
     return cross_entropy(model(batch["x"]), batch["labels"], ignore=IGNORE)
 
 
-class ZeroInit(Experiment):
-    """Loss over steps and rank of the hidden layer for three initialisations."""
+def measure(seed: int, effort: Effort, record: Record) -> None:
+    """Training loss, rank and accuracy of a network by its initial weights."""
+    test = signs(generator_of(seed, "test"), size=1000)
+    for kind in (ZERO, EQUAL, RANDOM):
+        seeded(seed, "weights")
+        hidden, output = nn.Linear(INPUTS, UNITS), nn.Linear(UNITS, 2)
+        model = nn.Sequential(hidden, nn.Tanh(), output)
+        for parameter in model.parameters() if kind != RANDOM else ():
+            nn.init.constant_(parameter, 0.0 if kind == ZERO else 0.1)
+        if kind == EQUAL:  # the two classes must differ, else every gradient is zero here too
+            nn.init.constant_(output.weight.data[1], -0.1)
+        steps = effort.pick(400, 160)
+        losses = fit_toy(model, signs, sign_loss, steps=steps, rate=2e-2, seed=seed, log_every=LOG_EVERY)
+        for number, value in enumerate(losses, start=1):
+            record("loss", kind, number * LOG_EVERY, value)
+        with torch.no_grad():
+            right = (model(test["x"]).argmax(dim=-1) == test["labels"]).float().mean()
+        # rounding makes equal units differ a little
+        record("after", "rank", kind, float(torch.linalg.matrix_rank(hidden.weight, rtol=0.01)))
+        record("after", "accuracy", kind, float(right))
 
-    name = "zero-init"
-    topic = "foundations"
-    title = Text("Why not start with zeros?", "权重为什么不能全零初始化？")
-    questions = (
-        Question(
-            "004:158, 004:155-159",
-            Text("Why can the initial weights not be all zero?", "为什么不能全部初始化为零？"),
-            Text("–", "–"),
-        ),
-    )
-    hypothesis = Text(
-        "Units that start equal stay equal: with zero or equal weights the hidden layer keeps rank one at most and "
-        "cannot learn exclusive or.",
-        "起点相同的单元始终相同：全零或全部相等的权重使隐藏层的秩至多为一，学不会异或。",
-    )
-    varied = Text("the initial weights: zero, equal, random", "初始权重：全零、相等、随机")
-    measured = Text("training loss, rank of the hidden layer and accuracy", "训练损失、隐藏层的秩与准确率")
-    refuted_if = Text("zero or equal weights learn as well as random ones", "全零或相等的权重学得与随机权重一样好")
-    panels = (
-        Panel(
-            "loss",
-            Text("learning exclusive or", "学习异或"),
-            Text("step", "步数"),
-            Text("training loss", "训练损失"),
-            names=NAMES,
-        ),
-        Panel(
-            "after",
-            Text("after training", "训练之后"),
-            Text("initial weights", "初始权重"),
-            Text("rank of the hidden layer, or accuracy", "隐藏层的秩，或准确率"),
-            kind="bars",
-            names={**NAMES, "rank": Text("rank", "秩"), "accuracy": Text("accuracy", "准确率")},
-        ),
-    )
-    papers = ("Glorot and Bengio 2010",)
-    seconds = 8
 
-    def measure(self, seed: int, effort: Effort, record: Record) -> None:
-        test = signs(generator_of(seed, "test"), size=1000)
-        for kind in (ZERO, EQUAL, RANDOM):
-            seeded(seed, "weights")
-            model = Network()
-            with torch.no_grad():
-                initialise(model, kind)
-            steps = effort.pick(400, 160)
-            losses = fit_toy(model, signs, loss, steps=steps, rate=2e-2, seed=seed, log_every=LOG_EVERY)
-            for number, value in enumerate(losses, start=1):
-                record("loss", kind, number * LOG_EVERY, value)
-            with torch.no_grad():
-                right = (model(test["x"]).argmax(dim=-1) == test["labels"]).float().mean()
-            record("after", "rank", kind, float(torch.linalg.matrix_rank(model.hidden.weight, rtol=ROUNDING)))
-            record("after", "accuracy", kind, float(right))
-
-    def judge(self, results: Results) -> Verdict:
-        accuracy = {kind: results.values("after", "accuracy", kind) for kind in NAMES}
-        rank = {kind: results.mean("after", "rank", kind) for kind in NAMES}
-        worse = all(above(accuracy[RANDOM], accuracy[kind], by=0.1) for kind in (ZERO, EQUAL))
-        as_good = any(not above(accuracy[RANDOM], accuracy[kind]) for kind in (ZERO, EQUAL))
-        return Verdict(
-            decide(worse and rank[ZERO] == 0 and rank[EQUAL] == 1, as_good),
-            Text(
-                "Starting with zeros the hidden layer has rank {zero_rank:.0f} after training and the accuracy is "
-                "{zero:.0%}; with equal weights rank {equal_rank:.0f} and {equal:.0%}; with random weights rank "
-                "{random_rank:.0f} and {random:.0%}.",
-                "全零初始化时，训练后隐藏层的秩为 {zero_rank:.0f}，准确率 {zero:.0%}；全部相等时秩为 "
-                "{equal_rank:.0f}，"
-                "准确率 {equal:.0%}；随机初始化时秩为 {random_rank:.0f}，准确率 {random:.0%}。",
-            ),
-            {
-                **{kind: results.mean("after", "accuracy", kind) for kind in NAMES},
-                **{f"{kind}_rank": rank[kind] for kind in NAMES},
-            },
-        )
+def judge(results: Results) -> Verdict:
+    zero, equal, random = (results.values("after", "accuracy", kind) for kind in (ZERO, EQUAL, RANDOM))
+    ranks = [results.mean("after", "rank", kind) for kind in (ZERO, EQUAL)]
+    worse = above(random, zero + equal, by=0.1)
+    return Verdict(decide(worse and ranks == [0, 1], not above(random, zero + equal)))
