@@ -137,8 +137,8 @@ def test_only_weights_are_rounded(tiny_run: TinyRun, monkeypatch: pytest.MonkeyP
     assert all(tensor.dtype != torch.bfloat16 for tensor in counted.state_dict().values())
 
 
-@pytest.mark.parametrize("key", ["random_weights", "drawn", "other"])
-def test_random_weights_of_old_and_new_imports(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", ["random_weights", "other"])
+def test_random_weights_of_imports(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "read_progress", lambda path: {key: ["a.weight"]})
     run: Any = SimpleNamespace(checkpoints=SimpleNamespace(resolve=lambda name: Path(name)))
     assert random_weights(run, "best") == (("a.weight",) if key != "other" else ())

@@ -28,7 +28,6 @@ from regard.exchange.model_files import ModelFiles, open_model
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
-from regard.run.model import RANDOM_WEIGHTS
 from regard.run.run import Run
 from regard.runtime import seed_everything
 from regard.tasks.labelled import LABELS, TOKENIZER
@@ -37,7 +36,7 @@ from regard.tasks.seq2seq import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
 from regard.text.inputs import MaskedTokenizer
 from regard.text.tokenizer import Tokenizer
-from regard.training.progress import TrainingProgress
+from regard.training.progress import RANDOM_WEIGHTS, TrainingProgress
 from regard.training.weights import Tensors, weights_of
 
 PRETRAINING_LENGTH, MAX_LENGTH = 128, 512

@@ -46,11 +46,9 @@ from regard.tasks.operations import (
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
-from regard.training.progress import RANDOM_WEIGHTS_KEYS
-from regard.training.weights import current_name
+from regard.training.progress import RANDOM_WEIGHTS
 from regard.viz.report import AttentionMap
 
-RANDOM_WEIGHTS, OLD_RANDOM_WEIGHTS = RANDOM_WEIGHTS_KEYS
 PROGRESS_EVERY = 100
 
 Input = str | Mapping[str, object]
@@ -387,9 +385,7 @@ def pop_empty(waiting: "deque[tuple[Example, Prediction | None]]") -> Iterator[t
 
 def random_weights(run: Run, checkpoint: str) -> tuple[str, ...]:
     """Names of the weights of a checkpoint that an import filled with random values."""
-    progress = read_progress(run.checkpoints.resolve(checkpoint))
-    names = progress.get(RANDOM_WEIGHTS) or progress.get(OLD_RANDOM_WEIGHTS) or ()
-    return tuple(current_name(name) for name in names)
+    return tuple(read_progress(run.checkpoints.resolve(checkpoint)).get(RANDOM_WEIGHTS) or ())
 
 
 def check_engine(runs: int, precision: str, engine: str, quantization: str | None, device: str = "auto") -> None:

@@ -35,7 +35,7 @@ from regard.files import (
 from regard.reading import check_type, require_regular
 from regard.run_files import MODEL, STATE
 from regard.training.quantization import dequantize
-from regard.training.weights import Tensors, current_name
+from regard.training.weights import Tensors
 
 FORMAT = 1
 TRAINING, INDEX = "training.safetensors", "checkpoints.json"
@@ -251,7 +251,7 @@ def _save_tensors(path: Path, tensors: Tensors) -> None:
 def _load_tensors(path: Path) -> Tensors:
     require_regular(path)
     try:
-        return {current_name(name): tensor for name, tensor in load_file(path).items()}
+        return load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read: {error}",

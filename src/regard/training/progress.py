@@ -1,4 +1,4 @@
-"""TrainingProgress of a run and the sums of its log lines; both are part of a checkpoint, so that resuming is exact."""
+"""Progress of a run and the sums of its log lines; both are part of a checkpoint, so that resuming is exact."""
 
 import math
 import time
@@ -16,13 +16,13 @@ from regard.training.settings import improves
 
 WINDOW = {"objective", "nll", "count", "tokens", "seconds"}
 """The sums of a log line."""
-RANDOM_WEIGHTS_KEYS = ("random_weights", "drawn")
-"""Keys of a checkpoint of an import, now and in older runs: names of weights that were filled with random values."""
+RANDOM_WEIGHTS = "random_weights"
+"""The key of an import's checkpoint for the names of weights that were filled with random values."""
 
 
 @dataclass
 class TrainingProgress:
-    """TrainingProgress of training; written to state.json of a checkpoint."""
+    """Progress of training; written to state.json of a checkpoint."""
 
     step: int = 0
     epoch: float = 0.0
@@ -45,13 +45,8 @@ class TrainingProgress:
 
     @classmethod
     def from_json(cls, values: JsonObject, where: str = "progress") -> "TrainingProgress":
-        """Read what `to_json` returned, checked.
-
-        Earlier versions wrote `stale` for `bad_validations`, and no `best_loss`. An imported model has the names of its
-        random weights beside the progress.
-        """
-        names = {"stale": "bad_validations"}
-        own = {names.get(name, name): value for name, value in values.items() if name not in RANDOM_WEIGHTS_KEYS}
+        """Read what `to_json` returned, checked; an imported model has the names of its random weights beside it."""
+        own = {name: value for name, value in values.items() if name != RANDOM_WEIGHTS}
         progress = check_dataclass(own, cls, where)
         window = progress.window
         if min(progress.step, progress.tokens, progress.validated_step, progress.bad_validations) < 0 or (

@@ -11,35 +11,12 @@ from regard.errors import UserError
 
 Tensors = dict[str, Tensor]
 
-RENAMED = {
-    r"\baround_(attention|cross_attention|feedforward)\.": r"\1_residual.",
-    r"\bfeedforward\.widen\.": "feedforward.fc1.",
-    r"\bfeedforward\.narrow\.": "feedforward.fc2.",
-    r"\bweighing\.between\.": "scored_attention.position_bias.",
-    r"\bweighing\.": "scored_attention.",
-    r"\brightward\.": "forward_layer.",
-    r"\bleftward\.": "backward_layer.",
-    r"\bdecoder\.glance\.": "decoder.source_attention.",
-    r"\bdecoder\.join\.": "decoder.combine.",
-    r"\benter_(encoder|decoder)\.": r"\1_in.",
-    r"\bleave_(encoder|decoder)\.": r"\1_out.",
-    r"^(\w+:|)narrow\.": r"\1output_projection.",
-    r"^(\w+:|)reader\.encoder\.": r"\1encoder.rnn.",
-    r"^(\w+:|)reader\.": r"\1encoder.",
-}
-"""Names of weights in checkpoints of format 1, and their names now; `\\w+:` is the prefix of a moment."""
-
 
 def rename(name: str, patterns: Mapping[str, str]) -> str:
     """The name of a weight after all regular expressions are replaced, one after another."""
     for pattern, replacement in patterns.items():
         name = re.sub(pattern, replacement, name)
     return name
-
-
-def current_name(name: str) -> str:
-    """The name that a weight of an old checkpoint has now; current names stay."""
-    return rename(name, RENAMED)
 
 
 def weights_of(model: nn.Module) -> Tensors:
