@@ -138,3 +138,11 @@ def test_pages_use_one_word_per_idea() -> None:
     """Commands are commands, runs and recipes are bundled, and two-step translation has a pivot language."""
     other = re.compile(r"comes? with regard|third language|regard VERB|asks no other host|run to start from")
     assert [(page.name, found) for page in CURRENT for found in other.findall(read(page))] == []
+
+
+def test_files_that_a_page_names_exist() -> None:
+    """A path such as `tasks/base.py` is within the package or the repository; those of other projects are not ours."""
+    for page in CURRENT:
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|toml|js))`", read(page)):
+            found = (ROOT / "src" / "regard" / name).exists() or (ROOT / name).exists()
+            assert found or page.name in ("serving-clients.md", "ledger.md"), f"{page.name}: {name}"
