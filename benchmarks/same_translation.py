@@ -29,7 +29,7 @@ from regard.export.examples import SENTENCES, direction_of
 from regard.run.exporting import export_run, target_of
 from regard.run.model import Model
 from regard.run.run import Run
-from regard.serve.match_style import match_source_style
+from regard.serve.libretranslate import match_source_style
 
 Example = dict[str, str]
 APPROXIMATE = ("ctranslate2", "transformers", "int8")

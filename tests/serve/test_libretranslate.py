@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, stop
 
-from regard.serve.match_style import match_source_style
+from regard.serve.libretranslate import match_source_style
 
 PAIR = {"source": "en", "target": "de"}
 EN_DE = {"q": "one two three", **PAIR}

@@ -18,7 +18,7 @@ pytest.importorskip("fastapi")
 
 from tests.serve.make import Client, make_app, stop
 
-from regard.serve.match_style import match_source_style
+from regard.serve.libretranslate import match_source_style
 from regard.serve.service import Service, TranslateRequest
 
 DIRECTIONS = (("en", "de"), ("en", "fr"), ("de", "fr"))

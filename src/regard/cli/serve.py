@@ -32,7 +32,8 @@ class ServerOptions(OptionGroup):
         return [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation(field.annotation, help_))
             for name, field in ServeSettings.model_fields.items()
-            for help_ in [f"{help_of(field)}{default_of(field.default)}"]
+            for value in [" [on]" if field.default is True else f" [{field.default}]" if field.default else ""]
+            for help_ in [f"{help_of(field)}{value}"]
         ]
 
     def settings(self) -> "ServeSettings":
@@ -40,13 +41,6 @@ class ServerOptions(OptionGroup):
         from regard.serve.settings import read_settings
 
         return read_settings(self.values, warn=report)
-
-
-def default_of(value: object) -> str:
-    """The default of a setting for the help of its option; "" if it has none."""
-    if value in (None, (), ""):
-        return ""
-    return f" [{'on' if value is True else value}]"
 
 
 def annotation(kind: Any, help_text: str) -> object:
@@ -85,21 +79,16 @@ def serve(
     from regard.serve.server import run_server
     from regard.serve.service import Service
 
-    use_threads(settings.threads)
+    if settings.threads:
+        import torch
+
+        torch.set_num_threads(settings.threads)
     service = Service(open_runs(runs or [TRANSLATOR], model), settings)
     warn_if_open(settings)
     for run in service.runs.values():
         pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
         report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")
     run_server(service, settings, report)
-
-
-def use_threads(count: int) -> None:
-    """Let torch compute with this many threads; 0 leaves it as it is."""
-    import torch
-
-    if count:
-        torch.set_num_threads(count)
 
 
 def require_packages() -> None:

@@ -79,7 +79,8 @@ def tokenize(page: str) -> Iterator[Token]:
         yield token
         place += len(token.raw)
         if token.kind == "open" and token.name in RAW_TEXT and not token.is_empty:
-            end = find_close(page, token.name, place)
+            close = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(page, place)
+            end = close.start() if close else len(page)
             if place < end:
                 yield Token("other", page[place:end])
             place = end
@@ -120,7 +121,8 @@ def read_tag(page: str, place: int, name: re.Match[str]) -> Token:
     attributes: list[Attribute] = []
     end = name.end()
     while True:
-        end = skip(_SPACE, page, end)
+        space = _SPACE.match(page, end)
+        end = space.end() if space else end
         if end >= len(page):
             return Token("other", page[place:])
         if page[end] == ">":
@@ -133,15 +135,3 @@ def read_tag(page: str, place: int, name: re.Match[str]) -> Token:
             if match[group] is not None:
                 span = match.start(group) - place, match.end(group) - place
                 attributes.append(Attribute(match[1].lower(), match[group], span, quote))
-
-
-def skip(pattern: re.Pattern[str], text: str, place: int) -> int:
-    """The end of what a pattern matches at a place."""
-    match = pattern.match(text, place)
-    return match.end() if match else place
-
-
-def find_close(page: str, name: str, place: int) -> int:
-    """Where the closing tag of an element begins; the end of the page if there is none."""
-    match = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(page, place)
-    return match.start() if match else len(page)

@@ -100,8 +100,11 @@ class PassageBuilder:
         """Any piece; `markup` is what is written for a tag."""
         if item.kind == "text":
             self.add_text(item.raw)
-        elif item.kind == "opaque":
-            self.add_opaque(item)
+        elif item.kind == "opaque":  # it is never translated, but a model reads its text
+            start, words = self._length, item.text.split()
+            self.add_plain(" ".join(words))
+            # What is written is the markup; "_" makes it one word.
+            self._opaque.append(Protected(start, self._length, "_".join(words), markup=item.raw))
         elif item.kind == "close":
             self.close(item.raw)
         else:
@@ -114,31 +117,21 @@ class PassageBuilder:
             character = html.unescape(match[0])
             if len(character) == 1 and match[0].endswith(";"):
                 self.entities.setdefault(character, match[0])
-            self._append(raw[copied : match.start()])
-            self._append(character)
+            self.add_plain(raw[copied : match.start()])
+            self.add_plain(character)
             copied = match.end()
-        self._append(raw[copied:])
+        self.add_plain(raw[copied:])
 
     def add_plain(self, text: str) -> None:
         """Text without entities."""
-        self._append(text)
-
-    def _append(self, text: str) -> None:
         if text:
             self._texts.append(text)
             self._length += len(text)
 
-    def add_opaque(self, item: Item) -> None:
-        """An element that is never translated; a model reads its text."""
-        start, words = self._length, item.text.split()
-        self._append(" ".join(words))
-        # What is written is the markup; "_" makes it one word.
-        self._opaque.append(Protected(start, self._length, "_".join(words), markup=item.raw))
-
     def open(self, markup: Markup, item: Item) -> None:
         """An opening tag, an empty element or a comment. <br> between two words is a blank."""
         if item.token.name == "br" and self._texts and not self._texts[-1][-1].isspace():
-            self._append("\n")
+            self.add_plain("\n")
             self._breaks.add(len(self.opens))
         number = len(self.opens)
         self._elements.append(Element(self._length, self._length, self._opened[-1] if self._opened else -1))

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from regard.documents.rewriting import remaining
 from regard.documents.segment import Link
@@ -65,7 +66,7 @@ def make_units(
         while first < len(links) and links[first][3] <= start:
             first += 1
         counts: dict[Span, int] = {}
-        for s, e, begin, last in _from(links, first):
+        for s, e, begin, last in islice(links, first, None):
             if begin >= end:
                 break
             if e > s and (is_atom or is_word(target[start:end]) or not is_word(source[s:e])):
@@ -78,10 +79,6 @@ def make_units(
 def is_word(text: str) -> bool:
     """True if a text has a letter or digit: not a punctuation mark."""
     return any(map(str.isalnum, text))
-
-
-def _from(links: Sequence[Link], first: int) -> Iterator[Link]:
-    return (links[index] for index in range(first, len(links)))
 
 
 def target_spans(target: str, atoms: Sequence[Span]) -> list[tuple[int, int, bool]]:

@@ -69,8 +69,8 @@ def simple_spans(text: str) -> list[Span]:
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     if match["wide"] or match["narrow"] != ".":
         return True
-    following = _next_character(text, match.end())
-    if following.islower():
+    following = _VISIBLE.search(text, match.end())
+    if following and following[0].islower():
         return False
     word = _WORD_BEFORE.search(text[max(0, match.start() - 20) : match.start()])
     before = word[0] if word else ""
@@ -88,12 +88,6 @@ def without_blanks(text: str, spans: Iterable[Span]) -> list[Span]:
             first = start + len(part) - len(part.lstrip())
             kept.append((first, first + len(stripped)))
     return kept
-
-
-def _next_character(text: str, position: int) -> str:
-    """The first character from a position on that is not blank."""
-    match = _VISIBLE.search(text, position)
-    return match[0] if match else ""
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

@@ -14,16 +14,15 @@ from starlette.middleware.cors import CORSMiddleware
 
 from regard import __version__
 from regard.errors import UserError
-from regard.serve import api, deepl, health, huggingface, libretranslate, page
+from regard.serve import api, deepl, huggingface, libretranslate, metrics, page
 from regard.serve.access import Access
 from regard.serve.errors import INVALID, OWN_FORMAT, ErrorResponses, Problem, without_paths
-from regard.serve.metrics import Metrics
 from regard.serve.middleware import RequestMiddleware
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
 APIS: tuple[Callable[[Service, ServeSettings], APIRouter], ...] = (
-    health.routes,
+    metrics.routes,
     api.routes,
     libretranslate.routes,
     deepl.routes,
@@ -64,7 +63,7 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
         responses=OWN_FORMAT.responses,
         lifespan=lifespan,
     )
-    app.state.access, app.state.metrics = Access(settings), Metrics()
+    app.state.access, app.state.metrics = Access(settings), metrics.Metrics()
     for routes in APIS:
         app.include_router(routes(service, settings))
     respond = ErrorResponses(ERROR_FORMATS)

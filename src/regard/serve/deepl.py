@@ -25,8 +25,12 @@ ERRORS = text_format("message", {401: 403, 422: 400})
 """DeepL responds with 400 to a wrong request, and with 403 without a key."""
 NO_LIMIT = 1_000_000_000_000
 """The limit of characters that DeepL states for an account without one."""
-VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-BR", "PT-PT"), "zh": ("ZH", "ZH-HANS")}
-"""The targets that stand for one language."""
+VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+    "zh": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+}
+"""The targets that stand for one language, and their names."""
 FORMATS = {"": "text", "html": "html", "xml": "html"}
 MODEL_TYPE = "latency_optimized"
 REFUSED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "ignore_tags")
@@ -103,7 +107,9 @@ class DeepL:
         try:
             translated = await self.service.translate(request)
         except ServiceError as error:
-            raise language_error(error) from error
+            if error.code in ("unknown-pair", "unknown-language"):
+                raise invalid("Value for 'target_lang' not supported.", error.where) from error
+            raise
         billed = sum(map(len, request.texts))
         self.characters += billed
         responses: list[dict[str, object]] = []
@@ -146,9 +152,9 @@ class DeepL:
             return [{"language": code.upper(), "name": name_of(code)} for code in languages.sources]
         targets = [code for code in languages.codes if code in {target for _, target in languages.pairs}]
         return [
-            {"language": written, "name": variant_name(code, written), "supports_formality": False}
+            {"language": written, "name": name, "supports_formality": False}
             for code in targets
-            for written in VARIANTS.get(code, (code.upper(),))
+            for written, name in VARIANTS.get(code, {code.upper(): name_of(code)}).items()
         ]
 
 
@@ -160,19 +166,6 @@ def find(languages: ServedLanguages, code: object, name: str) -> str:
     if found is None:
         raise invalid(f"Value for '{name}' not supported.", name)
     return found
-
-
-def language_error(error: ServiceError) -> ServiceError:
-    """The error of a missing pair in DeepL's words; any other as it is."""
-    known = error.code in ("unknown-pair", "unknown-language")
-    return invalid("Value for 'target_lang' not supported.", error.where) if known else error
-
-
-def variant_name(code: str, written: str) -> str:
-    """The name of a target language: "English (American)"."""
-    names = {"EN-GB": "English (British)", "EN-US": "English (American)", "PT-BR": "Portuguese (Brazilian)"}
-    names |= {"PT-PT": "Portuguese (European)", "ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"}
-    return names.get(written, name_of(code))
 
 
 def is_true(value: object) -> bool:

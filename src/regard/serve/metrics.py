@@ -1,16 +1,29 @@
-"""Counters of the server in the text format of Prometheus. Labels are routes, statuses and runs: no client, no key.
+"""Routes for monitoring: /healthz, /readyz, /metrics, and the list of routes at /api.
 
+Counters are in the text format of Prometheus. Labels are routes, statuses and runs: no client, no key.
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
+import html
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+
 from regard.serve.service import Service
+from regard.serve.settings import ServeSettings
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histogram of durations."""
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>regard: routes</title></head>
+<body><h1>Routes</h1><p>The schema of all requests and answers is <a href="openapi.json">openapi.json</a>.</p>
+<table><tr><th>Method</th><th>Path</th><th>What it does</th></tr>
+{rows}
+</table></body></html>
+"""
 
 
 class Metrics:
@@ -73,3 +86,41 @@ def heading(name: str, kind: str, about: str) -> tuple[str, str]:
 def label(text: str) -> str:
     """A label with its special characters escaped."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """The routes; they need no API key."""
+    router = APIRouter(tags=["server"])
+
+    @router.head("/healthz", include_in_schema=False)
+    @router.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Answer as long as the server runs."""
+        return {"status": "ok"}
+
+    @router.head("/readyz", include_in_schema=False)
+    @router.get("/readyz", responses={503: {"description": "A model is being loaded, or the server stops."}})
+    async def readyz() -> JSONResponse:
+        """Say whether all models are loaded: status 200, else 503."""
+        ready = service.ready
+        state = "ok" if ready else "stopping" if service.stopping else "loading"
+        return JSONResponse({"status": state}, 200 if ready else 503)
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    async def metrics(request: Request) -> Response:
+        """Counters in the text format of Prometheus."""
+        text = request.app.state.metrics.render(service)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @router.get("/api", response_class=HTMLResponse)
+    async def list_routes(request: Request) -> HTMLResponse:
+        """A page with all routes."""
+        rows = [
+            f"<tr><td>{method.upper()}</td><td><code>{html.escape(path)}</code></td>"
+            f"<td>{html.escape(operation.get('description', '').partition(chr(10))[0])}</td></tr>"
+            for path, operations in request.app.openapi()["paths"].items()
+            for method, operation in operations.items()
+        ]
+        return HTMLResponse(PAGE.format(rows="\n".join(rows)))
+
+    return router

@@ -351,11 +351,10 @@ class Service:
         """Any function of the model, called in its thread between two batches."""
         worker = self.run(run).worker
         async with self._time_limit():
-            (result,) = await asyncio.wrap_future(
+            results: list[T] = await asyncio.wrap_future(
                 worker.submit(object(), lambda model, _: [function(model)], [None])
             )  # fmt: skip
-        found: T = result
-        return found
+        return results[0]
 
     @asynccontextmanager
     async def _time_limit(self, seconds: float | None = None) -> AsyncIterator[None]:
@@ -365,7 +364,7 @@ class Service:
                 yield
         except TimeoutError as error:
             raise ServiceError(
-                "timeout", f"the answer took more than {seconds or self.settings.timeout:g} seconds", "send less text"
+                "timeout", f"the response took more than {seconds or self.settings.timeout:g} seconds", "send less text"
             ) from error
 
 

@@ -131,18 +131,18 @@ class RunningBatch:
         self.steps = 0
 
     def step(self) -> list[tuple[Unit, Any]]:
-        """One step: forget cancelled inputs, return finished ones, and tell parts of the others to those who ask."""
+        """One step: forget cancelled inputs, return finished ones, and report parts of the others to those who ask."""
         for unit in [unit for unit in self.units if unit.job.future.done()]:
             del self.units[unit]
             self.batch.remove(unit)
         results, self.steps = self.batch.step(), self.steps + 1
         for unit, _ in results:
             self.units.pop(unit, None)
-        self._tell_parts()
+        self._notify_partial()
         return results
 
-    def _tell_parts(self) -> None:
-        """Tell a part of the first input in progress of each job that asks for it."""
+    def _notify_partial(self) -> None:
+        """Report a part of the first input in progress of each job that asks for it."""
         asked: dict[Job, Unit] = {}
         for unit in self.units:
             if unit.job.on_partial is not None:
