@@ -67,12 +67,12 @@ class Recipe(Settings):
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
-        description="the name of the run: letters, digits and . _ + -; its folder is runs/NAME",
+        description="name of the run and of its folder in runs/; letters, digits and . _ + -",
     )
     about: str = Field("", description="one line that describes the run")
     task: str = Field("translation", description="the task to train")
     start_from: str = Field(
-        "", description="a run folder: training starts with its tokenizer and its best weights (fine-tuning)"
+        "", description="run folder to start from (fine-tuning): use this run's tokenizer and best weights"
     )
     data: DataSettings
     text: Settings

@@ -51,18 +51,18 @@ class RuntimeSettings(Settings):
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|cuda(:\d+)?)$",
-        description="device: auto (a GPU if there is one), cpu, cuda, or one GPU by number: cuda:1",
+        description="cpu, cuda, one GPU such as cuda:1, or auto (a GPU if there is one)",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="precision of matrix products: fp32, bf16, or auto (bf16 on a GPU, fp32 on the CPU)"
     )
-    threads: int = Field(0, ge=0, le=1024, description="CPU threads per process; 0 = default of torch")
-    seed: int = Field(1, ge=0, description="random seed of weights, batch order and dropout")
+    threads: int = Field(0, ge=0, le=1024, description="number of CPU threads per process; 0 = PyTorch's default")
+    seed: int = Field(1, ge=0, description="random seed for weights, batch order and dropout")
     compile: Literal["auto", "on", "off"] = Field(
-        "auto", description="torch.compile for training, takes half a minute at the start; auto: on a GPU"
+        "auto", description="train with torch.compile, which takes half a minute at the start; auto: on a GPU"
     )
     capture: Literal["auto", "off"] = Field(
-        "auto", description="CUDA graph of the training step; auto: on a single GPU"
+        "auto", description="run the training step as a CUDA graph; auto: on a single GPU"
     )
 
 
@@ -157,14 +157,14 @@ def _choose_device(name: str, size: int, local_rank: int, setting: str = "runtim
     if not torch.cuda.is_available():
         raise UserError(
             f"the device is {name!r}, but torch finds no GPU",
-            f"write {setting}cpu, or auto",
+            f"set `{setting}cpu`, or auto",
             code="no-device",
             where=setting.strip("-= "),
         )
     if ":" in name and size > 1:
         raise UserError(
-            f"runtime.device is {name!r}, but {size} processes need a GPU each",
-            "write runtime.device=cuda; choose among GPUs with CUDA_VISIBLE_DEVICES",
+            f"`runtime.device` is {name!r}, but {size} processes need a GPU each",
+            "set `runtime.device=cuda`; choose among GPUs with `CUDA_VISIBLE_DEVICES`",
             code="invalid-setting",
             where="runtime.device",
         )
@@ -194,7 +194,7 @@ def _probe_bf16() -> None:
         failure = f"signal {-probe.returncode}" if probe.returncode < 0 else probe.stderr.strip().rpartition("\n")[2]
         raise UserError(
             f"the precision is bf16, but this CPU cannot compute in bf16: a test ended with {failure}",
-            "write runtime.precision=fp32 in a recipe, or --precision fp32; or set the environment variable "
+            "set `runtime.precision=fp32` in the recipe, or `--precision fp32`; or set the environment variable "
             "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
             code="unsupported",
             where="runtime.precision",
@@ -212,7 +212,7 @@ def _join(rank: int, size: int, device: torch.device) -> None:
         raise UserError(
             f"the environment has WORLD_SIZE={size} and RANK={rank}"
             + (f", but not {' and '.join(missing)}" if missing else ""),
-            "unset WORLD_SIZE and RANK to train in one process, or start several with torchrun",
+            "unset `WORLD_SIZE` and `RANK` to train in one process, or start several with `torchrun`",
             code="invalid-environment",
             where=", ".join(missing) or "RANK",
         )

@@ -19,7 +19,7 @@ def check_autoregressive(settings: DecodingSettings) -> None:
     if settings.search == "mask_predict":
         raise UserError(
             'search = "mask_predict" needs a model of kind masked; this model generates token by token',
-            'write search = "beam", "greedy" or "sample"',
+            'set `search` to "beam", "greedy" or "sample"',
             code="unsupported",
             where="decoding.search",
         )

@@ -95,7 +95,7 @@ class CTranslate2Engine:
         if positions is not None and len(source) > positions:
             raise UserError(
                 f"a source has {len(source)} tokens, and {self.folder} has {positions} positions",
-                "give shorter lines, or choose the engine torch",
+                "use shorter lines, or choose the engine torch",
                 code="too-long",
                 where=self.folder,
             )

@@ -86,15 +86,15 @@ class MaskPredict:
         if settings.search != "mask_predict":
             raise UserError(
                 f'search = "{settings.search}" generates token by token, which a model of kind masked cannot do',
-                'write search = "mask_predict"',
+                'set `search = "mask_predict"`',
                 code="unsupported",
                 where="decoding.search",
             )
         max_prefix = self.model.settings.max_length - 1
         if any(len(prefix) > max_prefix for prefix in request.prefixes):
             raise UserError(
-                f"a prefix has more than {max_prefix} tokens, and model.max_length is {max_prefix + 1}",
-                "give a shorter prefix",
+                f"a prefix has more than {max_prefix} tokens, and `model.max_length` is {max_prefix + 1}",
+                "use a shorter prefix",
                 code="too-long",
                 where="prefix",
             )

@@ -56,7 +56,7 @@ class Ladder:
         variants = task_of(self.base).variants
         if variants is None:
             raise UserError(
-                f"{self.source} is a recipe of task {self.base.task}, which has no ladder",
+                f"{self.source} is a recipe for the task {self.base.task}, which has no ladder",
                 BASE_RECIPES,
                 code="unsupported-task",
                 where=self.source,
@@ -69,8 +69,8 @@ class Ladder:
         if variant.teacher:
             if self.base.data.held_out:  # other sentences would be held out of the translations
                 raise UserError(
-                    f"{variant.name} is trained on other data, and {self.source} holds out validation data of train",
-                    "write data.valid and data.test (regard split makes them), or leave this variant out",
+                    f"{variant.name} is trained on other data, but {self.source} holds out part of `data.train`",
+                    "set `data.valid` and `data.test` (made by `regard split`), or leave this variant out",
                     code="no-data",
                     where="data.valid",
                 )
@@ -227,7 +227,7 @@ def run_variant(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
     if outcome.step > recipe.training.max_steps:
         raise UserError(
             f"{folder} was already trained for {outcome.step:,} steps, more than {recipe.training.max_steps:,}",
-            "write as many --steps, or use another --folder",
+            "set `--steps` to as many, or choose a different `--folder`",
             code="trained-longer",
             where=folder,
         )

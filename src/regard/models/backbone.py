@@ -83,43 +83,48 @@ class LayerSettings(ModelSettings):
     """Settings of the layers of every Transformer."""
 
     d_model: int = Field(512, gt=0, description="model size: width of the hidden states")
-    num_heads: int = Field(8, gt=0, description="attention heads; must divide d_model unless head_dim is given")
-    head_dim: int | None = Field(None, gt=0, description="size of a head; default: d_model / num_heads")
-    share_qk: bool = Field(False, description="one projection for queries and keys, in every attention")
-    d_ff: int = Field(2048, ge=0, description="inner size of the feed-forward layers; 0: no feed-forward layers")
-    self_attention: bool = Field(True, description="self-attention in every layer; false: no self-attention layers")
+    num_heads: int = Field(
+        8, gt=0, description="number of attention heads; must divide `d_model` unless `head_dim` is set"
+    )
+    head_dim: int | None = Field(None, gt=0, description="size of each head; default: `d_model` / `num_heads`")
+    share_qk: bool = Field(False, description="use one projection for both queries and keys")
+    d_ff: int = Field(2048, ge=0, description="hidden width of the feed-forward layers; 0 = no feed-forward layers")
+    self_attention: bool = Field(True, description="use self-attention in every layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
     activation: ActivationKind = Field("relu", description=ACTIVATION)
-    gated: bool = Field(False, description="feed-forward layers with a gate: (activation(x W_1) * x V) W_2")
-    bias: bool = Field(True, description="biases in attention and feed-forward layers")
+    gated: bool = Field(False, description="gated feed-forward layers: (activation(x W_1) * x V) W_2")
+    bias: bool = Field(True, description="use biases in attention and feed-forward layers")
     norm: Literal["post", "pre"] = Field(
-        "post", description="norm after the residual connection (post, the paper) or before the sublayer (pre)"
+        "post",
+        description="where to normalise: after the residual connection (post, the paper) or before the sublayer (pre)",
     )
     norm_kind: Literal["layer", "rms", "batch", "none"] = Field(
         "layer",
-        description="layer norm, the same without mean and bias (rms), batch norm over the tokens of a batch (one "
-        "process only), or no norm",
+        description="normalisation: layer norm, RMS norm, batch norm over all tokens in a batch (with one "
+        "process only), or none",
     )
-    residual: bool = Field(True, description="residual connections: add the input of a sublayer to its output")
-    score: ScoreKind = Field("scaled_dot", description="attention score, in every head")
+    residual: bool = Field(True, description="use residual connections: add each sublayer's input to its output")
+    score: ScoreKind = Field("scaled_dot", description="attention score function")
     window: int = Field(
-        0, ge=0, description="local self-attention: tokens on either side, in a decoder before; 0: all tokens"
+        0, ge=0, description="local self-attention: tokens visible on each side (in a decoder only before); 0 = all"
     )
-    scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(d_model), as the paper does")
+    scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(`d_model`), as in the paper")
     positions: PositionKind = Field("sinusoidal", description="kind of positions")
     relative_positions: Literal["none", "rotary", "relative", "alibi"] = Field(
-        "none", description="second kind of positions, in self-attention, beside positions = sinusoidal or learned"
+        "none", description="second position encoding, in self-attention, beside sinusoidal or learned `positions`"
     )
     combine: Literal["add", "concat"] = Field(
-        "add", description="how sinusoidal and learned positions are combined with the embeddings: x + p, or [x; p] W"
+        "add", description="how to combine sinusoidal or learned positions p with embeddings x: x + p, or [x; p] W"
     )
-    max_positions: int = Field(1024, gt=0, description="learned positions: maximum length of a sentence")
+    max_positions: int = Field(1024, gt=0, description="maximum sentence length, only with learned positions")
     max_distance: int = Field(
-        16, gt=0, description="relative positions and buckets: distances beyond it share one vector or number"
+        16,
+        gt=0,
+        description="only with relative positions and buckets: maximum distance; larger ones share one value",
     )
-    buckets: int = Field(32, ge=4, description="positions = buckets: number of groups of distances")
+    buckets: int = Field(32, ge=4, description='only with `positions = "buckets"`: number of distance groups')
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout", "gated")

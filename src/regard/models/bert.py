@@ -69,12 +69,12 @@ class BertSettings(ModelSettings):
     kind: Literal["bert"] = "bert"
     size: Literal["tiny", "mini", "small", "minilm", "base", "large", "custom"] = Field(
         "base",
-        description="named size; base and large are those of the paper (Devlin et al. 2018, section 3), tiny, mini and "
-        "small those of Turc et al. 2019, minilm that of Wang et al. 2020 with 6 layers; custom: none of them",
+        description="size preset: base and large as in the paper (Devlin et al. 2018, section 3), tiny, mini and "
+        "small as in Turc et al. 2019, minilm as in Wang et al. 2020 with 6 layers; custom: set the sizes yourself",
     )
     d_model: int = Field(768, gt=0, description="model size: width of the hidden states")
-    num_heads: int = Field(12, gt=0, description="attention heads; must divide d_model")
-    d_ff: int = Field(3072, gt=0, description="inner size of the feed-forward layers")
+    num_heads: int = Field(12, gt=0, description="number of attention heads; must divide `d_model`")
+    d_ff: int = Field(3072, gt=0, description="hidden width of the feed-forward layers")
     layers: int = Field(12, gt=0, description="number of layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the attention weights")
@@ -82,7 +82,7 @@ class BertSettings(ModelSettings):
     pooler: Literal["tanh", "relu"] = Field(
         "tanh", description="activation function of the pooled vector: tanh (BERT, RoBERTa) or relu (DistilBERT)"
     )
-    max_positions: int = Field(512, gt=0, description="maximum length of an input, special tokens included")
+    max_positions: int = Field(512, gt=0, description="maximum input length, including special tokens")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
     causal: bool = Field(
         False,

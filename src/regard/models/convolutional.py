@@ -39,14 +39,14 @@ class ConvolutionalSettings(ModelSettings):
 
     kind: Literal["convolutional"] = "convolutional"
     d_model: int = Field(256, gt=0, description="width of the convolutions")
-    d_embedding: int = Field(256, gt=0, description="size of the token embeddings, also that of queries and keys")
+    d_embedding: int = Field(256, gt=0, description="width of token embeddings, queries and keys")
     encoder_layers: int = Field(4, gt=0, description="number of encoder layers")
     decoder_layers: int = Field(3, gt=0, description="number of decoder layers, each with its own attention")
-    kernel: int = Field(3, gt=0, description="kernel width: tokens that a layer reads at once")
+    kernel: int = Field(3, gt=0, description="kernel width: number of tokens that a layer reads at once")
     dropout: float = Field(
         0.2, ge=0, lt=1, description="dropout on the embeddings, before each convolution and on the output"
     )
-    max_positions: int = Field(1024, gt=0, description="maximum length of a sentence: positions are learned")
+    max_positions: int = Field(1024, gt=0, description="maximum sentence length")
     tie: Tie = Field("all", description=TIE)
 
     @property

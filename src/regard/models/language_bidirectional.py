@@ -38,13 +38,13 @@ class BidirectionalLanguageSettings(ModelSettings):
     """Settings of a bidirectional language model."""
 
     kind: Literal["bilstm"] = "bilstm"
-    d_model: int = Field(512, gt=0, description="size of the token embeddings and of the state of each direction")
-    layers: int = Field(2, gt=0, description="number of LSTM layers of each direction")
+    d_model: int = Field(512, gt=0, description="width of the token embeddings and of each direction's hidden states")
+    layers: int = Field(2, gt=0, description="number of LSTM layers per direction")
     dropout: float = Field(
         0.3,
         ge=0,
         lt=1,
-        description="dropout on embeddings, between layers and before the output, one mask a segment",
+        description="dropout on embeddings, between layers and before the output; one mask per segment",
     )
 
     @property

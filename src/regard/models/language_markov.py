@@ -27,13 +27,14 @@ class MarkovLanguageSettings(ModelSettings):
     """Settings of Bengio's network."""
 
     kind: Literal["markov"] = "markov"
-    history: int = Field(5, gt=0, description="tau, the number of context tokens")
+    history: int = Field(5, gt=0, description="number of context tokens")
     d_model: int = Field(512, gt=0, description="number of hidden units")
-    d_embedding: int = Field(256, gt=0, description="size of the token embeddings")
-    direct: bool = Field(False, description="connect the embeddings directly with the output as well (W)")
+    d_embedding: int = Field(256, gt=0, description="width of the token embeddings")
+    direct: bool = Field(False, description="also connect the embeddings directly to the output (W)")
     dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the embeddings and on the hidden units")
     tie: Literal["output", "none"] = Field(
-        "output", description="weight tying: output: one matrix for embedding and output; none: two (the paper)"
+        "output",
+        description="weight tying: output (one matrix for embedding and output) or none (two, as in the paper)",
     )
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
 

@@ -96,16 +96,16 @@ class RecurrentLanguageSettings(ModelSettings):
     """Settings of a recurrent language model."""
 
     kind: CellKind = "lstm"
-    d_model: int = Field(650, gt=0, description="size of the recurrent state")
-    d_embedding: int = Field(0, ge=0, description="size of the token embeddings; 0: d_model")
+    d_model: int = Field(650, gt=0, description="width of the recurrent state")
+    d_embedding: int = Field(0, ge=0, description="width of the token embeddings; 0 = `d_model`")
     layers: int = Field(2, gt=0, description="number of recurrent layers")
-    input_dropout: float = Field(0.5, ge=0, lt=1, description="dropout on the embeddings, one mask per segment")
+    input_dropout: float = Field(0.5, ge=0, lt=1, description="dropout on the embeddings; one mask per segment")
     hidden_dropout: float = Field(0.3, ge=0, lt=1, description="dropout between layers, one mask per segment")
     output_dropout: float = Field(0.5, ge=0, lt=1, description="dropout before the output, one mask per segment")
     word_dropout: float = Field(0.1, ge=0, lt=1, description="dropout of whole tokens, one mask per segment")
     weight_drop: float = Field(0.0, ge=0, lt=1, description="dropout on the recurrent matrices (DropConnect)")
     tie: Literal["output", "none"] = Field(
-        "output", description="weight tying: output: one matrix for embedding and output; none: two"
+        "output", description="weight tying: output (one matrix for embedding and output) or none (two matrices)"
     )
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
 

@@ -39,17 +39,17 @@ class TransformerLanguageSettings(LayerSettings):
     layers: int = Field(6, gt=0, description="number of layers")
     activation: ActivationKind = Field("gelu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
-        "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
+        "pre", description="where to normalise: post (after the residual connection) or pre (before the sublayer)"
     )
     positions: PositionKind = Field("rotary", description="kind of positions")
     tie: Literal["output", "none"] = Field(
-        "output", description="weight tying: output: one matrix for embedding and output; none: two"
+        "output", description="weight tying: output (one matrix for embedding and output) or none (two matrices)"
     )
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
     begin_symbol: bool = Field(
         True,
-        description="generation reads the end symbol before a prompt, as training does; false: a prompt begins with "
-        "its first token, as that of GPT-2",
+        description="read the end symbol before a prompt, as in training; false: a prompt begins with "
+        "its first token, as in GPT-2",
     )
 
     @property

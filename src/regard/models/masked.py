@@ -38,7 +38,7 @@ class MaskedSettings(TransformerSettings):
     """Settings of a masked Transformer."""
 
     kind: Literal["mask-predict"] = "mask-predict"  # type: ignore[assignment]
-    max_length: int = Field(512, gt=1, description="maximum length of a translation, end symbol included")
+    max_length: int = Field(512, gt=1, description="maximum length of a translation, including the end symbol")
 
     @model_validator(mode="after")
     def check_positions(self) -> Self:

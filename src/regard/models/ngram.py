@@ -43,7 +43,7 @@ class NGramSettings(ModelSettings):
 
     kind: Literal["ngram"] = "ngram"
     d_model: Literal[0] = Field(0, description="always 0: an n-gram model has no hidden states")
-    order: int = Field(5, gt=0, le=100, description="n: the next token and the n - 1 before it")
+    order: int = Field(5, gt=0, le=100, description="n-gram order: the next token and the n - 1 tokens before it")
 
     @property
     def has_attention(self) -> bool:
@@ -85,7 +85,7 @@ def check_tables(tables: Sequence[Sequence[Tensor | None]], vocabulary: int) -> 
             or not bool((counts >= 0).all())
         ):
             raise UserError(
-                f"the table of {number}-grams is missing, damaged or of another vocabulary",
+                f"the table of {number}-grams is missing, damaged, or from a different vocabulary",
                 "use another checkpoint",
                 code="other-model",
                 where="model",

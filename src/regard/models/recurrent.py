@@ -56,21 +56,23 @@ class RecurrentSettings(ModelSettings):
         "sets the defaults of its paper",
     )
     cell: CellKind = Field("gru", description=CELL)
-    layers: int = Field(1, gt=0, description="number of layers of the encoder and of the decoder")
+    layers: int = Field(1, gt=0, description="number of layers in the encoder, and in the decoder")
     encoder: Literal["forward", "backward", "both"] = Field("both", description="direction of the encoder")
-    d_model: int = Field(1000, gt=0, description="size of the state of a layer, in each direction")
-    d_embedding: int = Field(620, gt=0, description="size of the token embeddings")
+    d_model: int = Field(1000, gt=0, description="width of the hidden states, per direction")
+    d_embedding: int = Field(620, gt=0, description="width of the token embeddings")
     attention: Literal["none", "global", "local-m", "local-p", "hard-gumbel", "hard-reinforce"] = Field(
-        "global", description="kind of attention to the source; none: for decoder = plain only"
+        "global", description='attention to the source; none only with `decoder = "plain"`'
     )
-    score: ScoreKind = Field("additive", description="attention score of a decoder state and a source token")
+    score: ScoreKind = Field("additive", description="attention score function, of a decoder state and a source token")
     query: Literal["previous", "current"] = Field(
         "previous",
         description="decoder state that attends: that before the token (previous, bahdanau) or after it (current, the "
         "default of luong)",
     )
-    window: int = Field(10, gt=0, description="local attention: source tokens on either side of the centre")
-    input_feeding: bool = Field(False, description="decoder = luong: feed the attentional vector into the next step")
+    window: int = Field(10, gt=0, description="only with local attention: source tokens on each side of the centre")
+    input_feeding: bool = Field(
+        False, description='only with `decoder = "luong"`: feed the attentional vector into the next step'
+    )
     dropout: float = Field(
         0.0, ge=0, lt=1, description="dropout on the embeddings, between layers and before the output projection"
     )

@@ -58,14 +58,18 @@ class TransformerEncoderSettings(LayerSettings):
     kind: Literal["transformer"] = "transformer"
     layers: int = Field(4, gt=0, description="number of layers")
     d_model: int = Field(256, gt=0, description="model size: width of the hidden states")
-    num_heads: int = Field(4, gt=0, description="attention heads; must divide d_model unless head_dim is given")
-    d_ff: int = Field(1024, ge=0, description="inner size of the feed-forward layers; 0: no feed-forward layers")
+    num_heads: int = Field(
+        4, gt=0, description="number of attention heads; must divide `d_model` unless `head_dim` is set"
+    )
+    d_ff: int = Field(1024, ge=0, description="hidden width of the feed-forward layers; 0 = no feed-forward layers")
     activation: ActivationKind = Field("gelu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
-        "pre", description="norm after the residual connection (post) or before the sublayer (pre)"
+        "pre", description="where to normalise: post (after the residual connection) or pre (before the sublayer)"
     )
-    max_positions: int = Field(512, gt=0, description="learned positions: maximum length, special tokens included")
-    pooling: Pooling = Field("mean", description="how the vectors of the tokens become one vector for the input")
+    max_positions: int = Field(
+        512, gt=0, description="maximum length including special tokens, only with learned positions"
+    )
+    pooling: Pooling = Field("mean", description="how to combine all token vectors into one vector")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
     causal: bool = Field(
         False, description='a token attends to earlier tokens only, as in GPT; with pooling = "last" for classes'
@@ -136,9 +140,9 @@ class RecurrentBackboneSettings(ModelSettings):
 
     cell: CellKind = Field("lstm", description=CELL)
     layers: int = Field(1, gt=0, description="number of recurrent layers, each bidirectional")
-    d_model: int = Field(256, gt=0, description="width of the hidden states, half of it for each direction")
+    d_model: int = Field(256, gt=0, description="width of the hidden states, half per direction")
     dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the inputs and between layers")
-    pooling: Pooling = Field("attention", description="how the vectors of the tokens become one vector for the input")
+    pooling: Pooling = Field("attention", description="how to combine all token vectors into one vector")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -231,8 +235,8 @@ class ElmoEncoderSettings(RecurrentBackboneSettings):
     """Settings of a recurrent encoder on features of a bidirectional language model, which `start_from` names."""
 
     kind: Literal["elmo"] = "elmo"
-    language_layers: int = Field(2, gt=0, description="layers of the language model")
-    language_width: int = Field(512, gt=0, description="d_model of the language model")
+    language_layers: int = Field(2, gt=0, description="number of layers in the language model")
+    language_width: int = Field(512, gt=0, description="`d_model` of the language model")
 
     @property
     def summary(self) -> str:

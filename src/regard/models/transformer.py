@@ -47,7 +47,7 @@ class TransformerSettings(LayerSettings):
 
     kind: Literal["transformer"] = "transformer"
     size: Literal["tiny", "small", "base", "big", "custom"] = Field(
-        "base", description="named size; base and big are those of the paper; custom: none of them"
+        "base", description="size preset: base and big as in the paper; custom: set the sizes yourself"
     )
     encoder_layers: int = Field(6, gt=0, description="number of encoder layers")
     decoder_layers: int = Field(6, gt=0, description="number of decoder layers")

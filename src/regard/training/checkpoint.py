@@ -255,7 +255,7 @@ def _load_tensors(path: Path) -> Tensors:
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read: {error}",
-            "use another checkpoint: best, last or an older step",
+            "use a different checkpoint: best, last or an older step",
             code="damaged-file",
             where=path,
         ) from error

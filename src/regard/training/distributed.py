@@ -37,8 +37,8 @@ def peer_errors(world: World) -> Iterator[None]:
         if world.size == 1 or not (isinstance(error, dist.DistError) or LOST_PEER.search(str(error))):
             raise
         raise UserError(
-            f"rank {world.rank}: another process of this training ended or cannot be reached",
-            "see the messages of the other processes; training resumes from the last checkpoint",
+            f"rank {world.rank}: a different process of this training ended or cannot be reached",
+            "read the messages of the other processes; training resumes from the last checkpoint",
             code="lost-process",
             where=f"rank {world.rank}",
         ) from error

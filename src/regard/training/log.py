@@ -101,8 +101,8 @@ class TensorBoard:
             import torch.utils.tensorboard  # noqa: F401
         except ImportError as error:
             raise UserError(
-                "training.tensorboard is on, but the package tensorboard is not installed",
-                "pip install regard[tensorboard], or write training.tensorboard=false",
+                "`training.tensorboard` is on, but the package tensorboard is not installed",
+                "`pip install regard[tensorboard]`, or set `training.tensorboard=false`",
                 code="missing-package",
                 where="training.tensorboard",
             ) from error

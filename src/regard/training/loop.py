@@ -196,7 +196,7 @@ class _Loop(Generic[B]):
     def _require_monitored(self, metrics: dict[str, float]) -> None:
         if self.settings.monitor not in metrics:
             raise UserError(
-                f"training.monitor is {self.settings.monitor!r}, which is not a metric of this task",
+                f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task",
                 f"write one of {', '.join(sorted(metrics))}",
                 code="invalid-setting",
                 where="training.monitor",

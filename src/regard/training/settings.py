@@ -15,14 +15,16 @@ LOWER_IS_BETTER = frozenset(
 class TrainingSettings(Settings):
     """Settings of training; the defaults are those of Vaswani et al. 2017, section 5, where the paper gives one."""
 
-    max_steps: int = Field(100_000, gt=0, description="stop after this many optimizer steps")
-    max_epochs: float = Field(0.0, ge=0, description="stop after this many epochs; 0 = off")
+    max_steps: int = Field(100_000, gt=0, description="maximum number of optimizer steps")
+    max_epochs: float = Field(0.0, ge=0, description="maximum number of epochs; 0 = off")
     max_minutes: float = Field(
-        0.0, ge=0, description="stop after this many minutes of training, earlier sessions included; 0 = off"
+        0.0, ge=0, description="maximum training time in minutes, including earlier sessions; 0 = off"
     )
 
-    batch_tokens: int = Field(4096, gt=0, description="batch size: tokens per optimizer step, over all processes")
-    batch_examples: int = Field(0, ge=0, description="examples per optimizer step, over all processes (labelled tasks)")
+    batch_tokens: int = Field(4096, gt=0, description="batch size in tokens per optimizer step, over all processes")
+    batch_examples: int = Field(
+        0, ge=0, description="batch size in examples per optimizer step, over all processes; only with labelled tasks"
+    )
     accumulation: int = Field(
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
     )
@@ -31,24 +33,30 @@ class TrainingSettings(Settings):
         "paper", description="learning rate schedule; paper: equation 3 of Vaswani et al. 2017"
     )
     learning_rate: float = Field(
-        1.0, gt=0, description="peak learning rate; for schedule = paper: the factor of equation 3 (1 = as published)"
+        1.0,
+        gt=0,
+        description='peak learning rate; with `schedule = "paper"` the factor of equation 3 (1 = as published)',
     )
-    warmup: int = Field(4000, ge=0, description="warmup steps, in which the learning rate rises from zero")
-    warmup_share: float = Field(0.0, ge=0, lt=1, description="warmup steps as a share of all steps, if warmup = 0")
+    warmup: int = Field(4000, ge=0, description="number of warmup steps, in which the learning rate rises from zero")
+    warmup_share: float = Field(
+        0.0, ge=0, lt=1, description="only with `warmup = 0`: warmup steps as a share of all steps"
+    )
     optimizer: Literal["adam", "sgd"] = Field(
         "adam", description="adam: Adam, or AdamW with weight decay; sgd: stochastic gradient descent with momentum"
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of optimizer = sgd; 0: plain gradient descent")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description='only with `optimizer = "sgd"`: momentum; 0 = plain gradient descent'
+    )
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam beta1: decay of the first moment")
     adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam beta2: decay of the second moment")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam epsilon")
     weight_decay: float = Field(
         0.0,
         ge=0,
-        description="weight decay for matrices only (not norms and biases); adam: that of AdamW, decoupled from the "
-        "gradient; sgd: an L2 term, added to the gradient; 0 = off",
+        description="weight decay of matrices (not of norms and biases); adam: decoupled from the gradient, as in "
+        "AdamW; sgd: an L2 term, added to the gradient; 0 = off",
     )
-    clip: float = Field(0.0, ge=0, description="gradient clipping: maximum global norm; 0 = off")
+    clip: float = Field(0.0, ge=0, description="maximum global gradient norm (gradient clipping); 0 = off")
 
     loss: Annotated[str, NameIn(LOSSES)] = Field(
         "cross_entropy", description="training objective; plug-ins can add others for classes and next tokens"
@@ -61,18 +69,18 @@ class TrainingSettings(Settings):
         0.0,
         ge=0,
         lt=1,
-        description="EMA: decay of the moving average of weights, which is validated and saved; 0 = off",
+        description="decay of the exponential moving average of weights, which is then validated and saved; 0 = off",
     )
 
-    log_every: int = Field(50, gt=0, description="steps between log lines")
-    validate_every: int = Field(1000, ge=0, description="steps between validations; 0 = once per epoch")
-    checkpoint_every: int = Field(0, ge=0, description="steps between checkpoints; 0 = at every validation")
-    keep: int = Field(5, gt=0, description="number of newest checkpoints to keep, beside the best one")
+    log_every: int = Field(50, gt=0, description="number of steps between log lines")
+    validate_every: int = Field(1000, ge=0, description="number of steps between validations; 0 = once per epoch")
+    checkpoint_every: int = Field(0, ge=0, description="number of steps between checkpoints; 0 = at every validation")
+    keep: int = Field(5, gt=0, description="maximum number of checkpoints to keep, beside the best one")
     monitor: str = Field("loss", description="validation metric that selects the best checkpoint")
     patience: int = Field(
-        0, ge=0, description="early stopping: stop after this many validations without improvement; 0 = off"
+        0, ge=0, description="maximum number of validations without improvement (early stopping); 0 = off"
     )
-    samples: int = Field(3, ge=0, description="sample outputs to show at every validation")
+    samples: int = Field(3, ge=0, description="number of sample outputs to show at every validation")
     tensorboard: bool = Field(False, description="write TensorBoard logs")
 
     def in_steps(self, steps_in_epoch: int) -> Self:

@@ -60,8 +60,8 @@ class TrainingState:
             last = f"{saved[-1].name} is the last good checkpoint" if saved else "no checkpoint was written yet"
             raise UserError(
                 f"the loss or its gradient is not a finite number since step {step}; {last}",
-                "lower training.learning_rate, raise training.warmup, write training.clip=1, "
-                "or write runtime.precision=fp32",
+                "reduce `training.learning_rate`, increase `training.warmup`, or set `training.clip=1` "
+                "or `runtime.precision=fp32`",
                 code="diverged",
                 where=checkpoints.folder,
             )

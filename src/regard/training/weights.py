@@ -34,7 +34,7 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     if missing or unknown:
         raise UserError(
             f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
-            "use the settings of the checkpoint",
+            "use the settings that the checkpoint was trained with",
             code="other-model",
             where=source,
         )
@@ -54,7 +54,7 @@ def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
             raise UserError(
                 f"{source} does not fit this model: {name} is {tuple(theirs.shape)} ({theirs.dtype}) in the file and "
                 f"{tuple(ours.shape)} ({ours.dtype}) in the model",
-                "use the settings of the checkpoint",
+                "use the settings that the checkpoint was trained with",
                 code="other-model",
                 where=source,
             )
@@ -62,7 +62,7 @@ def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
     if count > saved:
         raise UserError(
             f"{source} does not fit this model: it holds {saved:,} numbers, and the model has {count:,} parameters",
-            "use the settings of the checkpoint",
+            "use the settings that the checkpoint was trained with",
             code="other-model",
             where=source,
         )
@@ -81,7 +81,7 @@ def check_finite(weights: Tensors, source: str) -> None:
         if not bool(tensor.float().isfinite().all()):
             raise UserError(
                 f"{source}: the weight {name} is not a finite number everywhere (NaN or infinite)",
-                "use another checkpoint: last, or an older step",
+                "use a different checkpoint: last, or an older step",
                 code="not-finite",
                 where=f"{source}:{name}",
             )
