@@ -248,10 +248,10 @@ def baseline_scores(name: str, folder: Path) -> dict[str, float]:
         return {"most frequent token": 100.0 * float((test_ids == np.bincount(ids).argmax()).mean())}
     if item.task == "regression":
         return {"mean": 0.0}
-    test = list(task.examples(item.split))
+    test = list(task.read(item.split))
     if item.task == "translation":
         return {"copy": baselines.copied_source(test)}
-    train = list(task.examples("train"))
+    train = list(task.read("train"))
     if item.task == "classification":
         return {
             "majority": baselines.majority(train, test),

@@ -247,7 +247,7 @@ class Reading:
             fresh = self.tagger(f"fresh-{count}", count, 60, model=MODEL, text={"vocab_size": 300})
             said = {
                 "fine-tuned": [each["tags"] for each in tuned.predict(asked_of(test))],
-                "features, and a linear map": self.by_features(list(tuned.task.examples("train")), test),
+                "features, and a linear map": self.by_features(list(tuned.task.read("train")), test),
                 "from scratch": [each["tags"] for each in fresh.predict(asked_of(test))],
             }
             for name, tags in said.items():

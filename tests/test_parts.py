@@ -80,7 +80,7 @@ def test_a_run_with_a_part(part: str, tmp_path: Path) -> None:
         assert prediction["translation"] == reference["translation"]
         assert prediction["score"] == pytest.approx(reference["score"], abs=1e-5)
     assert model.evaluate("valid").scores
-    if model.task.has_attention:
+    if model.task.recipe.has_attention:
         assert model.explain(text).maps
 
 

@@ -134,6 +134,16 @@ class Recipe(Settings):
             )
         return self
 
+    @property
+    def has_attention(self) -> bool:
+        """True if the outputs depend on attention weights, which can be shown."""
+        return self.model.has_attention
+
+    @property
+    def compiles(self) -> bool:
+        """True if compilation is worth its time."""
+        return True
+
     def training_in_steps(self, epoch: int) -> TrainingSettings:
         """The training settings for epochs of so many steps, with every value that depends on the data filled in."""
         training = self.training

@@ -55,7 +55,7 @@ def test_the_demo_prints_curve_scores_translations_and_attention(printed: tuple[
 def test_the_demo_writes_a_page_and_a_run(printed: tuple[Path, str]) -> None:
     folder, out = printed
     assert str(folder / "report.html") in out
-    source = next(iter(Run.open(folder).task.examples("test")))["src"]
+    source = next(iter(list(Run.open(folder).task.read("test"))))["src"]
     assert source in (folder / "report.html").read_text(encoding="utf-8")
     assert Run.open(folder).recipe.name == "demo-dates"
     assert (folder / "evaluations" / "test-best.json").exists()

@@ -148,7 +148,7 @@ def test_models_without_attention_are_refused(
     assert fails("inspect", run, text, "--output", page, "--svg", svg).code == "no-attention"
     assert not page.exists() and not svg.exists()
     model = Model.load(run)
-    assert model.explain(text).maps == [] and not model.task.has_attention
+    assert model.explain(text).maps == [] and not model.task.recipe.has_attention
     assert not any("inspect" in command for command in model.task.next_commands("run", "text"))
 
 

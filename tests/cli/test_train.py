@@ -127,7 +127,7 @@ def test_the_commands_to_try_next_work_for_every_task(tiny_run: TinyRun) -> None
     tried = set()
     for task in TASKS:
         run = tiny_run(task)
-        examples = Run.open(run).task.examples("valid")
+        examples = list(Run.open(run).task.read("valid"))
         first, *commands = next_steps(
             Trained(Run.open(run), Outcome(1, "max_steps", None, None, {}), examples)
         ).splitlines()

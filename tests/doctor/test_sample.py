@@ -37,8 +37,8 @@ def test_a_sample_is_read_back_as_the_examples_it_was_made_of(
 ) -> None:
     monkeypatch.setattr(sample, "SAMPLE", 40)
     dry = dry_run(write_recipe(tmp_path, task), tmp_path)
-    texts = [dry.task.checks.texts(dry.task.fields, example) for example in dry.survey.splits["train"].sample]
-    assert [dry.task.checks.texts(dry.task.fields, example) for example in dry.task.examples("train")] == texts
+    texts = [dry.task.checks.texts(dry.task.recipe.fields, example) for example in dry.survey.splits["train"].sample]
+    assert [dry.task.checks.texts(dry.task.recipe.fields, example) for example in list(dry.task.read("train"))] == texts
     assert len(texts) == 40 and dry.scale == dry.survey.splits["train"].examples / 40
 
 

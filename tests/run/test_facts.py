@@ -59,7 +59,7 @@ def test_facts_are_those_of_the_run(run: Path) -> None:
     assert (facts.step, facts.best, facts.best_step) == (progress["step"], progress["best"], progress["best_step"])
     assert (facts.monitor, facts.metrics) == (recipe.training.monitor, progress["metrics"])
     assert facts.checkpoints == [path.name for path in opened.checkpoints.all()]
-    assert facts.examples["train"] == len(list(opened.task.examples("train")))
+    assert facts.examples["train"] == len(list(opened.task.read("train")))
     assert facts.bytes == sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
 
 

@@ -22,7 +22,7 @@ def test_training_data_is_enough(task: str, tmp_path: Path) -> None:
     trained = regard("train", recipe, "--folder", run)
     assert trained.status == 0, trained.err
     opened = Run.open(run).task
-    train, valid = ([json.dumps(example) for example in opened.examples(split)] for split in ("train", "valid"))
+    train, valid = ([json.dumps(example) for example in opened.read(split)] for split in ("train", "valid"))
     assert train and valid and (task == "language" or not set(train) & set(valid)), "lines of text may repeat"
     evaluated = regard("evaluate", run, "--on", "valid", "--json")
     assert evaluated.status == 0, evaluated.err
@@ -41,7 +41,7 @@ def test_the_vocabulary_is_learnt_from_what_is_left(tmp_path: Path) -> None:
     recipe, run = write_recipe(tmp_path, "language", "ngram", settings), tmp_path / "run"
     assert regard("train", recipe, "--folder", run).status == 0
     task = Run.open(run).task
-    held = {example["text"].split()[0] for example in task.examples("valid")}
+    held = {example["text"].split()[0] for example in list(task.read("valid"))}
     known = {word for word in words if len(task.tokenizers["source"].encode(word)) == 1}
     assert len(held) == 4 and known == set(words) - held
 
@@ -49,7 +49,7 @@ def test_the_vocabulary_is_learnt_from_what_is_left(tmp_path: Path) -> None:
 def test_a_held_out_test_set_is_evaluated(tmp_path: Path) -> None:
     recipe, run = write_recipe(tmp_path, "translation", settings=SHORT | {"data.hold_out_test": 0.2}), tmp_path / "run"
     assert regard("train", recipe, "--folder", run).status == 0
-    sizes = {split: len(Run.open(run).task.examples(split)) for split in ("train", "valid", "test")}
+    sizes = {split: len(list(Run.open(run).task.read(split))) for split in ("train", "valid", "test")}
     values = json.loads(regard("evaluate", run, "--json").out)
     assert values["examples"] == sizes["test"] > 0 and sizes["valid"] > 0
     assert regard("align", run).status == 0

@@ -102,7 +102,7 @@ def test_an_evaluation_as_values(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPa
     values = evaluation.to_json()
     assert (values["run"], values["checkpoint"], values["data"]) == (str(model.run.folder), "best", "other")
     assert values["options"] == {} and values["seconds"] >= 0
-    assert [item["text"] for item in values["examples"]] == [item["text"] for item in model.task.examples("test")]
+    assert [item["text"] for item in values["examples"]] == [item["text"] for item in list(model.task.read("test"))]
     assert values["examples"][0]["prediction"]["label"] in ("good", "bad")
     assert evaluation.to_json(texts=False) == {**values, "examples": 24}
     assert model.evaluate("valid").data == "valid"

@@ -77,7 +77,7 @@ def open_task(folder: Path) -> Answering:
 
 def scores(folder: Path) -> dict[str, float]:
     task = open_task(folder)
-    examples = task.examples("test")
+    examples = list(task.read("test"))
     assert sum(len(task.encode(example)) > 1 for example in examples) > 30, "texts of several windows"
     predictions = list(task.predict(Run.open(folder).model("best"), examples))
     for prediction, example in zip(predictions, examples, strict=True):

@@ -70,7 +70,7 @@ def make_recipe(folder: Path, task: str, model: str, start: str = "", **training
 
 def scores(folder: Path) -> dict[str, float]:
     run = Run.open(folder)
-    examples = run.task.examples("test")
+    examples = list(run.task.read("test"))
     predictions = list(run.task.predict(run.model("best"), examples))
     return {name: score.value for name, score in run.task.score(examples, predictions).items()}
 

@@ -64,7 +64,7 @@ def align(
     name, sources = data.select(task)
     corpora = getattr(task.recipe.data, name) if sources is None else sources
     with data_of_recipe(sources):
-        examples = list(islice(task.examples(name, sources), sentences if save else None))
+        examples = list(islice(list(task.read(name, sources)), sentences if save else None))
     if save:
         return save_best_head(translator, examples, as_json)
     report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")

@@ -107,7 +107,7 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
         remedy = 'add a text in quotation marks: `regard inspect RUN "A text."`'
         raise UserError("the text is empty", remedy, code="blank-input", where="text")
     recipe = model.run.recipe
-    if not model.task.has_attention:
+    if not model.task.recipe.has_attention:
         unused = "; its pooling is not used" if recipe.model.has_attention else ""
         raise UserError(
             f"the outputs of {model.run.folder} do not depend on attention: task {recipe.task}, {recipe.model.summary}"

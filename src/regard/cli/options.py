@@ -209,7 +209,7 @@ class TableOptions(OptionGroup):
         """The settings of a source that were given."""
         from regard.cli.tables import column_settings
 
-        columns = column_settings(self.columns, task.fields.columns)
+        columns = column_settings(self.columns, task.recipe.fields.columns)
         delimiter = {} if self.delimiter is None else {"delimiter": self.delimiter}
         return columns | delimiter | ({"header": False} if self.no_header else {})
 
@@ -261,8 +261,8 @@ class DataOptions(OptionGroup):
         files |= self.languages(bool(files))
         if not files:
             return one_of("--on", self.on, ("test", "valid")), None
-        sources = file_sources(task, files | column_settings(self.columns or "", task.fields.columns))
-        for line in describe_sources(sources, Path(), task.fields):
+        sources = file_sources(task, files | column_settings(self.columns or "", task.recipe.fields.columns))
+        for line in describe_sources(sources, Path(), task.recipe.fields):
             report(line)
         return Path(self.file or self.src or self.tgt or "").name, sources
 

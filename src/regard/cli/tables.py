@@ -53,12 +53,12 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     from regard.run_files import SPLITS
     from regard.tasks.operations import file_sources
 
-    ending, source = file_ending(name), None
+    fields, ending, source = task.recipe.fields, file_ending(name), None
     sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
-    known = {*task.fields.endings, *(file_ending(source.file) for source in sources if source.file)}
+    known = {*fields.endings, *(file_ending(source.file) for source in sources if source.file)}
     if name != STDIO and ending in known and ending not in PLAIN_ENDINGS:
         source = file_sources(task, {"file": name, **settings})[0]
-        source = None if task.fields.format_of(source) in PLAIN_FORMATS else without_target(source, task.fields)
+        source = None if fields.format_of(source) in PLAIN_FORMATS else without_target(source, fields)
     if source is None and settings:
         raise UserError(
             f"{', '.join(f'--{key}' for key in settings)}: only for tables, and {name} is read line by line",
@@ -66,7 +66,7 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
             code="unsupported-option",
             where=next(iter(settings)),
         )
-    for line in [] if source is None else describe_sources([source], Path(), task.fields):
+    for line in [] if source is None else describe_sources([source], Path(), task.recipe.fields):
         report(line)
     return source
 
@@ -81,7 +81,7 @@ def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, 
     """Each row of a table and its example; objects of JSON keep their other keys in the example."""
     from regard.data.formats import read_table
 
-    for record, example in read_table(Path(source.file or ""), task.fields, source):
+    for record, example in read_table(Path(source.file or ""), task.recipe.fields, source):
         if isinstance(record.value, dict):
             yield None, record.value | example
         elif isinstance(record.value, list) and all(isinstance(cell, str) for cell in record.value):
@@ -100,7 +100,7 @@ def read_texts(task: "AnyTask", name: str) -> "Iterator[Example] | None":
     ending = file_ending(name)
     if name == STDIO or ending in PLAIN_ENDINGS or ending not in LABELLED_TEXT.endings:
         return None
-    if task.fields.required == ("text",) and "text" in task.fields.columns:
+    if task.recipe.fields.required == ("text",) and "text" in task.recipe.fields.columns:
         source = table_source(task, name, {})
         return None if source is None else (example for _, example in read_rows(task, source))
     source = without_target(Source(file=name), LABELLED_TEXT)

@@ -161,7 +161,7 @@ def check_tokenizer(dry: DryRun) -> Check:
     """Words of the validation data have few tokens, and few are [UNK] or spelled in bytes."""
     name, task = "tokenizer", dry.task
     split = "valid" if dry.survey.splits["valid"].sample else "train"
-    examples = [task.checks.texts(task.fields, example) for example in task.examples(split)[:MAX_CHECKED]]
+    examples = [task.checks.texts(task.recipe.fields, example) for example in list(task.read(split))[:MAX_CHECKED]]
     findings, max_tokens = [], 0.0
     worst: Status = "pass"
     for sequence, tokenizer in task.tokenizers.items():
@@ -203,7 +203,7 @@ def check_lengths(dry: DryRun) -> Check:
     assert limit is not None
     splits = HELD_OUT if checks.long_inputs == "split" else SPLITS  # others are dropped from train: see filters
     lengths = {
-        split: np.array([checks.input_length(task, example) for example in task.examples(split)[:MAX_CHECKED]])
+        split: np.array([checks.input_length(task, example) for example in list(task.read(split))[:MAX_CHECKED]])
         for split in splits
         if dry.survey.splits[split].sample
     }

@@ -19,7 +19,7 @@ from regard.run_files import STORES
 from regard.runtime import World, close_world, open_world
 from regard.tasks.base import AnyTask
 from regard.tasks.defaults import choose_defaults
-from regard.tasks.operations import model_on_meta
+from regard.tasks.operations import fit_closed_form, model_on_meta
 from regard.tasks.registry import load_recipe, task_of
 
 
@@ -108,7 +108,7 @@ def _examine(
 
 
 def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: CheckProgress | None) -> Iterator[Check]:
-    direct = dry.task.fit_closed_form(dry.store)
+    direct = fit_closed_form(dry.task, dry.store)
     if direct is not None:  # a model that is counted has no gradients
         yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))
         return

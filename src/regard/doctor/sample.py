@@ -236,7 +236,7 @@ class DryRun:
     def _distinct(self, count: int) -> list[Example]:
         """Examples of about median length that differ in every sequence."""
         sample = [
-            (self.task.checks.texts(self.task.fields, example), example)
+            (self.task.checks.texts(self.task.recipe.fields, example), example)
             for example in self.survey.splits["train"].sample[:2000]
         ]
         sizes = np.array([sum(len(text) for texts in sides.values() for text in texts) for sides, _ in sample])

@@ -151,7 +151,7 @@ def scores_of(
     task: AnyTask, examples: Sequence[Example], first: Sequence[Prediction], second: Sequence[Prediction]
 ) -> dict[str, list[float]]:
     """The scores of both models, if every example has a target."""
-    target = task.fields.target
+    target = task.recipe.fields.target
     if not task.scored_by_examples or not target or not all(example.get(target) is not None for example in examples):
         return {}
     ours, theirs = task.score(examples, first), task.score(examples, second)

@@ -71,7 +71,7 @@ def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int
         values = [task.parse(value, f"{sentences}:{number}") for number, value in enumerate(parsed, 1)]
         return Examples(spread(in_all_directions(task, values), limit), sentences.name)
     try:
-        examples = [dict(example) for example in task.examples("valid")]
+        examples = [dict(example) for example in list(task.read("valid"))]
     except UserError:  # an imported run has none, and the files of another one may be gone
         examples = []
     if examples:
@@ -97,7 +97,7 @@ def lengthen(task: AnyTask, example: Example) -> Example:
     texts = {key: example[key] for key in ("text", "words", "context") if key in example}
     key, value = max(texts.items(), key=lambda item: len(item[1]))
     more = [FILLER] * max(task.recipe.data.max_length, task.recipe.model.length_limit or 0)
-    inputs = {name: item for name, item in example.items() if name != task.fields.target}
+    inputs = {name: item for name, item in example.items() if name != task.recipe.fields.target}
     return {**inputs, key: " ".join([value, *more]) if isinstance(value, str) else [*value, *more]}
 
 

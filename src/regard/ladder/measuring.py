@@ -122,7 +122,7 @@ def measure_attention(
     """
     task, count = translator.task, measurement.aligned
     valid, test = (
-        gold_alignments(split_sources(task.recipe, split)) or task.examples(split) for split in ("valid", test_split)
+        gold_alignments(split_sources(task.recipe, split)) or list(task.read(split)) for split in ("valid", test_split)
     )
     best = alignment = None
     if task.attention_weights(translator.model, "1", [EOS])[2].cross is not None:
@@ -133,7 +133,7 @@ def measure_attention(
             "lowest_aer": report.lowest.aer if report.lowest else None,
             "heads": report.head_count,
         }
-    drawn = select_sentences(task.examples(test_split), measurement.pictures)
+    drawn = select_sentences(list(task.read(test_split)), measurement.pictures)
     return {
         "alignment": alignment,
         "pictures": [picture(translator, example["src"], example["tgt"], best, search) for example in drawn],

@@ -103,7 +103,7 @@ def align(
     """
     pairs = encode_pairs(model, examples, translations)
     links: list[tuple[Link, ...]] = [()] * len(pairs)
-    if not model.task.has_attention:
+    if not model.task.recipe.has_attention:
         return links
     head = None
     for index, weights in cross_attentions(model, pairs):

@@ -127,7 +127,7 @@ def read_direction(task: Translation, split: str, direction: tuple[str, str]) ->
     """The pairs of one direction; only its files are read, unless some of their lines are held out."""
     data = task.recipe.data
     sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
-    pairs = task.read(split) if data.held_out else read_examples(sources, data.folder, task.fields)
+    pairs = task.read(split) if data.held_out else read_examples(sources, data.folder, task.recipe.fields)
     return (pair for pair in pairs if (pair.get("from"), pair.get("to")) == direction)
 
 

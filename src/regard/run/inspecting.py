@@ -94,7 +94,7 @@ def inspect_attention(
     prediction = model.predict(example, **options) if target is None else force_decode(task, example, target)
     maps: list[AttentionMap] = []
     calls: list[Call] = []
-    if task.has_attention and empty_prediction(task, example) is None:
+    if task.recipe.has_attention and empty_prediction(task, example) is None:
         with record_attention(model.model) as calls:
             maps = task.attention(model.model, example, choose_hypothesis(prediction, chosen))
     return Inspection(Explanation(example, prediction, maps), match_layers(maps, stacks(calls)))

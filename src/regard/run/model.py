@@ -35,6 +35,7 @@ from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
 from regard.tasks.operations import (
+    call_model,
     check_outputs,
     decoding_engine,
     empty_prediction,
@@ -250,7 +251,7 @@ class Model:
         predictions: list[Prediction] = []
         samples: list[tuple[Example, Prediction]] = []
         if task.scored_by_examples:
-            read = list(examples if examples is not None else task.examples(split, sources))
+            read = list(examples if examples is not None else list(task.read(split, sources)))
             for prediction in task.predict(self.engine, read):
                 predictions.append(prediction)
                 if progress is not None and len(predictions) % PROGRESS_EVERY == 0:
@@ -260,7 +261,7 @@ class Model:
             with TemporaryDirectory() as folder:  # the run folder may be read-only
                 store = open_store(task, Path(folder), split, None, sources)
                 scores += task.score_store(self.model, store)
-                samples = task.store_samples(self.model, store) if with_samples and not read else []
+                samples = task.checks.store_samples(task, self.model, store) if with_samples and not read else []
         return Evaluation(
             run=str(self.run.folder),
             checkpoint=self.checkpoint,
@@ -300,7 +301,7 @@ class Model:
         prediction = (
             next(iter(task.predict(self.engine, [example]))) if target is None else force_decode(task, example, target)
         )
-        return record(self.model, lambda: task.call_model(self.model, example, prediction), prediction)
+        return record(self.model, lambda: call_model(task, self.model, example, prediction), prediction)
 
     @contextmanager
     def without(self, heads: Heads = (), layers: Layers = ()) -> Iterator[Self]:

@@ -38,17 +38,17 @@ def run_json(name: str, model: Model) -> JsonObject:
         "about": recipe.about or task.title,
         "model": recipe.model.summary,
         "fields": form_fields(model),
-        "attention": task.has_attention,
+        "attention": task.recipe.has_attention,
         "beam": beam_width(model),
         "vectors": task.text_encoder is not None,
         "monitor": recipe.training.monitor,
-        "mask": task.masks and task.masks.text,
+        "mask": (task.text_encoder and task.text_encoder.mask) or None,
     }
 
 
 def form_fields(model: Model) -> list[JsonObject]:
     """The fields of an example that a person fills in: the required ones, and a second text if the run reads pairs."""
-    task, fields = model.task, model.task.fields
+    task, fields = model.task, model.task.recipe.fields
     known = task.text_encoder and task.text_encoder.pairs
     takes_pairs = "pair" in fields.inputs if known is None else known
     optional = ["pair"] if takes_pairs and "pair" not in fields.required else []

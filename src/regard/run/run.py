@@ -32,7 +32,7 @@ from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
 from regard.tasks.base import AnyTask, ProgressCallback, Report
-from regard.tasks.operations import check_memory, facts, load_model, open_store
+from regard.tasks.operations import check_memory, facts, load_model, open_store, training_view
 from regard.tasks.registry import build_recipe, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.progress import TrainingProgress
@@ -125,7 +125,7 @@ class Run:
     def open_stores(self, report: Report, progress: ProgressCallback | None = None) -> tuple[Any, Any]:
         """Build or open the tokenised training and validation data."""
         train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
-        train = self.task.training_view(self.folder, train, report)
+        train = training_view(self.task, self.folder, train, report)
         for key, value in facts(self.task).items():
             report(f"{key}: {value}")
         return train, valid
@@ -258,7 +258,7 @@ class Run:
         model, start = self.task.new_model(), self.start
         if start is not None:
             path = start.checkpoints.resolve("best")
-            self.task.initialize(model, read_weights(path), start.task, str(path))
+            self.task.starts.copy(self.task, model, read_weights(path), start.task, str(path))
         return model
 
     def model(self, checkpoint: str = "best", device: torch.device | None = None) -> nn.Module:

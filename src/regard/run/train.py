@@ -23,7 +23,7 @@ from regard.run_files import CHECKPOINTS, RECIPE, STORES
 from regard.runtime import World, close_world, open_world, seed_everything
 from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
 from regard.tasks.defaults import choose_defaults, take_defaults
-from regard.tasks.operations import some_examples
+from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
 from regard.training.advice import Advice, advise
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
@@ -82,7 +82,7 @@ def train(
         recipe = run.recipe
         train_data, valid_data = stores or run.open_stores(lambda _: None)
 
-        task, world = run.task, run.task.adapt_world(world)
+        task, world = run.task, adapt_world(run.task, world)
         if recipe.runtime.compile == "on" and not world.compile:
             raise UserError(
                 'runtime.compile = "on" has no effect: only packed batches on a GPU are compiled',
@@ -91,7 +91,7 @@ def train(
                 where="runtime.compile",
             )
         valid = task.validation_data(folder, valid_data, world)
-        model = task.fit_closed_form(train_data)
+        model = fit_closed_form(task, train_data)
         if model is not None:
             return Trained(run, save_directly(run, model, valid, len(train_data), world, log), valid.examples)
 

@@ -39,7 +39,7 @@ from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
-from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, is_recurrent
 from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
@@ -64,6 +64,11 @@ class AnsweringRecipe(LabelledRecipe):
     }  # fmt: skip
     monitors = ("loss", "exact", "f1")
     data: AnsweringDataSettings
+
+    @property
+    def has_attention(self) -> bool:
+        """The head reads every token, so attention pooling is not used."""
+        return self.model.has_attention and not is_recurrent(self)
 
 
 class AnsweringChecks(LabelledChecks["Answering"]):
@@ -189,7 +194,7 @@ class Answering(Labelled[AnsweringRecipe]):
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         """A line is question TAB context."""
         if isinstance(value, str) and value.strip():
-            value = split_columns(value, ("question", "context"), 2, where, self.fields.json_form)
+            value = split_columns(value, ("question", "context"), 2, where, self.recipe.fields.json_form)
         return super().parse(value, where)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:

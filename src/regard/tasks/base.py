@@ -13,7 +13,7 @@ a task of any kind are in operations.py.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -24,7 +24,6 @@ from regard.config import SettingsTable
 from regard.data.batch import Batch, BatchSource, Share
 from regard.data.digests import Digests
 from regard.data.examples import Example as Example
-from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
 from regard.data.sources import Source
@@ -45,7 +44,7 @@ from regard.runtime import World
 from regard.tasks.checks import DoctorHooks
 from regard.tasks.encoders import TextEncoding
 from regard.tasks.exchange import Exchange
-from regard.tasks.inputs import split_columns
+from regard.tasks.inputs import missing_key, split_columns
 from regard.tasks.languages import Languages
 from regard.tasks.variants import VariantSet
 from regard.text.tokenizer import Tokenizer
@@ -94,6 +93,10 @@ class StartRules:
     """Makes settings of this task from those in [text] or [model] of a run of another task: (task, group, values)."""
     check: Callable[[Recipe, Recipe, Path], None] = lambda recipe, start, folder: None
     """Raises UserError if a recipe cannot start from a run with recipe `start` in `folder`."""
+    copy: "Callable[[Any, nn.Module, dict[str, Tensor], AnyTask, str], None]" = (
+        lambda task, model, weights, start, where: load_weights(model, weights, where)
+    )
+    """Copies the weights of the run of task `start` into a new model: (task, model, weights, start, where)."""
 
 
 @dataclass(frozen=True)
@@ -106,19 +109,14 @@ class Search:
     """The tokenizer of outputs."""
     force: Callable[[Example, str], Prediction]
     """Makes the prediction of a given output for an example, to inspect its attention."""
+    call: Callable[[nn.Module, Example, Prediction], None]
+    """Calls a model once for an example and its prediction, through `forward`, so that hooks see it."""
     engines: tuple[str, ...] = ("torch",)
     """Names of the engines that can decode."""
     request: Callable[[Sequence[Example], int], tuple[DecodingRequest, list[int]]] | None = None
     """What an engine has to decode, and the number of parts of each example; None if outputs depend on no source."""
     join: Callable[[list[list[Hypothesis]]], Prediction] | None = None
     """Makes a prediction from the hypotheses of the parts of an example."""
-
-
-class Masks(NamedTuple):
-    """How texts of a task contain words to predict."""
-
-    text: str
-    """The mask in a text, for example [MASK]."""
 
 
 class FileFormat(NamedTuple):
@@ -148,6 +146,8 @@ class Task(ABC, Generic[R, D]):
     """What `start_from` accepts."""
     packs: ClassVar[bool] = True
     """True if batches are packed on a GPU, for models that take packed batches."""
+    one_shape: ClassVar[bool] = False
+    """True if all batches have the same shape, packed or not."""
     scored_by_examples: ClassVar[bool] = True
     """True if an evaluation predicts each example and compares it with its target."""
     scored_by_store: ClassVar[bool] = False
@@ -194,11 +194,6 @@ class Task(ABC, Generic[R, D]):
         return None
 
     @property
-    def masks(self) -> Masks | None:
-        """How texts contain words to predict."""
-        return None
-
-    @property
     def labels(self) -> tuple[str, ...]:
         """Names of the classes that the model distinguishes; () if it has none."""
         return ()
@@ -207,16 +202,6 @@ class Task(ABC, Generic[R, D]):
     def tokenizers(self) -> dict[str, Tokenizer]:
         """The tokenizers by the sequence of a batch that they encode: "source", "target"."""
         return {}
-
-    @property
-    def has_attention(self) -> bool:
-        """True if the outputs depend on attention weights, which can be shown."""
-        return self.recipe.model.has_attention
-
-    @property
-    def fields(self) -> Fields:
-        """The fields of an example."""
-        return self.recipe.fields
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 
@@ -243,23 +228,19 @@ class Task(ABC, Generic[R, D]):
     def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
         """Read the examples of a split, or of other `sources`, with their targets, one at a time."""
         if sources is not None:
-            return read_examples(sources, Path(), self.fields)
+            return read_examples(sources, Path(), self.recipe.fields)
         split_sources(self.recipe, split)  # raises an error if there are none
-        return read_split(self.recipe.data, self.fields, split)
-
-    def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
-        """All examples of a split, or of other `sources`."""
-        return list(self.read(split, sources))
+        return read_split(self.recipe.data, self.recipe.fields, split)
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
         """JSON that identifies the examples of a store: the content of files and how they are read."""
         data = self.recipe.data
         if sources is not None:
-            return identify(sources, Path(), self.fields, digests)
+            return identify(sources, Path(), self.recipe.fields, digests)
         if data.held_out and split in ("train", *data.held_out):
-            train = identify(data.train, data.folder, self.fields, digests)
+            train = identify(data.train, data.folder, self.recipe.fields, digests)
             return [train, {"split": split, "held out": data.held_out, "shares": [data.hold_out, data.hold_out_test]}]
-        return identify(split_sources(self.recipe, split), data.folder, self.fields, digests)
+        return identify(split_sources(self.recipe, split), data.folder, self.recipe.fields, digests)
 
     @abstractmethod
     def encoder(self, filtered: bool) -> Encoder:
@@ -269,31 +250,19 @@ class Task(ABC, Generic[R, D]):
     def view(self, store: Store) -> D:
         """A store as the batches of this task read it."""
 
-    def training_view(self, folder: Path, store: D, report: Report) -> D:
-        """The training data as batches read it, if that differs from the store (BPE-dropout)."""
-        return store
-
     @abstractmethod
     def batches(self, store: D, world: World) -> BatchSource:
         """The batches of training: a function of (seed, step)."""
 
     def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
         """The data that `validate` uses."""
-        return ValidationData(store, self.examples("valid"))
+        return ValidationData(store, list(self.read("valid")) if self.scored_by_examples else ())
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def new_model(self) -> nn.Module:
         """A model with random weights."""
-
-    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: "AnyTask", where: str) -> None:
-        """Copy the weights of the run that training starts from into a new model."""
-        load_weights(model, weights, where)
-
-    def fit_closed_form(self, store: D) -> nn.Module | None:
-        """A model that is computed from the data without gradient steps; None for all other models."""
-        return None
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -302,14 +271,6 @@ class Task(ABC, Generic[R, D]):
     @abstractmethod
     def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
         """Metrics of the validation data, the loss among them, and a few samples."""
-
-    def adapt_world(self, world: World) -> World:
-        """The world as this task uses it: padded batches have many shapes, so no CUDA graph and no compilation.
-
-        A loss of a plug-in may do what a graph cannot contain.
-        """
-        fixed = is_packed(self, world) and self.recipe.training.loss == "cross_entropy"
-        return world if fixed else replace(world, compile=False, capture=False)
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -323,19 +284,20 @@ class Task(ABC, Generic[R, D]):
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         """The example that a line of text or a dictionary means, checked, without its target; errors name `where`."""
-        fields = self.fields
+        fields = self.recipe.fields
         if isinstance(value, str):
             value = split_columns(value, fields.inputs, len(fields.required), where, fields.json_form)
         for key in fields.required:
             if value.get(key) is None:
-                raise UserError(f"{where} has no {key!r}", f"write {fields.json_form}", code="missing-key", where=where)
+                raise missing_key(key, fields, where)
         check_text(value, where)
         return {key: item for key, item in value.items() if key != fields.target}
 
     def to_line(self, example: Example) -> str:
-        """An example without its target as one line of input: its text, or JSON if it has more than one value."""
-        values = {key: value for key, value in example.items() if key not in (self.fields.target, "id")}
-        text = values.get(self.fields.required[0])
+        """The inputs of an example as one line: its text, or JSON if it has more than one value."""
+        fields = self.recipe.fields
+        values = {key: value for key, value in example.items() if key in (*fields.required, *fields.inputs)}
+        text = values.get(fields.required[0])
         return text if len(values) == 1 and isinstance(text, str) else json.dumps(values, ensure_ascii=False)
 
     @abstractmethod
@@ -356,10 +318,6 @@ class Task(ABC, Generic[R, D]):
 
     def score_store(self, model: nn.Module, store: D) -> list[Score]:
         """Scores of a model on tokenised data, for example its perplexity."""
-        return []
-
-    def store_samples(self, model: nn.Module, store: D) -> list[tuple[Example, Prediction]]:
-        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
         return []
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
@@ -385,14 +343,10 @@ class Task(ABC, Generic[R, D]):
         """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
         return []
 
-    def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
-        """Call the model once for an example and its prediction, through `forward`, so that hooks see it."""
-        next(iter(self.predict(model, [example])))
-
     def next_commands(self, folder: str, example: str) -> list[str]:
         """Commands to try after training, with a quoted folder and a quoted example."""
         test = "" if self.recipe.data.test or "test" in self.recipe.data.held_out else " --on valid"
-        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
+        inspect = [f"regard inspect {folder} {example}"] if self.recipe.has_attention else []
         return [f"regard {self.command} {folder} {example}", f"regard evaluate {folder}{test}", *inspect]
 
 

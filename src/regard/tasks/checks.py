@@ -132,6 +132,10 @@ class DoctorHooks(Generic[T, D]):
         """One line about a store for the log: number of examples and tokens."""
         return f"{split}: {len(store):,} examples"
 
+    def store_samples(self, task: T, model: nn.Module, store: D) -> list[tuple[Example, Example]]:
+        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
+        return []
+
     def max_length(self, task: T) -> int | None:
         """Maximum number of tokens of one input; None if there is no limit."""
         return None

@@ -107,7 +107,7 @@ class Choice(Labelled[ChoiceRecipe]):
             if len(choices) < 2:
                 raise UserError(
                     f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}",
-                    f"write text TAB choice TAB choice, and more choices if you like; or JSON: {self.fields.json_form}",
+                    f"write text TAB choice TAB choice, and more choices; or JSON: {self.recipe.fields.json_form}",
                     code="bad-line",
                     where=where,
                 )

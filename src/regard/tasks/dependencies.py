@@ -90,6 +90,11 @@ class DependenciesRecipe(LabelledRecipe):
 
     parser: ParserSettings = ParserSettings()
 
+    @property
+    def has_attention(self) -> bool:
+        """True: the probabilities of the heads are attention weights."""
+        return True
+
 
 class DependenciesChecks(LabelledChecks["Dependencies"]):
     """Hooks for heads and relations."""
@@ -232,9 +237,6 @@ class Dependencies(Labelled[DependenciesRecipe]):
         example.pop("relations", None)
         return example
 
-    def to_line(self, example: Example) -> str:
-        return super().to_line({"words": example["words"]})
-
     # ---- scores and display -----------------------------------------------------------------------------------------
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
@@ -273,17 +275,12 @@ class Dependencies(Labelled[DependenciesRecipe]):
         errors = frequent_pairs("frequent errors", ("relation", "prediction"), wrong, MAX_ERRORS)
         return [*tables, Table("scores by length", columns, rows), *errors]
 
-    @property
-    def has_attention(self) -> bool:
-        """True: the probabilities of the heads are attention weights."""
-        return True
-
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention of the encoder if it has any, and the probability of every word as the head of every other."""
         window, _ = self.read_words(example)
         if not window.words:
             return []
-        encoder = super().attention(model, example, prediction) if super().has_attention else []
+        encoder = super().attention(model, example, prediction)
         ((arcs, _),) = self.run(model, [self.encode(example)]).logits
         words = [example["words"][word] for word in window.words]
         weights = head_log_probabilities(arcs, window).exp().float().numpy()[None, None]

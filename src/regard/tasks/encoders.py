@@ -68,6 +68,8 @@ class TextEncoding:
     """The name of the text encoder in the model."""
     pairs: bool | None = None
     """True if training examples have a second text, False if not; None if it is not known."""
+    mask: str = ""
+    """The mask in a text, for example [MASK]; "" if the model fills in none."""
 
     def module(self, model: nn.Module) -> TextEncoder:
         """The text encoder of a model."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from regard.data.examples import Example
+from regard.data.fields import Fields
 from regard.errors import UserError
 from regard.reading import check_depth, read_text
 from regard.text.tokenizer import Tokenizer
@@ -49,6 +50,11 @@ def check_count(name: str, value: object) -> int:
     if not isinstance(value, int) or value < 1:
         raise UserError(f"{option_names([name])} is {value}", "write 1 or more", code="invalid-option", where=name)
     return value
+
+
+def missing_key(key: str, fields: Fields, where: str) -> UserError:
+    """The error for an example that lacks an input."""
+    return UserError(f"{where} has no {key!r}", f"write {fields.json_form}", code="missing-key", where=where)
 
 
 def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> Example:

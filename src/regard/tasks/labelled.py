@@ -141,6 +141,11 @@ class LabelledRecipe(Recipe):
             )
         return self
 
+    @property
+    def compiles(self) -> bool:
+        """Compilation takes longer than most fine-tuning: only if the recipe says "on"."""
+        return self.runtime.compile == "on"
+
     def training_in_steps(self, epoch: int) -> TrainingSettings:
         return self.training.in_steps(epoch)
 
@@ -219,7 +224,7 @@ class Labelled(Task[L, Inputs]):
     """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
-    starts = StartRules(STARTS, start_settings, check_start)
+    starts = StartRules(STARTS, start_settings, check_start, lambda task, *values: copy_weights(task, *values))
     pooled: ClassVar[bool] = True
     """True if the head reads one vector per input, False if it reads the vector of every token."""
     per_token: ClassVar[bool] = False
@@ -306,14 +311,14 @@ class Labelled(Task[L, Inputs]):
     @cached_property
     def splits(self) -> LabelledSplits:
         """The labelled examples of the recipe."""
-        return load_splits(self.recipe.data, self.fields)
+        return load_splits(self.recipe.data, self.recipe.fields)
 
-    def examples(self, split: str, sources: Sequence[Source] | None = None) -> Sequence[Example]:
+    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
         data = self.recipe.data
         if sources is not None:
-            return list(read_examples(sources, Path(), self.fields))
+            return read_examples(sources, Path(), self.recipe.fields)
         if split == "test" and data.test:  # it can be scored without the training data
-            return list(read_examples(data.test, data.folder, self.fields))
+            return read_examples(data.test, data.folder, self.recipe.fields)
         if not any(getattr(data, name) for name in SPLITS):
             split_sources(self.recipe, split)
         examples: Sequence[Example] = getattr(self.splits, split)
@@ -328,14 +333,11 @@ class Labelled(Task[L, Inputs]):
                 code="no-data",
                 where=f"data.{split}",
             )
-        return examples
-
-    def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
-        return iter(self.examples(split, sources))
+        return iter(examples)
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
         if sources is not None or split == "test":
-            return digest_of(self.examples(split, sources))
+            return digest_of(list(self.read(split, sources)))
         return [self.splits.identity, split]
 
     def encoder(self, filtered: bool) -> InputEncoder:
@@ -367,21 +369,9 @@ class Labelled(Task[L, Inputs]):
         dropout = getattr(self.recipe.model, "dropout", 0.0) if self.head_dropout else 0.0
         return EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
 
-    def initialize(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
-        """Copy the encoder, and the head if it has the same labels."""
-        assert isinstance(model, EncoderModel)
-        load_weights(model.encoder, start_weights(start.name, model.encoder, weights), where)
-        if self.same_head(start) and (head := head_weights(model.head, weights)):
-            load_weights(model.head, head, where)
-
     def same_head(self, start: AnyTask) -> bool:
         """True if the head of another task means the same as the head of this one."""
-        return start.name == self.name and getattr(start, "labels", None) == self.labels
-
-    def adapt_world(self, world: World) -> World:
-        """Compilation takes longer than most fine-tuning: only if the recipe says "on"."""
-        compiled = world.compile and self.recipe.runtime.compile == "on"
-        return super().adapt_world(replace(world, compile=compiled))
+        return start.name == self.name and start.labels == self.labels
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return self.criterion(model(batch.source, batch["segments"]), batch)
@@ -410,15 +400,15 @@ class Labelled(Task[L, Inputs]):
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         """A blank line is an example without text, for every task."""
         if isinstance(value, str) and not value.strip():
-            return {key: [] if key in ("words", "choices") else "" for key in self.fields.required}
+            return {key: [] if key in ("words", "choices") else "" for key in self.recipe.fields.required}
         values = split_pair(value, where, self.trained_with_pairs) if isinstance(value, str) else value
         inputs = super().parse(values, where)
-        return inputs | self.fields.parse(inputs, Location(where))
+        return inputs | self.recipe.fields.parse(inputs, Location(where))
 
     @cached_property
     def trained_with_pairs(self) -> bool | None:
         """True if training examples have a second text; None if it is not known."""
-        return has_pairs(self.trained_inputs, self.recipe.data, self.fields)
+        return has_pairs(self.trained_inputs, self.recipe.data, self.recipe.fields)
 
     def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
         """`truncated` counts tokens of the text beyond the maximum length."""
@@ -434,16 +424,10 @@ class Labelled(Task[L, Inputs]):
         """Run a model, which is in evaluation mode, on inputs; inputs of similar length share a batch."""
         return run_inputs(model, encoded, self.criterion, self.pooled, self.per_token, self.grouped_inputs)
 
-    @property
-    def has_attention(self) -> bool:
-        """False for a recurrent encoder whose tokens are not pooled: its only attention is that of pooling."""
-        unpooled = self.recipe.model.kind in ("recurrent", "elmo") and not self.pooled
-        return self.recipe.model.has_attention and not unpooled
-
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of an input, or the weights of attention pooling."""
         assert isinstance(model, EncoderModel)
-        if not self.has_attention:
+        if not self.recipe.model.has_attention or (not self.pooled and is_recurrent(self.recipe)):
             return []
         inputs = self.encode(example)
         if len(inputs) > 1 and not self.grouped_inputs:
@@ -452,6 +436,19 @@ class Labelled(Task[L, Inputs]):
             )
         chosen = inputs[prediction["label"]] if len(inputs) > 1 else inputs[0]  # of several choices the predicted one
         return encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
+
+
+def is_recurrent(recipe: LabelledRecipe) -> bool:
+    """True if the encoder's only attention is that of pooling."""
+    return recipe.model.kind in ("recurrent", "elmo")
+
+
+def copy_weights(task: Labelled[Any], model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
+    """Copy the encoder of another run, and its head if it has the same labels."""
+    assert isinstance(model, EncoderModel)
+    load_weights(model.encoder, start_weights(start.name, model.encoder, weights), where)
+    if task.same_head(start) and (head := head_weights(model.head, weights)):
+        load_weights(model.head, head, where)
 
 
 def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields: Fields) -> bool | None:

@@ -43,7 +43,7 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_recurrent import RecurrentLanguageSettings
-from regard.models.ngram import NGram, NGramSettings
+from regard.models.ngram import NGramSettings
 from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
@@ -52,7 +52,7 @@ from regard.tasks.base import Example, Prediction, Report, Search, StartRules, T
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
-from regard.tasks.inputs import chunk, copy_tokenizer, one_line, option_names
+from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
 from regard.tasks.likelihood import segment_loss, text_likelihood, token_bits
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
@@ -117,11 +117,37 @@ class LanguageRecipe(Recipe):
             )
         return self
 
+    @property
+    def compiles(self) -> bool:
+        """A recurrent layer is one kernel for a whole segment: compilation gains nothing."""
+        return self.model.kind == "transformer"
+
     def no_effect(self) -> Iterator[Unused]:
         yield from ((key, "translation") for key in ("text.joint", "text.dropout", "training.r_drop"))
         yield "training.batch_examples", "labelled tasks"
         gradient = [f"training.{name}" for name in type(self.training).model_fields if name not in DIRECT_SETTINGS]
         yield from unless(not isinstance(self.model, NGramSettings), "models trained by gradient steps", *gradient)
+
+
+def load_normalizer(recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
+    """How a prepared run normalises lines."""
+    words = None
+    if recipe.data.min_word_count:
+        path = folder / WORDS
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing",
+                "restore it from a backup: it lists the words of the vocabulary",
+                code="missing-file",
+                where=path,
+            )
+        words = frozenset(read_text(path).split("\n")[:-1])
+    return TextNormalizer(recipe.data.single_blanks, words)
+
+
+def training_lines(recipe: LanguageRecipe) -> Iterator[str]:
+    """The lines of the training text as they are in the files."""
+    return (example["text"] for example in read_split(recipe.data, recipe.fields, "train"))
 
 
 def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
@@ -143,6 +169,11 @@ class LanguageChecks(DoctorHooks["Language", TokenizedText]):
 
     def describe_store(self, task: "Language", split: str, store: TokenizedText) -> str:
         return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
+
+    def store_samples(
+        self, task: "Language", model: nn.Module, store: TokenizedText
+    ) -> list[tuple[Example, Prediction]]:
+        return list(sampled_lines(task, model, store))
 
     def max_length(self, task: "Language") -> int:
         return task.recipe.data.bptt
@@ -179,6 +210,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     checks = LanguageChecks()
     recipe_type = LanguageRecipe
     starts = StartRules(check=check_start)
+    one_shape = True
     scored_by_examples = False
     scored_by_store = True
 
@@ -187,7 +219,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     @property
     def search(self) -> Search:
-        return Search(self.decoding, SYMBOLS, self.tokenizer, self.force)
+        return Search(self.decoding, SYMBOLS, self.tokenizer, self.force, self.call_model)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -201,22 +233,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     @classmethod
     def load(cls, recipe: LanguageRecipe, folder: Path) -> Self:
-        return cls(recipe, load_tokenizer(folder / TOKENIZER), cls.load_normalizer(recipe, folder))
-
-    @classmethod
-    def load_normalizer(cls, recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
-        words = None
-        if recipe.data.min_word_count:
-            path = folder / WORDS
-            if not path.is_file():
-                raise UserError(
-                    f"{path} is missing",
-                    "restore it from a backup: it lists the words of the vocabulary",
-                    code="missing-file",
-                    where=path,
-                )
-            words = frozenset(read_text(path).split("\n")[:-1])
-        return TextNormalizer(recipe.data.single_blanks, words)
+        return cls(recipe, load_tokenizer(folder / TOKENIZER), load_normalizer(recipe, folder))
 
     @classmethod
     def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: Report) -> Self:
@@ -225,19 +242,14 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         if start is not None:
             copy_tokenizer(start, folder, *cls.artifacts(recipe))
         elif data.min_word_count and not (folder / WORDS).exists():
-            words = frequent_words(cls.training_lines(recipe), data.min_word_count)
+            words = frequent_words(training_lines(recipe), data.min_word_count)
             report(f"{len(words):,} words occur {data.min_word_count} times or more")
             write_text(folder / WORDS, "".join(f"{word}\n" for word in sorted(words)))
         if not (folder / TOKENIZER).exists():
             report(f"learning the vocabulary ({recipe.text.kind}, at most {recipe.text.vocab_size:,} tokens)")
-            lines = map(cls.load_normalizer(recipe, folder), cls.training_lines(recipe))
+            lines = map(load_normalizer(recipe, folder), training_lines(recipe))
             train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
         return cls.load(recipe, folder)
-
-    @classmethod
-    def training_lines(cls, recipe: LanguageRecipe) -> Iterator[str]:
-        """The lines of the training text as they are in the files."""
-        return (example["text"] for example in read_split(recipe.data, recipe.fields, "train"))
 
     # ---- data -------------------------------------------------------------------------------------------------------
 
@@ -254,9 +266,6 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def view(self, store: Store) -> TokenizedText:
         return TokenizedText.of(store)
 
-    def validation_data(self, folder: Path, store: TokenizedText, world: World) -> ValidationData[TokenizedText]:
-        return ValidationData(store)
-
     def batches(self, store: TokenizedText, world: World) -> BPTTBatches:
         batch_tokens, seed = self.recipe.training.batch_tokens, self.recipe.runtime.seed
         return BPTTBatches(store.ids, batch_tokens, self.recipe.data.bptt, seed, share_of(self.recipe.training, world))
@@ -265,18 +274,6 @@ class Language(Task[LanguageRecipe, TokenizedText]):
 
     def new_model(self) -> nn.Module:
         return build_language_model(self.recipe.model, len(self.tokenizer))
-
-    def fit_closed_form(self, store: TokenizedText) -> nn.Module | None:
-        """An n-gram model is counted in one pass."""
-        if not isinstance(self.recipe.model, NGramSettings):
-            return None
-        return NGram.count(store.ids, self.recipe.model.order, len(self.tokenizer))
-
-    def adapt_world(self, world: World) -> World:
-        """A recurrent layer is one kernel for a whole segment: compilation gains nothing."""
-        if self.recipe.training.loss != "cross_entropy":
-            return replace(world, compile=False, capture=False)
-        return world if self.recipe.model.kind == "transformer" else replace(world, compile=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of a segment, summed, given the state after the segments before."""
@@ -335,7 +332,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         if isinstance(value, str):
             return {"text": value}
         if not isinstance(value.get("text"), str):
-            raise UserError(f"{where} has no 'text'", f"write {self.fields.json_form}", code="missing-key", where=where)
+            raise missing_key("text", self.recipe.fields, where)
         check_text(value, where)
         return dict(value)
 
@@ -388,7 +385,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of the prompt and of its first continuation."""
         best = prediction["continuations"][0]
-        return line_attention(model, self.tokenizer, best["tokens"], best["finished"]) if self.has_attention else []
+        if not self.recipe.has_attention:
+            return []
+        return line_attention(model, self.tokenizer, best["tokens"], best["finished"])
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """A prompt, its continuations, and the true line, shaded by the information of each token if it is known."""
@@ -397,12 +396,9 @@ class Language(Task[LanguageRecipe, TokenizedText]):
             line = Shaded(example["line"], example["tokens"], example["bits"], FULL_BITS, "bits")
         return Description(example["text"], [item["text"] for item in prediction["continuations"]], line)
 
-    def store_samples(self, model: nn.Module, store: TokenizedText) -> list[tuple[Example, Prediction]]:
-        return list(sampled_lines(self, model, store))
-
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"
-        inspect = [f"regard inspect {folder} {example}"] if self.has_attention else []
+        inspect = [f"regard inspect {folder} {example}"] if self.recipe.has_attention else []
         return [f'regard generate {folder} ""', f"regard evaluate {folder}{test}", *inspect]
 
 

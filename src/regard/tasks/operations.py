@@ -1,8 +1,9 @@
 """Functions over a task of any kind: its stores, its weights, what it asks a person, and how it prints predictions."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import deepcopy
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.digests import Digests
+from regard.data.dropout import open_or_build_dropout
+from regard.data.pairs import Pairs
 from regard.data.settings import adopt_settings, build_source
 from regard.data.sources import Source, column_setting
 from regard.data.store import DIGESTS, open_or_build
@@ -18,9 +21,10 @@ from regard.decoding.engine import Engine
 from regard.engines.choose import fastest_engine, readable_engine
 from regard.errors import UserError
 from regard.layers.meta import allocate, on_meta
+from regard.models.ngram import NGram, NGramSettings
 from regard.run_files import SPLITS, STORES
-from regard.runtime import total_memory
-from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
+from regard.runtime import World, total_memory
+from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback, Report, is_packed
 from regard.tasks.languages import through_pivots
 from regard.training.weights import check_shapes, count_parameters, load_weights
 
@@ -38,18 +42,18 @@ def file_sources(task: AnyTask, files: Mapping[str, object]) -> list[Source]:
     of the recipe. Other settings in `files`, {"file": "other.tsv", "label": 3}, change this.
     """
     named = [source for split in reversed(SPLITS) for source in getattr(task.recipe.data, split)]
-    settings = adopt_settings(str(files["file"]), named, task.fields) if "file" in files else {}
-    if any(isinstance(files.get(column), str) for column in map(column_setting, task.fields.columns)):
+    settings = adopt_settings(str(files["file"]), named, task.recipe.fields) if "file" in files else {}
+    if any(isinstance(files.get(column), str) for column in map(column_setting, task.recipe.fields.columns)):
         settings.pop("header", None)  # columns with names have a header
     options = ", ".join(f"`--{name}`" for name in ("file", "src", "tgt") if name in files)
-    return [build_source({**settings, **files}, task.fields, options)]
+    return [build_source({**settings, **files}, task.recipe.fields, options)]
 
 
 def some_examples(task: AnyTask, split: str, count: int) -> Sequence[Example]:
     """About `count` examples of a split, without reading all of it if it is large."""
     if not task.checks.sorted_by_label:
         return list(islice(task.read(split), count))
-    examples = task.examples(split)
+    examples = list(task.read(split))
     return examples[:: max(1, len(examples) // count)]
 
 
@@ -77,6 +81,19 @@ def open_store(
         return task.view(store)
     except UserError as error:
         raise UserError(f"{names}: {error.problem}", error.remedy, code=error.code, where=error.where) from error
+
+
+def training_view(task: AnyTask, folder: Path, store: Sized, report: Report) -> Sized:
+    """The training data as batches read it: with BPE-dropout, pairs are segmented differently in every epoch."""
+    data, dropout = task.recipe.data, getattr(task.recipe.text, "dropout", 0.0)
+    if not dropout or not isinstance(store, Pairs):
+        return store
+    report("sampling the segmentations of BPE-dropout")
+    source, target = task.tokenizers.values()
+    return open_or_build_dropout(
+        folder / STORES / "dropout", store, source, target, dropout, task.recipe.runtime.seed, data.max_length,
+        data.workers,
+    )  # fmt: skip
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------
@@ -126,6 +143,24 @@ def check_memory(task: AnyTask, checkpoint_bytes: int | None = None) -> None:
         )
 
 
+def fit_closed_form(task: AnyTask, store: Any) -> nn.Module | None:
+    """A model that is counted in one pass over the data, without gradient steps; None for all others."""
+    settings = task.recipe.model
+    if not isinstance(settings, NGramSettings):
+        return None
+    return NGram.count(store.ids, settings.order, len(task.tokenizers["source"]))
+
+
+def adapt_world(task: AnyTask, world: World) -> World:
+    """The world as a task uses it: padded batches have many shapes, so no CUDA graph and no compilation.
+
+    A loss of a plug-in may do what a graph cannot contain.
+    """
+    fixed = (task.one_shape or is_packed(task, world)) and task.recipe.training.loss == "cross_entropy"
+    compiled = world.compile and task.recipe.compiles
+    return replace(world, compile=compiled) if fixed else replace(world, compile=False, capture=False)
+
+
 def check_outputs(task: AnyTask) -> None:
     """Raise UserError if the run cannot predict anything, because an import lacks the weights of the outputs."""
     needed = next(iter(task.output_weights.values()), None)
@@ -151,6 +186,14 @@ def pivot_example(task: AnyTask, engine: nn.Module | Engine, example: Example) -
     return example if task.languages is None else next(through_pivots(task, engine, [example], 1))
 
 
+def call_model(task: AnyTask, model: nn.Module, example: Example, prediction: Prediction) -> None:
+    """Call a model once for an example and its prediction, through `forward`, so that hooks see it."""
+    if task.search is None:
+        next(iter(task.predict(model, [example])))
+    else:
+        task.search.call(model, example, prediction)
+
+
 def engine_names(task: AnyTask) -> tuple[str, ...]:
     """The engines that `decoding_engine` can make."""
     return ("torch",) if task.search is None else task.search.engines
@@ -174,7 +217,7 @@ def force_decode(task: AnyTask, example: Example, target: str) -> Prediction:
 def input_keys(task: AnyTask) -> tuple[str, ...]:
     """The keys of an example that a person gives: required ones, and a second text if training examples have one."""
     pairs = task.text_encoder is not None and task.text_encoder.pairs
-    return (*task.fields.required, "pair") if pairs else task.fields.required
+    return (*task.recipe.fields.required, "pair") if pairs else task.recipe.fields.required
 
 
 def ask_examples(task: AnyTask, ask: Ask) -> Iterator[str | Example]:
@@ -212,7 +255,7 @@ def ask_list(title: str, ask: Ask) -> list[str] | None:
 
 def empty_prediction(task: AnyTask, example: Example) -> Prediction | None:
     """The prediction for an example without text; None if the model reads the example."""
-    has_text = any(text.strip() for text in task.fields.texts(example))
+    has_text = any(text.strip() for text in task.recipe.fields.texts(example))
     return None if has_text or not task.empty else deepcopy(dict(task.empty))
 
 
@@ -224,7 +267,8 @@ def output_columns(task: AnyTask, prediction: Prediction) -> Prediction:
     output = task.output(prediction)
     names = dict.fromkeys([*output, *task.optional_outputs])
     shares = {name: value for name, value in output.items() if isinstance(value, dict)}
-    columns = {f"predicted_{name}": output.get(name) for name in names if name not in (*shares, *task.fields.required)}
+    known = (*shares, *task.recipe.fields.required)
+    columns = {f"predicted_{name}": output.get(name) for name in names if name not in known}
     return columns | {f"p({label})": value.get(label) for value in shares.values() for label in task.labels}
 
 

@@ -20,13 +20,13 @@ from regard.config import SettingError
 from regard.config import SettingsTable as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
-from regard.errors import UserError
 from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.reading import check_text
 from regard.tasks.base import Example, Prediction
 from regard.tasks.exchange import Exchange
+from regard.tasks.inputs import missing_key
 from regard.tasks.seq2seq import Seq2Seq, TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
 from regard.text.settings import TextSettings
@@ -93,9 +93,7 @@ class Parsing(Seq2Seq[ParsingRecipe]):
             return {"words": value.split()}
         given = value.get("words", value.get("text"))
         if not isinstance(given, str | list) or not all(isinstance(word, str) for word in given):
-            raise UserError(
-                f"{where} has no 'words'", f"write {self.fields.json_form}", code="missing-key", where=where
-            )
+            raise missing_key("words", self.recipe.fields, where)
         check_text(value, where)
         listed = given.split() if isinstance(given, str) else given
         return {**{key: item for key, item in value.items() if key not in ("text", "tree")}, "words": listed}

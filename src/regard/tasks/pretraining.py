@@ -61,7 +61,7 @@ from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.seeding import rng
 from regard.tasks import sizing
-from regard.tasks.base import Example, Masks, Prediction, Report, Task, ValidationData, is_packed, share_of
+from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, is_packed, share_of
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
 from regard.tasks.encoders import TextEncoding, encoder_attention, parse_text
 from regard.tasks.exchange import Exchange
@@ -217,6 +217,13 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
         sentences = len(store.sentences) - 1
         return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
 
+    def store_samples(
+        self, task: "Pretraining", model: nn.Module, store: TokenizedDocuments
+    ) -> list[tuple[Example, Prediction]]:
+        """Sentences with masked tokens, their original, and as the model fills them in."""
+        samples = masked_samples(task, model, store, REPORT_SENTENCES)
+        return [({"text": masked, "original": text}, {"filled": filled}) for masked, text, filled in samples]
+
     def max_length(self, task: "Pretraining") -> int:
         return task.recipe.data.max_length
 
@@ -257,11 +264,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
 
     @property
     def text_encoder(self) -> TextEncoding:
-        return TextEncoding(self.tokenizer, self.recipe.model.max_positions, "bert")
-
-    @property
-    def masks(self) -> Masks:
-        return Masks(self.tokenizer.mask_text)
+        return TextEncoding(self.tokenizer, self.recipe.model.max_positions, "bert", mask=self.tokenizer.mask_text)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -305,11 +308,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
                 where="data.next_sentence",
             )
         return documents
-
-    def validation_data(
-        self, folder: Path, store: TokenizedDocuments, world: World
-    ) -> ValidationData[TokenizedDocuments]:
-        return ValidationData(store)
 
     def batches(self, store: TokenizedDocuments, world: World) -> PretrainingBatches:
         return PretrainingBatches(
@@ -429,11 +427,6 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             masks[owner].append([{"token": token, "probability": value} for token, value in tokens])
         follow = require_finite(follows.float()).softmax(dim=-1)[:, 0].tolist()
         return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
-
-    def store_samples(self, model: nn.Module, store: TokenizedDocuments) -> list[tuple[Example, Prediction]]:
-        """Sentences with masked tokens, their original, and as the model fills them in."""
-        samples = masked_samples(self, model, store, REPORT_SENTENCES)
-        return [({"text": masked, "original": text}, {"filled": filled}) for masked, text, filled in samples]
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The most probable tokens of each [MASK], and the probability that the second text follows."""

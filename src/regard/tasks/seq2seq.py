@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Packed, Padded, Tokens
 from regard.config import SettingError, SettingsTable, Unused, build
 from regard.data.batch import Batch
-from regard.data.dropout import open_or_build_dropout
 from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, language_tags
 from regard.data.fields import PAIRS, Fields
 from regard.data.hold_out import read_split, report_held_out
@@ -44,7 +43,6 @@ from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings, build_translation_model
 from regard.reading import check_text
 from regard.recipe import Recipe, Rules
-from regard.run_files import STORES
 from regard.runtime import World
 from regard.tasks import sizing
 from regard.tasks.base import (
@@ -60,7 +58,7 @@ from regard.tasks.base import (
     share_of,
 )
 from regard.tasks.checks import DoctorHooks, ExpectedLoss
-from regard.tasks.inputs import chunk, copy_tokenizer, one_line, option_names, split_text
+from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_text
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import PairTextSettings, TextSettings
@@ -223,7 +221,7 @@ class Seq2Seq(Task[R, Pairs]):
 
     @property
     def search(self) -> Search:
-        use = (self.force, tuple(ENGINES), self.decoding_request, self.join_parts)
+        use = (self.force, self.call_model, tuple(ENGINES), self.decoding_request, self.join_parts)
         return Search(self.decoding, SYMBOLS, self.tgt_tokenizer, *use)
 
     @property
@@ -276,17 +274,6 @@ class Seq2Seq(Task[R, Pairs]):
         check_positions(self.recipe.model, pairs)
         return pairs
 
-    def training_view(self, folder: Path, store: Pairs, report: Report) -> Any:
-        """With BPE-dropout, the pairs are segmented differently in every epoch."""
-        text, data = self.recipe.text, self.recipe.data
-        if not text.dropout:
-            return store
-        report("sampling the segmentations of BPE-dropout")
-        return open_or_build_dropout(
-            folder / STORES / "dropout", store, self.src_tokenizer, self.tgt_tokenizer, text.dropout,
-            self.recipe.runtime.seed, data.max_length, data.workers,
-        )  # fmt: skip
-
     def batches(self, store: Epochs, world: World) -> Batches:
         training, seed = self.recipe.training, self.recipe.runtime.seed
         budget, share = Budget(training.batch_tokens), share_of(training, world)
@@ -298,7 +285,7 @@ class Seq2Seq(Task[R, Pairs]):
         On a GPU, validation decodes with CUDA graphs, which is many times faster.
         """
         limit, engine = self.recipe.data.max_length, None
-        rows, examples = store.within(limit), self.examples("valid")
+        rows, examples = store.within(limit), list(self.read("valid"))
         if not len(rows):
             raise UserError(
                 f"every pair of data.valid has more than data.max_length = {limit} tokens",
@@ -384,26 +371,19 @@ class Seq2Seq(Task[R, Pairs]):
             return {"src": value}
         source = value.get("src", value.get("text"))
         if not isinstance(source, str):
-            raise UserError(f"{where} has no 'src'", f"write {self.fields.json_form}", code="missing-key", where=where)
+            raise missing_key("src", self.recipe.fields, where)
         check_text(value, where)
         return {**{key: item for key, item in value.items() if key not in ("text", "tgt")}, "src": source}
-
-    def to_line(self, example: Example) -> str:
-        return str(example["src"])
 
     def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Translate {"src", "prefix"?}; a blank source gives a blank translation, a long one is split into parts."""
         decoder, number = as_engine(engine, SYMBOLS), 0
         for lines in chunk(examples, lambda example: len(example["src"]), CHUNK_LINES):
-            yield from self._predict_chunk(decoder, lines, number)
+            request, counts = self.decoding_request(lines, number)
+            remaining = iter(decoder.decode(request))
+            for count in counts:
+                yield self.join_parts([next(remaining) for _ in range(count)])
             number += len(lines)
-
-    def _predict_chunk(self, engine: Engine, examples: Sequence[Example], first: int) -> Iterator[Prediction]:
-        """Split long lines, decode all parts, join them again."""
-        request, counts = self.decoding_request(examples, first)
-        remaining = iter(engine.decode(request))
-        for count in counts:
-            yield self.join_parts([next(remaining) for _ in range(count)])
 
     def decoding_request(self, examples: Sequence[Example], first: int) -> tuple[DecodingRequest, list[int]]:
         """What an engine has to decode, and the number of parts of each example; `first` is the first one's number."""
@@ -412,7 +392,8 @@ class Seq2Seq(Task[R, Pairs]):
         limit = self.max_source - 1 - max(map(len, tags), default=0)
         splits = [split_text(line, self.src_tokenizer, limit) if line.strip() else [] for line in lines]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
-        prefixes = [self.prefix_tokens(example.get("prefix", "")) for example in examples]
+        given = [example.get("prefix", "") for example in examples]
+        prefixes = [prefix_tokens(text, self.tgt_tokenizer, self.max_target) for text in given]
         forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
         sources = [[*tags[index], *ids, EOS] for index, _, ids in parts]
         lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
@@ -421,18 +402,6 @@ class Seq2Seq(Task[R, Pairs]):
             limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced, strict=True)]
         sentence_ids = [first + index for index, _, _ in parts]
         return DecodingRequest(sources, limits, self.decoding, forced, sentence_ids), [len(split) for split in splits]
-
-    def prefix_tokens(self, text: str) -> list[int]:
-        """The tokens that a translation must begin with."""
-        ids = self.tgt_tokenizer.encode(text) if text else []
-        if self.max_target is not None and len(ids) >= self.max_target:
-            raise UserError(
-                f"a prefix of {len(ids)} tokens is too long for a model of {self.max_target} positions",
-                "give a shorter prefix",
-                code="too-long",
-                where="prefix",
-            )
-        return ids
 
     def join_parts(self, parts: list[list[Hypothesis]]) -> Prediction:
         """The prediction for a line from the hypotheses of its parts."""
@@ -529,6 +498,19 @@ def check_positions(model: ModelSettings, store: Pairs) -> None:
             code="too-long",
             where=f"model.{setting}",
         )
+
+
+def prefix_tokens(text: str, tokenizer: Tokenizer, max_tokens: int | None) -> list[int]:
+    """The tokens that a translation must begin with."""
+    ids = tokenizer.encode(text) if text else []
+    if max_tokens is not None and len(ids) >= max_tokens:
+        raise UserError(
+            f"a prefix of {len(ids)} tokens is too long for a model of {max_tokens} positions",
+            "give a shorter prefix",
+            code="too-long",
+            where="prefix",
+        )
+    return ids
 
 
 def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:

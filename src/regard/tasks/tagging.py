@@ -35,7 +35,7 @@ from regard.tasks.base import Example, Prediction
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
 from regard.tasks.exchange import Exchange
-from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, label_ids
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, is_recurrent, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
 from regard.viz.content import Description, Marked, Tables, truncate
@@ -55,6 +55,11 @@ class TaggingRecipe(LabelledRecipe):
     }  # fmt: skip
     monitors = ("loss", "accuracy", "f1")
     supports_losses = True
+
+    @property
+    def has_attention(self) -> bool:
+        """The head reads every token, so attention pooling is not used."""
+        return self.model.has_attention and not is_recurrent(self)
 
 
 class TaggingChecks(LabelledChecks["Tagging"]):
