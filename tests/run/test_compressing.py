@@ -66,3 +66,11 @@ def test_the_copy_is_a_smaller_run_that_predicts_the_same(run: Path, tmp_path: P
     again = compress(Run.open(small), tmp_path / "again")
     assert again.error < 1e-4
     assert Model.load(tmp_path / "again", device="cpu").run.recipe.data.root == "."
+
+
+def test_a_compressed_copy_is_not_trained_and_not_changed(run: Path, tmp_path: Path) -> None:
+    small = compress(Run.open(run), tmp_path / "small").folder
+    recipe = (small / "recipe.toml").read_bytes()
+    result = fails("train", small, "training.max_steps=300")
+    assert result.code == "no-training-state" and "start_from" in result.err
+    assert (small / "recipe.toml").read_bytes() == recipe

@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.exchange.folders import require_quantization
 from regard.tasks.base import AnyTask
 from regard.tasks.exchange import Exchange
-from regard.text.symbols import BOS, EOS, PAD
+from regard.text.symbols import PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Tokens of a source and of an output without padding; the source has its end symbol."""
@@ -51,8 +51,9 @@ class Trained:
 
     @property
     def symbols(self) -> Symbols:
-        """The special tokens of the search; a language model begins with the end symbol."""
-        return Symbols(bos=EOS if self.exchange.script == "generate" else BOS, eos=EOS, pad=PAD)
+        """The special tokens of the search."""
+        assert self.task.search is not None
+        return self.task.search.symbols
 
     @property
     def artifacts(self) -> list[str]:

@@ -25,6 +25,7 @@ from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, Valida
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
 from regard.training.advice import Advice, advise
+from regard.training.checkpoint import TRAINING
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
@@ -202,6 +203,13 @@ def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
             f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else ""),
             "continue it with --resume (in Python: resume=True), or choose another folder",
             code="run-exists",
+            where=folder,
+        )
+    if (saved := run.checkpoints.all()) and not any((path / TRAINING).exists() for path in saved):
+        raise UserError(
+            f"{folder} has weights but no training state: it is a compressed copy",
+            f'continue the original run, or set start_from = "{folder}" in a recipe with data',
+            code="no-training-state",
             where=folder,
         )
     return run.resume(take_defaults(recipe, run.recipe))
