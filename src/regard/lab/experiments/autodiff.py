@@ -12,25 +12,25 @@ evaluation, and pays with memory. `detach` takes a value out of the graph: the d
 the derivative of u x is 3 x^2, that of detach(u) x is u = x^2.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from regard.lab.old_form import Effort, Experiment, Panel, Question, Record, Results, Text, Verdict, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, decide
 from regard.lab.toys import generator_of
 
-FORWARD, REVERSE = "forward", "reverse"
 WIDTH, DEPTH = 16, 4
 SIZES = (1, 4, 16, 64, 256)
 DEPTHS = (2, 4, 8, 16, 32)
-ATTACHED, DETACHED = "u x", "detach(u) x"
-MODES = {FORWARD: Text("forward mode", "前向模式"), REVERSE: Text("reverse mode", "反向模式")}
 
 
+@dataclass
 class Cost:
     """Multiplications by weights, and the most numbers that are kept at one time."""
 
-    def __init__(self) -> None:
-        self.multiplications, self.kept = 0, 0
+    multiplications: int = 0
+    kept: int = 0
 
 
 def build_weights(inputs: int, outputs: int, depth: int, random: torch.Generator) -> list[Tensor]:
@@ -79,137 +79,40 @@ def derivative(x: Tensor, detach: bool) -> Tensor:
     return x.grad
 
 
-DETACH = "004:63-80"
-"""The place of the question about detach, which is judged on its own."""
+def measure(seed: int, effort: Effort, record: Record) -> None:
+    """Multiplications and numbers kept by each mode, and the derivative with and without `detach`."""
+    random = generator_of(seed, "weights")
+    for mode, jacobian in (("forward", forward_mode), ("reverse", reverse_mode)):
+        for size in SIZES:
+            for panel, inputs, outputs in (("inputs", size, 1), ("outputs", 1, size)):
+                cost, weights = Cost(), build_weights(inputs, outputs, DEPTH, random)
+                jacobian(weights, torch.randn(inputs, generator=random, dtype=torch.float64), cost)
+                record(panel, mode, size, cost.multiplications)
+        for depth in DEPTHS:
+            cost, weights = Cost(), build_weights(WIDTH, 1, depth, random)
+            jacobian(weights, torch.randn(WIDTH, generator=random, dtype=torch.float64), cost)
+            record("kept", mode, depth, cost.kept)
+    x = torch.arange(4.0)
+    for series, detach in (("u x", False), ("detach(u) x", True)):
+        for point, value in zip(x.tolist(), derivative(x, detach).tolist(), strict=True):
+            record("detach", series, point, value)
 
 
-class Autodiff(Experiment):
-    """Multiplications for a Jacobian over inputs and outputs; numbers kept over depth; detach."""
-
-    name = "autodiff"
-    topic = "foundations"
-    title = Text("Forward or reverse mode?", "前向模式还是反向模式？")
-    questions = (
-        Question(
-            "004:61",
-            Text("What do forward and reverse mode cost?", "前向累积与反向传播的代价各是多少？"),
-            Text(
-                "Both keep the value of every node; reverse mode computes the whole graph in O(n), forward mode takes "
-                "O(n) for every node.",
-                "二者都要保存每个节点的值，内存 O(n)；反向计算整张图为 O(n)，正向累积计算每个节点都是 O(n)。",
-            ),
-        ),
-        Question(
-            DETACH,
-            Text("What does detach() do?", "detach() 有什么作用？"),
-            Text(
-                "It takes a value out of the graph: the derivative is x squared and not three x squared.",
-                "把某个值从计算图中分离出来：导数由 3x² 变为 x²。",
-            ),
-        ),
+def judge(results: Results) -> Verdict:
+    forward, reverse = ([results.mean("kept", mode, depth) for depth in DEPTHS] for mode in ("forward", "reverse"))
+    slower = results.mean("inputs", "forward", SIZES[-1]) / results.mean("inputs", "reverse", SIZES[-1])
+    outputs = results.mean("outputs", "reverse", SIZES[-1]) / results.mean("outputs", "forward", SIZES[-1])
+    deeper, growth = DEPTHS[-1] / DEPTHS[0], forward[-1] / forward[0]
+    squares = all(
+        results.mean("detach", series, x) == factor * float(x) ** 2
+        for series, factor in (("u x", 3), ("detach(u) x", 1))
+        for x in results.xs("detach", series)
     )
-    hypothesis = Text(
-        "Both modes keep the value of every node; reverse mode needs one pass for a gradient, forward mode one for "
-        "every "
-        "input.",
-        "两种模式都要保存每个节点的值；求梯度时反向模式只需一遍，前向模式每个输入都要一遍。",
-    )
-    varied = Text("the number of inputs, of outputs and of layers", "输入个数、输出个数与层数")
-    measured = Text(
-        "multiplications for all derivatives, and the most numbers kept at one time",
-        "求全部导数的乘法次数，以及同时保存的数的最大个数",
-    )
-    refuted_if = Text(
-        "forward mode keeps no more for a deep network, or its cost does not grow with the inputs",
-        "前向模式保存的数不随层数增加，或其代价不随输入个数增长",
-    )
-    panels = (
-        Panel(
-            "inputs",
-            Text("gradient of one output by many inputs", "一个输出对多个输入的梯度"),
-            Text("inputs", "输入个数"),
-            Text("multiplications", "乘法次数"),
-            log="xy",
-            names=MODES,
-        ),
-        Panel(
-            "outputs",
-            Text("derivatives of many outputs by one input", "多个输出对一个输入的导数"),
-            Text("outputs", "输出个数"),
-            Text("multiplications", "乘法次数"),
-            log="xy",
-            names=MODES,
-        ),
-        Panel(
-            "kept",
-            Text("memory", "内存"),
-            Text("layers", "层数"),
-            Text("numbers kept", "保存的数"),
-            log="x",
-            names=MODES,
-        ),
-        Panel(
-            "detach",
-            Text("derivative of u x, where u = x x", "u x 的导数，其中 u = x x"),
-            Text("x", "x"),
-            Text("derivative", "导数"),
-            names={ATTACHED: Text("u in the graph", "u 在图中"), DETACHED: Text("u.detach()", "u.detach()")},
-        ),
-    )
-    papers = ("Baydin et al. 2018, section 3",)
-    seconds = 1
-
-    def measure(self, seed: int, effort: Effort, record: Record) -> None:
-        random = generator_of(seed, "weights")
-        for mode, jacobian in ((FORWARD, forward_mode), (REVERSE, reverse_mode)):
-            for size in SIZES:
-                for panel, inputs, outputs in (("inputs", size, 1), ("outputs", 1, size)):
-                    cost, weights = Cost(), build_weights(inputs, outputs, DEPTH, random)
-                    jacobian(weights, torch.randn(inputs, generator=random, dtype=torch.float64), cost)
-                    record(panel, mode, size, cost.multiplications)
-            for depth in DEPTHS:
-                cost, weights = Cost(), build_weights(WIDTH, 1, depth, random)
-                jacobian(weights, torch.randn(WIDTH, generator=random, dtype=torch.float64), cost)
-                record("kept", mode, depth, cost.kept)
-        x = torch.arange(4.0)
-        for series, detach in ((ATTACHED, False), (DETACHED, True)):
-            for place, value in zip(x.tolist(), derivative(x, detach).tolist(), strict=True):
-                record("detach", series, place, value)
-
-    def judge(self, results: Results) -> Verdict:
-        def ratio(panel: str, first: str, second: str) -> float:
-            return results.mean(panel, first, SIZES[-1]) / results.mean(panel, second, SIZES[-1])
-
-        def growth(mode: str) -> float:
-            return results.mean("kept", mode, DEPTHS[-1]) / results.mean("kept", mode, DEPTHS[0])
-
-        slower = ratio("inputs", FORWARD, REVERSE)
-        deeper = DEPTHS[-1] / DEPTHS[0]
-        keeps_all = growth(FORWARD) > deeper / 2
-        squares = all(
-            results.mean("detach", series, x) == factor * float(x) ** 2
-            for series, factor in ((ATTACHED, 3), (DETACHED, 1))
-            for x in results.xs("detach", series)
-        )
-        return Verdict(
-            decide(slower > 2 and keeps_all, slower < 2 or growth(FORWARD) < 1.5),
-            Text(
-                "For {size:.0f} inputs and one output, forward mode needs {slower:.0f} times the multiplications of "
-                "reverse mode; for one input and {size:.0f} outputs, reverse mode needs {outputs:.0f} times those of "
-                "forward mode. In a network {deeper:.0f} times as deep, reverse mode keeps {reverse:.1f} times as "
-                "many "
-                "numbers, forward mode {forward:.1f} times.",
-                "{size:.0f} 个输入、一个输出时，前向模式的乘法次数是反向模式的 {slower:.0f} 倍；一个输入、{size:.0f} "
-                "个输出时，反向模式是前向模式的 {outputs:.0f} 倍。网络加深到 {deeper:.0f} 倍时，反向模式保存的数为 "
-                "{reverse:.1f} 倍，前向模式为 {forward:.1f} 倍。",
-            ),
-            {
-                "size": SIZES[-1],
-                "slower": slower,
-                "outputs": ratio("outputs", REVERSE, FORWARD),
-                "deeper": deeper,
-                "reverse": growth(REVERSE),
-                "forward": growth(FORWARD),
-            },
-            {DETACH: decide(squares, not squares)},
-        )
+    return Verdict(
+        decide(slower > 2 and growth > deeper / 2, slower < 2 or growth < 1.5),
+        {
+            "size": SIZES[-1], "slower": slower, "reversed": outputs, "deeper": deeper,
+            "forward": growth, "reverse": reverse[-1] / reverse[0],
+        },
+        answers={"detach": decide(squares, not squares)},
+    )  # fmt: skip
