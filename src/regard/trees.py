@@ -263,3 +263,19 @@ def _close(stack: list[_Open], depth: int) -> bool:
             stack[-1].children.append(Tree(phrase.label, tuple(phrase.children)))
         dropped |= not phrase.children
     return dropped
+
+
+def find_cycle(heads: Sequence[int]) -> list[int]:
+    """The nodes of a cycle in dependencies; empty if there is none. heads[0], of the root, is -1."""
+    reached_from = [-1] * len(heads)
+    for start in range(1, len(heads)):
+        node = start
+        while node > 0 and reached_from[node] < 0:
+            reached_from[node] = start
+            node = heads[node]
+        if node > 0 and reached_from[node] == start:
+            cycle = [node]
+            while heads[cycle[-1]] != node:
+                cycle.append(heads[cycle[-1]])
+            return cycle
+    return []

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.spanning_tree import best_tree, find_cycle, greedy_heads
+from regard.tasks.spanning_tree import best_tree, greedy_heads
+from regard.trees import find_cycle
 
 
 def is_tree(heads: tuple[int, ...] | list[int]) -> bool:

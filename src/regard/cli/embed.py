@@ -1,4 +1,4 @@
-"""regard embed: vectors of texts, as features for other programs."""
+"""regard embed: vectors of texts, as features for other tools."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

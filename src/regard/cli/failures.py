@@ -22,7 +22,7 @@ def explain(error: Exception) -> UserError | None:
     ):
         return UserError(
             f"there is not enough memory: {str(error).partition(chr(10))[0] or 'an allocation failed'}",
-            "use smaller batches, shorter texts or a smaller model, or end other programs",
+            "use smaller batches, shorter texts or a smaller model, or close other applications",
             code="out-of-memory",
         )
     if not isinstance(error, OSError) and (match := OS_ERROR.search(str(error))):

@@ -1,4 +1,4 @@
-"""Output for people and programs: progress and errors on stderr, results on stdout.
+"""Output for people and scripts: progress and errors on stderr, results on stdout.
 
 Text of users is printed literally: it is never read as markup, and control characters are replaced by visible signs.
 Colours are used on a terminal only. If nobody reads stderr any more, nothing is written there, and the work continues.

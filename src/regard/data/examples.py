@@ -18,7 +18,7 @@ example of a record of a file, and check it.
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -27,6 +27,7 @@ from regard.data.sources import Column, Source
 from regard.data.tables import find_sides
 from regard.errors import UserError
 from regard.reading import check_text
+from regard.trees import find_cycle
 
 Example = dict[str, Any]
 """One example of any task, with or without its target."""
@@ -164,22 +165,9 @@ def read_dependencies(record: Record, source: Source) -> Example:
     tree = [int(head) for head in heads]
     if (roots := tree.count(0)) != 1 and words:
         raise record.error(f"{roots} words have the head 0", "one word of a sentence is its root")
-    if cycle := _cycle(tree):
-        raise record.error(f"the heads of word {cycle} lead back to it", "every word depends on the root in the end")
+    if cycle := find_cycle([-1, *tree]):
+        raise record.error(f"the heads of word {cycle[0]} lead back to it", "every word depends on the root in the end")
     return {"words": words, "heads": tree, "relations": relations}
-
-
-def _cycle(heads: Sequence[int]) -> int:
-    """The number of a word that is its own ancestor; 0 if there is none. Heads count from 1, 0 is the root."""
-    state = [0] * (len(heads) + 1)  # of each word: the start of the path that reached it
-    for start in range(1, len(heads) + 1):
-        word = start
-        while word and not state[word]:
-            state[word] = start
-            word = heads[word - 1]
-        if word and state[word] == start:
-            return word
-    return 0
 
 
 def read_question(record: Record, source: Source) -> Example:

@@ -42,7 +42,7 @@ def readable_engine(models: Sequence[Any], symbols: Symbols, device: torch.devic
     """The reference engine: mask-predict for a masked model, else a search over the model or the ensemble."""
     if any(isinstance(model, MaskedTransformer) for model in models):
         if len(models) > 1:
-            raise UserError("mask-predict models cannot be ensembled", "give one run", code="unsupported", where="run")
+            raise UserError("mask-predict models cannot be ensembled", "use one run", code="unsupported", where="run")
         return MaskPredict(models[0], symbols, device)
     return StepperEngine(models[0] if len(models) == 1 else Ensemble(models), symbols, device)
 

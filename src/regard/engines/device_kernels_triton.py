@@ -48,7 +48,7 @@ def self_attention_kernel(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot and head: store the newest keys and values, then attend to them and to the history."""
+    """One program per slot and head: store the newest keys and values, then attend to them and to the history."""
     slot, head = tl.program_id(0), tl.program_id(1)
     w, d = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     valid = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
@@ -86,7 +86,7 @@ def cross_attention_kernel(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot and head: W hypotheses attend to their source."""
+    """One program per slot and head: W hypotheses attend to their source."""
     slot, head = tl.program_id(0), tl.program_id(1)
     w, d = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     valid = (w < WIDTH)[:, None] & (d < SIZE)[None, :]
@@ -113,7 +113,7 @@ def cross_attention_kernel(
 
 @triton.jit
 def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.constexpr):
-    """One program a row: LayerNorm(x + y), in float32 inside."""
+    """One program per row: LayerNorm(x + y), in float32 inside."""
     row = tl.program_id(0).to(tl.int64) * size
     d = tl.arange(0, BLOCK)
     valid = d < size
@@ -132,7 +132,7 @@ def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.c
 def copy_parents_kernel(
     table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """One program a slot: permute columns of table (B, T, W). A row is read completely before it is written."""
+    """One program per slot: permute columns of table (B, T, W). A row is read completely before it is written."""
     slot, w = tl.program_id(0).to(tl.int64), tl.arange(0, ROWS)
     sources = tl.load(parents + slot * WIDTH + w, mask=w < WIDTH, other=0)
     end = tl.load(position + slot).to(tl.int32) + 1
@@ -160,7 +160,7 @@ def top_k_kernel(
     logits, top_logits, top_tokens, log_z, vocabulary, first_forbidden, second_forbidden,
     COUNT: tl.constexpr, LANES: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
-    """One program a row: the `COUNT` largest logits with their tokens, and log sum exp."""
+    """One program per row: the `COUNT` largest logits with their tokens, and log sum exp."""
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * vocabulary
     lane = tl.arange(0, LANES)

@@ -1,7 +1,7 @@
 """The searches of device_search.py for a GPU, in Triton. Imported only if there is a GPU.
 
 Between two steps, beam search decides about a few dozen numbers for each sentence. In torch that is more than a hundred
-tiny kernels. Here one kernel does all of it, with one program a slot: sort the candidates, add ended ones to the pool,
+tiny kernels. Here one kernel does it all, with one program per slot: sort the candidates, add ended ones to the pool,
 copy the tokens of the parents, check loops and maximum length, and decide about early stopping.
 
 Shapes: B slots, W hypotheses a slot, P hypotheses in the pool, T positions, U units of the loop guard.
@@ -132,7 +132,7 @@ def beam_kernel(
     WIDTH: tl.constexpr, POOL: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     POOL_ROWS: tl.constexpr, UNIT_ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot: `BeamSlots.advance`."""
+    """One program per slot: `BeamSlots.advance`."""
     slot = tl.program_id(0).to(tl.int64)
     w, entries = tl.arange(0, ROWS), tl.arange(0, POOL_ROWS)
     length = tl.load(position + slot).to(tl.int32) + 1
@@ -192,7 +192,7 @@ def greedy_kernel(
     out_length, out_log_prob, out_finished, out_looped, positions, eos,
     UNITS: tl.constexpr, UNIT_ROWS: tl.constexpr,
 ):  # fmt: skip
-    """One program a slot: `GreedySlots.advance`."""
+    """One program per slot: `GreedySlots.advance`."""
     slot = tl.program_id(0).to(tl.int64)
     if tl.load(done + slot) == 0:
         newest = tl.load(position + slot)

@@ -16,7 +16,7 @@ so that a layer knows the attention of the layer below: multi-step attention. Wi
     encoder layer    z_i <- z_i (+) v_i
     decoder layer    h_i <- h_i (+) (v_i (+) W_c c_i)      x (+) y = sqrt(1/2) (x + y)
 
-(c_i is added to v_i before the residual connection, as in the authors' program; their text adds it last, which would
+(c_i is added to v_i before the residual connection, as in the authors' code; their text adds it last, which would
 scale the residual path twice in every layer.) There is no layer norm; scaling keeps the variance constant (section
 3.4): by (+), by multiplying c_i by S sqrt(1/S) as if it were a mean of S vectors, and by the variance of the initial
 weights (section 3.5).

@@ -240,7 +240,7 @@ class BucketBias(nn.Module):
 
 
 def bucket_of(distances: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
-    """The bucket of each distance j - i, as the authors' program has it: (T, S) -> (T, S).
+    """The bucket of each distance j - i, as the authors' code has it: (T, S) -> (T, S).
 
     Half of the buckets are single distances 0, 1, 2 ..; the other half grow with the logarithm up to `max_distance`,
     and all beyond share the last one. Without `causal`, keys after the query have buckets of their own.

@@ -17,7 +17,7 @@ R_t - b_t is a constant in the first term, and b_t learns in the last. The entro
 one position too early.
 
 rho and eta are lambda_r and lambda_e of the paper, which does not give their values; those here are from the authors'
-program. gamma = 1 is the equation above. A position matters most for the token it was sampled for, and later tokens
+code. gamma = 1 is the equation above. A position matters most for the token it was sampled for, and later tokens
 mostly add noise: a smaller gamma has some bias and less variance. In the paper b is a running mean of log p(y | s);
 here it is a function of the decoder state (b_t), a parameter that is saved and resumed like any other.
 

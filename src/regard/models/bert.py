@@ -10,7 +10,7 @@ layer on h or C:
     p(w_i)  = softmax(E LayerNorm(gelu(W_m h_i + b_m)) + c)      task 1: masked language modelling
     p(next) = softmax(W_n C + b_n)                               task 2: next sentence prediction
 
-E is both the embedding and the output matrix. W_p and W_m are not in the paper but in the authors' program, and so in
+E is both the embedding and the output matrix. W_p and W_m are not in the paper but in the authors' code, and so in
 every published model.
 
 RoBERTa (Liu et al. 2019) is the same model with another tokenizer and one segment, so without S in effect. DistilBERT
@@ -49,7 +49,7 @@ from regard.models.backbone import TransformerBackbone
 from regard.models.settings import ModelSettings, counted, fill_from_size
 
 INIT_STD = 0.02
-"""Standard deviation of all weights at the start, as in the authors' program; the paper does not give it."""
+"""Standard deviation of all weights at the start, as in the authors' code; the paper does not give it."""
 
 POOLER_ACTIVATIONS: dict[str, Activation] = {"tanh": torch.tanh, "relu": torch.relu}
 
@@ -111,7 +111,7 @@ class BertSettings(ModelSettings):
 
     @property
     def is_standard(self) -> bool:
-        """True if this is the BERT of the paper, which other programs can run."""
+        """True if this is the BERT of the paper, which other libraries can run."""
         return not self.causal and self.pooler == "tanh"
 
     @property
@@ -231,7 +231,7 @@ def last_tokens(x: Tensor, layout: Layout) -> Tensor:
 
 
 def truncated_normal(module: nn.Module) -> None:
-    """Initialise as the authors' program: weights normal, cut at two standard deviations; biases zero."""
+    """Initialise as the authors' code: weights normal, cut at two standard deviations; biases zero."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=INIT_STD, a=-2 * INIT_STD, b=2 * INIT_STD)
     if isinstance(module, nn.Linear):

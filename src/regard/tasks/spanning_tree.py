@@ -18,6 +18,8 @@ W words; node 0 is the root and node i word i. s has a row for each word and a c
 import numpy as np
 import numpy.typing as npt
 
+from regard.trees import find_cycle
+
 Array = npt.NDArray[np.float64]
 
 
@@ -61,19 +63,3 @@ def arborescence(scores: Array) -> list[int]:
         heads[node] = outside[head] if head < len(outside) else cycle[int(leaving[index].argmax())]
     heads[cycle[int(entering[:, smaller[-1]].argmax())]] = outside[smaller[-1]]
     return heads
-
-
-def find_cycle(heads: list[int]) -> list[int]:
-    """The nodes of a cycle; empty if there is none. The head of the root is -1."""
-    reached_from = [-1] * len(heads)
-    for start in range(1, len(heads)):
-        node = start
-        while node > 0 and reached_from[node] < 0:
-            reached_from[node] = start
-            node = heads[node]
-        if node > 0 and reached_from[node] == start:
-            cycle = [node]
-            while heads[cycle[-1]] != node:
-                cycle.append(heads[cycle[-1]])
-            return cycle
-    return []

@@ -1,6 +1,6 @@
 """Checkpoints on the disk: one folder each, written atomically, with checksums; weights in safetensors.
 
-    checkpoints.json              names of the last and the best checkpoint, and scores; for people and other programs
+    checkpoints.json              names of the last and the best checkpoint, and scores; for people and other tools
     step-00001000/
         model.safetensors         the weights to use (their moving average, if there is one); 8 bits after `compress`
         training.safetensors      for training only: optimizer moments, the weights under the moving average

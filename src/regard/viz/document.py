@@ -1,7 +1,7 @@
 """An HTML page without network: either self-contained, or served with its two files beside it.
 
-A self-contained page has style, program and data inside it and needs no server. Data are JSON in a block that the
-browser does not execute. The content security policy allows only the program of the page, so text from a corpus can
+A self-contained page has style, script and data inside it and needs no server. Data are JSON in a block that the
+browser does not execute. The content security policy allows only the script of the page, so text from a corpus can
 never run.
 """
 
@@ -29,9 +29,9 @@ def document(
     data: object,
     style: Sequence[str] = STYLE,
 ) -> str:
-    """Make a page of empty sections and the program that fills them; equal values give equal bytes.
+    """Make a page of empty sections and the script that fills them; equal values give equal bytes.
 
-    `words` are the texts of the page by language and key; `data` is the input of the program.
+    `words` are the texts of the page by language and key; `data` is the input of the script.
     """
     styled, script = style_text(style), program_text(program)
     policy = (
@@ -45,7 +45,7 @@ def document(
 def served_document(
     title: str, sections: Sequence[str], words: object, data: object, style: str, program: str, icon: str
 ) -> str:
-    """The same page with its style, program and icon at these addresses."""
+    """The same page with its style, script and icon at these addresses."""
     style = f'<link rel="stylesheet" href="{html.escape(style)}">\n<link rel="icon" href="{html.escape(icon)}">'
     script = f'<script src="{html.escape(program)}"></script>'
     return _fill(title, sections, words, data, SERVED_POLICY, style, script)
@@ -71,7 +71,7 @@ def style_text(names: Sequence[str]) -> str:
 
 
 def program_text(names: Sequence[str]) -> str:
-    """The files of a program as one; they share their names with each other and with nothing else."""
+    """The files of a script as one; they share their names with each other and with nothing else."""
     return '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in names) + "})();\n"
 
 
@@ -88,5 +88,5 @@ def asset(name: str) -> str:
 
 
 def _policy_hash(content: str) -> str:
-    """Hash of an inline program or style for the content security policy."""
+    """Hash of an inline script or style for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Numbers for the program of a page: arrays as base64, so that no digit is lost and files stay small."""
+"""Numbers for the script of a page: arrays as base64, so that no digit is lost and files stay small."""
 
 import base64
 

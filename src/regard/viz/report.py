@@ -140,7 +140,7 @@ def write_report(path: Path, report: Report) -> None:
 
 
 def page_data(report: Report) -> JsonObject:
-    """The report as plain JSON values, for the program of the page."""
+    """The report as plain JSON values, for the script of the page."""
     monitor = report.monitor if report.monitor and len(report.monitor.points) else None
     return {
         "title": report.title,

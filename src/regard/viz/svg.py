@@ -1,6 +1,6 @@
 """Attention weights as an SVG picture for a page or a paper.
 
-A picture has no program, no font and no link, so untrusted text in it is only shown. It has its own background, light
+A picture has no script, no font and no link, so untrusted text in it is only shown. It has its own background, light
 or dark as the browser prefers. A cell has one colour and is more opaque for a larger weight, so that both backgrounds
 show the same. The same weights give the same bytes.
 
