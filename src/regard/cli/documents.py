@@ -33,15 +33,15 @@ class DocumentOptions(OptionGroup):
         str | None,
         typer.Option(
             metavar="|".join(FORMATS),
-            help="lines: each line is a sentence. text: lines are split into sentences. Others: text in markup, which "
-            "is kept [by the ending of --input: .html .srt .po .docx; lines otherwise].",
+            help="Input format. lines: each line is one sentence. text: plain text, keeps encoding and line ends. "
+            "html, srt, po, docx: keeps the markup [file extension of `--input`, else lines split into sentences].",
         ),
     ] = None
     glossary: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Terms and their translations, which are always used: lines of term, tab, translation; or .csv.",
+            help="Terms and translations that must be used: one term, tab and translation per line, or a .csv file.",
         ),
     ] = None
 
@@ -69,8 +69,8 @@ class DocumentOptions(OptionGroup):
         for name, value in others.items():
             if ending and value:
                 raise UserError(
-                    f"{name} is for lines, and the input is a document ({ending})",
-                    "leave it out, or write --format lines",
+                    f"`{name}` does not work with a document ({ending})",
+                    "leave it out, or write `--format lines`",
                     code="conflicting-options",
                     where=name.removeprefix("--"),
                 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ServerOptions(OptionGroup):
     """The fields of `ServeSettings`; those that are not given are as in the environment."""
 
-    title = "Server (default: environment variables REGARD_SERVE_NAME)"
+    title = "Server (also environment variables, e.g. REGARD_SERVE_PORT)"
 
     def __init__(self, **values: object) -> None:
         self.values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
@@ -62,13 +62,13 @@ def serve(
 ) -> None:
     """Serve runs of any task over HTTP: a page, our API, and those of LibreTranslate, DeepL and Hugging Face.
 
-    Requests of many clients are joined into batches. The server listens on this machine only, unless --host says
-    otherwise, and it stores nothing. SIGTERM and Ctrl+C stop it after all accepted requests are answered. The name of a
-    run is that of its folder. The page is at /, the list of routes at /api, metrics for Prometheus at /metrics.
+    Requests from many clients are batched. The server listens on this machine only, unless you set --host, and it
+    stores nothing. After SIGTERM or Ctrl+C, accepted requests are finished. A run is called by its folder name. Open /
+    in a browser for the page, /api for the list of routes, and /metrics for Prometheus.
 
     \b
     Examples:
-      regard serve                                       the translator that comes with regard
+      regard serve                                       the bundled translator
       regard serve runs/de runs/sst-2 --port 8080
       regard serve runs/de --languages de=en:de          languages, if the recipe does not name them
       regard serve runs/de --engine ctranslate2 --batch-delay 5
@@ -135,4 +135,4 @@ def warn_if_open(settings: "ServeSettings") -> None:
     from regard.serve.settings import KEYS_VARIABLE
 
     if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
-        report(f"warning: everybody who can reach {settings.host} may use this server; --api-keys FILE asks for keys")
+        report(f"warning: everybody who can reach {settings.host} may use this server; set `--api-keys FILE`")

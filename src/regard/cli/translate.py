@@ -49,17 +49,18 @@ RunsAndText = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN|TEXT",
-        help="The folder of a run, or several as an ensemble [the translator that comes with regard]; and a text, "
-        "otherwise the text is read from the input.",
+        help="Run folder, or several for an ensemble [the bundled translator]; then a text, otherwise the input is "
+        "read.",
         show_default=False,
     ),
 ]
-Prefix = Annotated[str, typer.Option(metavar="TEXT", help="The beginning of every translation.")]
+Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Beginning of every translation.")]
 PrefixFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="The beginning of each translation, one line for each line.")
+    str | None, typer.Option(metavar="FILE", help="File with the beginning of each translation, one per input line.")
 ]
 Scores = Annotated[
-    bool, typer.Option("--scores", help="Print each line as score, tab, text; --nbest and --json have scores.")
+    bool,
+    typer.Option("--scores", help="Print score, tab and text per line; `--nbest` and `--json` have scores anyway."),
 ]
 
 LINE_END = re.compile(r"\r\n|\r|\n")

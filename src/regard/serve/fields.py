@@ -2,7 +2,7 @@
 
 Clients of one API differ in this: deep-translator writes everything into the query string, deepl-node repeats a field
 of a form, others send JSON. The routes of the compatible APIs read `RequestFields`, not the parameters that FastAPI
-checks, because its answer to a wrong parameter has another status and another shape than theirs.
+checks, because its response to a wrong parameter has a different status and format.
 """
 
 import json

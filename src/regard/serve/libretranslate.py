@@ -166,7 +166,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.get("/health")
     @router.head("/health", include_in_schema=False)
     async def health() -> Response:
-        """Answer as long as the server runs."""
+        """Say that the server runs."""
         return JSONResponse({"status": "ok"})
 
     @router.get("/frontend/settings")

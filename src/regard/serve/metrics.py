@@ -19,7 +19,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 """Upper bounds of the histogram of durations."""
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>regard: routes</title></head>
-<body><h1>Routes</h1><p>The schema of all requests and answers is <a href="openapi.json">openapi.json</a>.</p>
+<body><h1>Routes</h1><p>The schema of all requests and responses is <a href="openapi.json">openapi.json</a>.</p>
 <table><tr><th>Method</th><th>Path</th><th>What it does</th></tr>
 {rows}
 </table></body></html>
@@ -59,7 +59,7 @@ class Metrics:
                 yield f'regard_request_seconds_bucket{{route="{label(route)}",le="{bound}"}} {total}'
             yield f'regard_request_seconds_sum{{route="{label(route)}"}} {self._seconds[route]:.6f}'
             yield f'regard_request_seconds_count{{route="{label(route)}"}} {total}'
-        yield from heading("regard_requests_in_progress", "gauge", "Requests without an answer yet.")
+        yield from heading("regard_requests_in_progress", "gauge", "Requests without a response yet.")
         yield f"regard_requests_in_progress {self.in_progress}"
 
 
@@ -95,7 +95,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def healthz() -> dict[str, str]:
-        """Answer as long as the server runs."""
+        """Say that the server runs."""
         return {"status": "ok"}
 
     @router.head("/readyz", include_in_schema=False)

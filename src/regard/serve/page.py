@@ -86,10 +86,10 @@ class Texts(Body):
 
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
-    """The page and its answers; only the answers need an API key."""
+    """The page and its data; only the data needs an API key."""
     router = APIRouter(tags=["page"])
     router.include_router(file_routes())
-    router.include_router(answer_routes(service, settings), prefix="/page", dependencies=[Depends(check_access)])
+    router.include_router(data_routes(service, settings), prefix="/page", dependencies=[Depends(check_access)])
     return router
 
 
@@ -114,7 +114,7 @@ def file_routes() -> APIRouter:
     return router
 
 
-def answer_routes(service: Service, settings: ServeSettings) -> APIRouter:
+def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
     """What the page asks for."""
     router = APIRouter()
 
@@ -174,7 +174,7 @@ def answer_routes(service: Service, settings: ServeSettings) -> APIRouter:
 
 
 async def call(service: Service, run: str, function: Any) -> JsonObject:
-    """A function of a model as an answer."""
+    """The value of a function of a model, for JSON."""
     return checked(await service.call(run, function))
 
 

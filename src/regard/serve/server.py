@@ -1,6 +1,6 @@
 """The process of `regard serve`: it listens, loads the models, and answers all accepted requests before it ends.
 
-After SIGTERM or Ctrl+C:  no new connections -> answers say "Connection: close" -> idle connections are closed
+After SIGTERM or Ctrl+C:  no new connections -> responses say "Connection: close" -> idle connections are closed
                           -> accepted requests are finished -> workers end -> status 0
 """
 
@@ -24,7 +24,7 @@ from regard.serve.settings import ServeSettings
 LOG = logging.getLogger("regard.serve")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DRAIN_SECONDS = 1.0
-"""How long connections that are in use may get an answer with "Connection: close" before idle ones are closed."""
+"""How long connections that are in use may get a response with "Connection: close" before idle ones are closed."""
 BACKLOG = 2048
 
 

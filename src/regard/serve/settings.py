@@ -12,7 +12,7 @@ from regard.errors import UserError
 
 PREFIX = "REGARD_SERVE_"
 KEYS_VARIABLE = "REGARD_API_KEYS"
-"""API keys, with blanks or commas between them."""
+"""API keys, with whitespace or commas between them."""
 SERVICE_NAME = re.compile(
     r"(?:.+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
@@ -25,37 +25,48 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class ServeSettings(Settings):
     """Address, limits and access."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
+    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 listens on all")
     port: int = Field(5000, ge=0, le=65535, description="port; 0 chooses a free one")
     languages: tuple[str, ...] = Field(
-        (), description="RUN=SOURCE:TARGET, languages of a run whose recipe does not name them; repeat it for more runs"
+        (), description="languages of a run whose recipe does not name them, as RUN=SOURCE:TARGET; repeat for more runs"
     )
-    max_batch: int = Field(64, ge=1, description="sentences that a model computes together")
+    max_batch: int = Field(64, ge=1, description="maximum number of sentences per batch")
     batch_delay: float = Field(
-        0.0, ge=0, le=1000, description="milliseconds that a batch waits for further requests while the model is idle"
+        0.0,
+        ge=0,
+        le=1000,
+        description="milliseconds that an idle model waits for further requests before it starts a batch",
     )
-    threads: int = Field(0, ge=0, le=1024, description="threads that compute a batch; 0: one for each core")
-    max_characters: int = Field(20_000, ge=1, description="characters of all texts of a request")
-    max_batch_texts: int = Field(128, ge=1, description="texts of a request")
-    max_body: int = Field(10_000_000, ge=1000, description="bytes of the body of a request, files included")
-    max_file_characters: int = Field(200_000, ge=1, description="characters of a file")
-    max_alternatives: int = Field(8, ge=0, le=64, description="alternatives of a translation")
-    max_queue: int = Field(4096, ge=1, description="sentences that wait for one run; more are answered with 503")
-    max_requests: int = Field(512, ge=1, description="requests in progress; more are answered with 503")
-    timeout: float = Field(60.0, gt=0, description="seconds that a request may take")
-    file_timeout: float = Field(600.0, gt=0, description="seconds that the translation of a file may take")
-    stop_timeout: float = Field(60.0, gt=0, description="seconds to finish accepted requests after SIGTERM")
-    requests_per_minute: int = Field(0, ge=0, description="requests of a key or an address in a minute; 0 is no limit")
+    threads: int = Field(0, ge=0, le=1024, description="threads per batch; 0: one per core")
+    max_characters: int = Field(20_000, ge=1, description="maximum number of characters per request, over all texts")
+    max_batch_texts: int = Field(128, ge=1, description="maximum number of texts per request")
+    max_body: int = Field(10_000_000, ge=1000, description="maximum number of bytes per request body, files included")
+    max_file_characters: int = Field(200_000, ge=1, description="maximum number of characters per file")
+    max_alternatives: int = Field(8, ge=0, le=64, description="maximum number of alternatives per translation")
+    max_queue: int = Field(
+        4096, ge=1, description="maximum number of sentences waiting for a run; beyond it, requests get status 503"
+    )
+    max_requests: int = Field(
+        512, ge=1, description="maximum number of requests in progress; beyond it, requests get status 503"
+    )
+    timeout: float = Field(60.0, gt=0, description="maximum number of seconds per request")
+    file_timeout: float = Field(600.0, gt=0, description="maximum number of seconds per file")
+    stop_timeout: float = Field(
+        60.0, gt=0, description="maximum number of seconds to finish accepted requests after SIGTERM"
+    )
+    requests_per_minute: int = Field(
+        0, ge=0, description="maximum number of requests per minute, per API key or client address; 0: no limit"
+    )
     api_keys: Path | None = Field(
         None,
-        description=f"file of API keys: on each line a key, or the sha256 of one; also the variable {KEYS_VARIABLE}",
+        description=f"file of API keys, one key or sha256 sum per line; or set the variable {KEYS_VARIABLE}",
     )
     cors: tuple[str, ...] = Field(
-        (), description="origin whose pages may call the server; * for all; repeat it for several"
+        (), description="origin whose pages may call the server; * allows all; repeat for several"
     )
-    proxy: str = Field("", description="reverse proxy: addresses of clients are in its header X-Forwarded-For")
-    access_log: bool = Field(True, description="print a line for each request, without its text")
-    cache: int = Field(4096, ge=0, description="translated sentences that are kept in memory; 0 is none")
+    proxy: str = Field("", description="address of a reverse proxy whose header X-Forwarded-For names the client")
+    access_log: bool = Field(True, description="print one line per request, without texts")
+    cache: int = Field(4096, ge=0, description="maximum number of translated sentences kept in memory; 0: none")
 
     @property
     def is_local(self) -> bool:
