@@ -34,7 +34,7 @@ class TokenizedText:
     """(N,)"""
     lines: int
     words: int
-    """Words between blanks, and one for the end of each line."""
+    """Words between spaces, and one for the end of each line."""
     characters: int
     """Characters, the ends of lines included."""
     fingerprint: str = ""

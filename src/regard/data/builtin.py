@@ -181,15 +181,15 @@ def dependency_example(tree: Tree) -> Example:
         if not phrase.children:
             first += 1
             return first - 1
-        found = [attach(child) for child in phrase.children]
+        head_words = [attach(child) for child in phrase.children]
         labels = [child.label for child in phrase.children]
         label = next(label for label in HEADS[phrase.label] if label in labels)
         chosen = labels.index(label) if label == "NNP" else len(labels) - 1 - labels[::-1].index(label)
-        for place, (word, child) in enumerate(zip(found, labels, strict=True)):
-            if place != chosen:
-                heads[word] = 1 + (found[place + 1] if child == "CC" else found[chosen])
+        for index, (word, child) in enumerate(zip(head_words, labels, strict=True)):
+            if index != chosen:
+                heads[word] = 1 + (head_words[index + 1] if child == "CC" else head_words[chosen])
                 relations[word] = RELATIONS[phrase.label][child]
-        return found[chosen]
+        return head_words[chosen]
 
     attach(tree)
     return {"words": sentence, "heads": heads, "relations": relations}

@@ -193,7 +193,7 @@ def write_splits(
         if count != len(assignments):
             raise UserError(
                 "a corpus changed while it was read",
-                "split it again when no program writes to it",
+                "split it again when nothing writes to it",
                 code="changed-file",
                 where=folder,
             )

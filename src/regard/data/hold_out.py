@@ -58,7 +58,7 @@ class HeldOut:
         if number != len(self.assignments):
             raise UserError(
                 "the training data changed while it was read",
-                "start again when no program writes to it",
+                "start again when nothing writes to it",
                 code="changed-file",
                 where="data.train",
             )

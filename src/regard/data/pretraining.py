@@ -6,11 +6,11 @@
 
     random     B is of another document (BERT); the sentences that would have followed are used later. If only one
                sentence fits or is left, B is always of another document, as in the authors' program.
-    document   B is of another place of the same document; the sentences that would have followed are used later.
+    document   B is from elsewhere in the same document; the sentences that would have followed are used later.
     swapped    A and B are exchanged: sentence order prediction (Lan et al. 2019, ALBERT, section 3.1).
 
-An input of one sentence cannot be swapped, and a document of few sentences has no other place. Such an input has no B
-and no label, so that half of the labels are of each kind.
+An input of one sentence cannot be swapped, and a short document has no other sentences. Such an input has no B and no
+label, so that half of the labels are of each kind.
 
 Sentences are taken until an input is full, A ends after any of them, and what is too long loses tokens at either end.
 The authors' program does the same. Here all documents are sampled at once, one input of each at a time. Both texts are
@@ -199,10 +199,10 @@ def _same_document(
     """B of the same document, but neither of A nor what follows it; a B before A ends before A."""
     current, middle, stop, documents, _ = spans
     begin, end = corpus.documents[documents], corpus.documents[documents + 1]
-    places = (end - begin) - (middle - current) - 1  # all sentences but those of A and the one after A
-    has_b = (middle < stop) & (places > 0)
+    candidates = (end - begin) - (middle - current) - 1  # all sentences but those of A and the one after A
+    has_b = (middle < stop) & (candidates > 0)
     is_random = has_b & drawn
-    first = begin + (rng.random(len(current)) * places).astype(np.int64)
+    first = begin + (rng.random(len(current)) * candidates).astype(np.int64)
     first = np.where(first < current, first, first + middle - current + 1)
     first = np.where(is_random, first, middle)
     limit = np.where(first < current, current, end)

@@ -195,7 +195,7 @@ class DocumentDataSettings(DataSettings):
     negatives: Literal["random", "document", "swapped"] = Field(
         default="random",
         description="the second text of pairs in which it does not follow the first: random: of another document "
-        "(BERT); document: of another place of the same document; swapped: the two texts of a pair are exchanged "
+        "(BERT); document: from elsewhere in the same document; swapped: the two texts of a pair are exchanged "
         "(ALBERT)",
     )
     masked: float = Field(default=0.15, gt=0, lt=1, description="share of the tokens that the model predicts")

@@ -61,6 +61,6 @@ def healthy(checks: Iterable[Check]) -> bool:
 
 
 def to_json(checks: Iterable[Check]) -> dict[str, object]:
-    """All results for programs."""
+    """All results as JSON."""
     results = list(checks)
     return {"healthy": healthy(results), "checks": [asdict(check) for check in results]}

@@ -87,8 +87,8 @@ def counts_by_label(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> d
     for tree, true in zip(hypotheses, references, strict=True):
         if "valid" in _sentence(tree, true):
             tags = _tags(leaves(tree), [leaf.label for leaf in leaves(true) if leaf.label != TRACE])
-            found, expected = brackets(tree, tags), brackets(true)
-            for counter, counted in ((correct, found & expected), (predicted, found), (gold, expected)):
+            actual, expected = brackets(tree, tags), brackets(true)
+            for counter, counted in ((correct, actual & expected), (predicted, actual), (gold, expected)):
                 counter.update(label for label, _, _ in counted.elements())
     return {label: Counts(correct[label], predicted[label], gold[label]) for label in sorted(predicted | gold)}
 

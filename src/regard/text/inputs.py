@@ -167,22 +167,22 @@ def order_tokens(ids: Mapping[str, int]) -> list[str]:
 
 
 class ByteLevelInputTokenizer(InputTokenizer):
-    """A tokenizer of bytes, whose tokens may begin with a blank."""
+    """A tokenizer of bytes, whose tokens may begin with a space."""
 
     def tokenize(self, text: str) -> Encoding:
-        """Return the tokens of `text`; a span does not include the blanks at the beginning of a token."""
+        """Return the tokens of `text`; a span does not include the spaces at the beginning of a token."""
         encoding = encoding_of(self._tokenizer.encode(check_text(text), add_special_tokens=False))
         spans = [(end - len(text[start:end].lstrip()), end) for start, end in encoding.spans]
         return Encoding(encoding.ids, spans, encoding.words)
 
     def tokenize_words(self, words: Sequence[str]) -> Encoding:
-        """Tokenize words as they are in a text: each but the first has a blank before it."""
+        """Tokenize words as they are in a text: each but the first has a space before it."""
         spaced = [f" {check_text(word)}" if number else check_text(word) for number, word in enumerate(words)]
         encoding = encoding_of(self._tokenizer.encode(spaced, is_pretokenized=True, add_special_tokens=False))
-        blanks = [int(word > 0) for word in encoding.words]
+        spaces = [int(word > 0) for word in encoding.words]
         spans = [
-            (max(start - blank, 0), max(end - blank, 0))
-            for (start, end), blank in zip(encoding.spans, blanks, strict=True)
+            (max(start - space, 0), max(end - space, 0))
+            for (start, end), space in zip(encoding.spans, spaces, strict=True)
         ]
         return Encoding(encoding.ids, spans, encoding.words)
 

@@ -1,12 +1,12 @@
 """The tokenizer of RoBERTa (Liu et al. 2019, section 4.4): byte pair encoding over bytes, as GPT-2 has it.
 
-    split         into words with the blank before them, numbers and punctuation (Radford et al. 2019, section 2.2)
+    split         into words with the space before them, numbers and punctuation (Radford et al. 2019, section 2.2)
     bytes         every byte of UTF-8 is one symbol, so no character is unknown and nothing is normalised
     BPE           merge the pair of neighbours with the lowest rank, again and again
     input         <s> A </s>, or <s> A </s> </s> B </s>
 
 The names of the special tokens in a text are the special tokens: "Paris is the <mask> of France." has a masked word;
-<mask> mostly includes the blank before it.
+<mask> mostly includes the space before it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from regard.text.inputs import ByteLevelInputTokenizer, Frame, MaskedTokenizer, 
 from regard.text.symbols import BYTE_SYMBOLS, to_bytes
 
 CLS, PAD, SEP, UNK, MASK = SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-BLANK = BYTE_SYMBOLS[ord(" ")]
+SPACE = BYTE_SYMBOLS[ord(" ")]
 PROCESSING = "RobertaProcessing"
 """The kind of `post_processor` by which a tokenizer.json of RoBERTa is recognised."""
 
@@ -33,9 +33,9 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
     def __init__(
         self, entries: Sequence[str], merges: Sequence[Merge], prefix: bool = False, wide_mask: bool = True
     ) -> None:
-        """`entries` are the tokens by id, written in byte symbols; `prefix` adds a blank before every text.
+        """`entries` are the tokens by id, written in byte symbols; `prefix` adds a space before every text.
 
-        With `wide_mask` <mask> includes the blank before it, as in the models of the authors.
+        With `wide_mask` <mask> includes the space before it, as in the models of the authors.
         """
         self.entries = list(entries)
         ids = index_tokens(self.entries, SPECIALS)
@@ -56,7 +56,7 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
         return (self.cls,), (self.sep, self.sep), (self.sep,)
 
     def continues_word(self, token: int) -> bool:
-        return not self.entries[token].startswith(BLANK)
+        return not self.entries[token].startswith(SPACE)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of token ids; special tokens and bytes that are not a whole character are left out."""
@@ -66,7 +66,7 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
         return self.bytes_of(ids).decode("utf-8", "replace")
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return readable tokens, with `␣` for a blank before it."""
+        """Return readable tokens, with `␣` for a space before it."""
         texts = (self.bytes_of([token]).decode("utf-8", "replace") for token in ids)
         return ["␣" + text[1:] if text.startswith(" ") else text for text in texts]
 
@@ -101,7 +101,7 @@ def assemble(ids: Mapping[str, int], merges: Sequence[Merge], prefix: bool, wide
 
 
 def parse_merges(merges: Iterable[str | Sequence[str]]) -> list[Merge]:
-    """The merges of a file, each two tokens or one text with a blank between them."""
+    """The merges of a file, each two tokens or one text with a space between them."""
     pairs = [merge.split(" ") if isinstance(merge, str) else list(merge) for merge in merges]
     if wrong := next((pair for pair in pairs if len(pair) != 2), None):
         raise ValueError(f"a merge is not of two tokens: {' '.join(wrong)!r}")

@@ -25,7 +25,7 @@ from regard.reading import check_text
 from regard.text.symbols import EOS, SPECIALS
 from regard.text.tokenizer import Span, Tokenizer
 
-BLANK, HIDDEN, UNKNOWN = "▁", "\ufdd0", "<unk>"
+SPACE, HIDDEN, UNKNOWN = "▁", "\ufdd0", "<unk>"
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -76,11 +76,11 @@ class SentencePieceTokenizer(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of token ids; special tokens and <unk> are left out."""
         texts = (self._texts[token] for token in ids if token > EOS and token != self.unknown)
-        return "".join(texts).replace(BLANK, " ").strip(" ")
+        return "".join(texts).replace(SPACE, " ").strip(" ")
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return readable tokens, with `␣` for a space."""
-        return [self._texts[token].replace(BLANK, "␣") if token > EOS else SPECIALS[token] for token in ids]
+        return [self._texts[token].replace(SPACE, "␣") if token > EOS else SPECIALS[token] for token in ids]
 
     def count_unknown_words(self, text: str) -> tuple[int, int]:
         """Count the words that contain <unk>, and all words."""
@@ -101,9 +101,9 @@ def assemble(
     entries = [(piece, scores[piece]) if piece in shown else (HIDDEN + piece, least) for piece in pieces]
     tokenizer = HuggingFaceTokenizer(models.Unigram(entries, list(pieces).index(UNKNOWN), False))
     tokenizer.normalizer = normalizers.Sequence(cleaning(characters, prefix, tidy))
-    alone = not any(BLANK in piece[1:] for piece in shown)
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(BLANK, "never", split=alone)
-    tokenizer.decoder = decoders.Sequence([decoders.Replace(HIDDEN, ""), decoders.Metaspace(BLANK)])
+    alone = not any(SPACE in piece[1:] for piece in shown)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "never", split=alone)
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(HIDDEN, ""), decoders.Metaspace(SPACE)])
     return SentencePieceTokenizer(tokenizer)
 
 
@@ -112,10 +112,10 @@ def cleaning(characters: bytes, prefix: bool, tidy: bool) -> list[normalizers.No
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(characters)] if characters else []
     if tidy:
         steps += [normalizers.Replace(Regex(r"\A +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
-    steps.append(normalizers.Replace(" ", BLANK))
+    steps.append(normalizers.Replace(" ", SPACE))
     if tidy:
-        steps.append(normalizers.Replace(Regex(rf"{BLANK}+\z"), ""))
-    return [*steps, normalizers.Prepend(BLANK)] if prefix else steps
+        steps.append(normalizers.Replace(Regex(rf"{SPACE}+\z"), ""))
+    return [*steps, normalizers.Prepend(SPACE)] if prefix else steps
 
 
 def is_code(piece: str) -> bool:

@@ -241,9 +241,9 @@ def merge_neighbours(word: Sequence[str], pair: Pair, merged: str) -> Iterator[s
     """The tokens of a word in which a pair of neighbours is one token, from left to right."""
     index = 0
     while index < len(word):
-        found = tuple(word[index : index + 2]) == pair
-        yield merged if found else word[index]
-        index += 2 if found else 1
+        matches = tuple(word[index : index + 2]) == pair
+        yield merged if matches else word[index]
+        index += 2 if matches else 1
 
 
 # ---- WordPiece of BERT
