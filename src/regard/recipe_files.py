@@ -1,4 +1,4 @@
-"""Recipe files: those that come with regard, and the file that a name means. Nothing large is imported here."""
+"""Recipe files: the bundled ones, and earlier names of settings. Nothing large is imported here."""
 
 import difflib
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ def find_recipe(source: str | Path) -> Path:
     close = similar_recipes(path, list(shipped))
     is_file = path.suffix == SUFFIX
     raise UserError(
-        f"{source}: no such recipe" + ("" if is_file else ": neither a file nor a name that regard recipes lists"),
-        f"did you mean {' or '.join(close)}?" if close else "regard recipes lists those that come with regard",
+        f"{source}: no such recipe" + ("" if is_file else ": neither a file nor a recipe name (see `regard recipes`)"),
+        f"did you mean {' or '.join(close)}?" if close else "`regard recipes` lists the bundled recipes",
         code="missing-file" if is_file else "unknown-recipe",
         where=source,
     )

@@ -21,12 +21,10 @@ INDENT = " " * 6
 def doctor(
     recipe: Annotated[
         str,
-        typer.Argument(
-            metavar="RECIPE", help="A recipe file, the name of a recipe that regard recipes lists, or a run folder."
-        ),
+        typer.Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), or run folder."),
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Changed settings, as for regard train.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings to change, as in `regard train`.")
     ] = None,
     folder: Folder = None,
     quick: Annotated[

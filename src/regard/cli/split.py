@@ -32,23 +32,25 @@ def split(
             metavar="CORPUS", help="A .tsv, .csv or .jsonl file, or two files SRC,TGT; .gz and .xz are read."
         ),
     ],
-    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="A new folder for the files.")],
-    valid: Annotated[str, typer.Option(metavar="N", help="Sentences of valid: a number, or a share like 0.01.")] = "0",
-    test: Annotated[str, typer.Option(metavar="N", help="Sentences of test: a number, or a share.")] = "0",
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the files.")],
+    valid: Annotated[
+        str, typer.Option(metavar="SENTENCES", help="Size of valid: a number, or a share like 0.01.")
+    ] = "0",
+    test: Annotated[str, typer.Option(metavar="SENTENCES", help="Size of test: a number, or a share like 0.01.")] = "0",
     by: Annotated[
-        str, typer.Option(metavar="src|tgt|both", help="The side of which no sentence is in two splits.")
+        str, typer.Option(metavar="src|tgt|both", help="Side to split: no sentence on this side is in two splits.")
     ] = "src",
     exclude: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Its sentences are left out of train and valid, on either side; repeatable."),
+        typer.Option(metavar="FILE", help="Leave sentences in FILE out of train and valid, either side; repeatable."),
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Columns of a .tsv, .csv or .jsonl: numbers from 1, or names.")
+        str, typer.Option(metavar="SRC,TGT", help="Columns in a .tsv, .csv or .jsonl file: numbers from 1, or names.")
     ] = "",
     endings: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Endings of the new files: en,de or en.xz,de.xz.")
+        str, typer.Option(metavar="SRC,TGT", help="File extensions for the two sides: en,de or en.xz,de.xz.")
     ] = "src,tgt",
-    seed: Annotated[int, typer.Option(metavar="N", help="The seed of the split.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Split parallel text into train, valid and test without common sentences.

@@ -88,7 +88,7 @@ def split_corpora(
     if any(not ending or ending != Path(ending).name for ending in endings):
         raise UserError(
             f"the endings are {','.join(endings)}",
-            "write two like en,de: ends of file names",
+            "write two file extensions, like en,de",
             code="invalid-setting",
             where="endings",
         )

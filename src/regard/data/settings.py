@@ -24,7 +24,7 @@ class DataSettings(Settings):
     """The data of every task."""
 
     root: str = Field(default=".", description="relative paths below are relative to this folder")
-    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0: one for each core")
+    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0: one per core")
     train: Sources = Field(
         default=[],
         description="sources of the training examples: a table, the name of a file, or a list of them; an imported "
@@ -40,12 +40,10 @@ class DataSettings(Settings):
         default=0.0,
         ge=0,
         lt=1,
-        description="share of the training texts that become valid, if there is no valid; 0: 10 % of up to 2,000 "
-        "texts, of more at least 200 and 5 %, at most 2,000",
+        description="share of the training texts to hold out as valid; 0: 10 % if there are at most 2,000 texts, "
+        "otherwise 5 %, but at least 200 and at most 2,000",
     )
-    hold_out_test: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the training texts that become test, if there is no test"
-    )
+    hold_out_test: float = Field(default=0.0, ge=0, lt=1, description="share of the training texts to hold out as test")
 
     @model_validator(mode="after")
     def _check_hold_out(self) -> Self:
@@ -148,8 +146,8 @@ class PairDataSettings(DataSettings):
         description="share of the training pairs that are changed to what people type: a lowercase source, both sides "
         "in uppercase, or no final punctuation",
     )
-    src_lang: str = Field(default="", description="source language of a run with one direction: a code, as en")
-    tgt_lang: str = Field(default="", description="target language of a run with one direction: a code, as de")
+    src_lang: str = Field(default="", description="source language code if there is one direction, e.g. en")
+    tgt_lang: str = Field(default="", description="target language code if there is one direction, e.g. de")
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
@@ -171,9 +169,7 @@ class TextDataSettings(DataSettings):
     bptt: int = Field(
         default=70, ge=1, description="tokens of a segment of backpropagation through time: how far gradients reach"
     )
-    single_blanks: bool = Field(
-        default=False, description="replace white space by single spaces, and remove it at both ends of a line"
-    )
+    single_blanks: bool = Field(default=False, description="replace whitespace by single spaces, and strip lines")
     min_word_count: int = Field(
         default=0,
         ge=0,

@@ -57,7 +57,7 @@ class Source(Settings):
     builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
         default=None, description="a corpus that the toolkit generates"
     )
-    format: Format | None = Field(default=None, description="format of file; default: by the end of its name")
+    format: Format | None = Field(default=None, description="file format; default: from the file extension")
     split: Split | None = Field(
         default=None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
     )
@@ -65,19 +65,18 @@ class Source(Settings):
     delimiter: str | None = Field(
         default=None,
         pattern=r'^[^"\n\r]$',
-        description="csv, tsv: the character that separates columns; default: tab for tsv; for csv the first rows tell "
-        "which of , ; tab and |",
+        description="csv, tsv: the delimiter; default: tab for tsv; for csv from the first rows: , ; tab or |",
     )
     header: bool | None = Field(
         default=None,
-        description="csv, tsv: true if the first row names the columns; default: true; for pairs if a column is given "
-        "by name, or if the first row has words like src, target, en or English",
+        description="csv, tsv: true if the first row names the columns; default: true; for pairs, true if you give a "
+        "column by name or if the first row has words like src, target, en or English",
     )
     quoted: bool | None = Field(
         default=None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
     )
     records: str | None = Field(
-        default=None, description="json: key of the list of records, with dots for nested keys; default: the whole file"
+        default=None, description="json: key with the list of records, nested keys with dots; default: the whole file"
     )
     where: dict[str, str | int | list[str | int]] | None = Field(
         default=None,
@@ -92,30 +91,29 @@ class Source(Settings):
     names: dict[str, str] | None = Field(
         default=None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
     )
-    contexts_file: str | None = Field(default=None, description="qamr: the file of the sentences")
+    contexts_file: str | None = Field(default=None, description="qamr: the file with the sentences")
     src_lang: str | None = Field(
-        default=None, pattern=LANGUAGE, description="translation: code of the language of the source, as en"
+        default=None, pattern=LANGUAGE, description="translation: source language code, e.g. en"
     )
     tgt_lang: str | None = Field(
         default=None,
         pattern=LANGUAGE,
-        description="translation: code of the language of the target, as de; if train has several, a tag of its "
-        "target language is put before each source sentence",
+        description="translation: target language code, e.g. de; if train has several, each source sentence begins "
+        "with a tag for its target language",
     )
     directions: Literal["forward", "backward", "both"] | None = Field(
         default=None,
-        description="translation: how pairs are read: from source to target, from target to source, or both; default: "
-        "forward",
+        description="translation: read pairs from source to target, from target to source, or both; default: forward",
     )
     repeat: int | None = Field(
         default=None,
         ge=1,
         le=1000,
-        description="translation: read each training pair this many times in an epoch, so that a small source counts "
-        "more; default: 1",
+        description="translation: read each training pair this many times per epoch, so that a small source has more "
+        "weight; default: 1",
     )
     turns: int | None = Field(
-        default=None, ge=1, description="dialogues: number of turns that a model reads before each reply; default: 1"
+        default=None, ge=1, description="dialogues: number of turns to read before each reply; default: 1"
     )
     leaves: Leaves | None = Field(
         default=None,
