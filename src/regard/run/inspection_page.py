@@ -89,7 +89,7 @@ def heads_of(inspection: Inspection, layers: list[int] | None) -> JsonObject:
 def links_of(model: Model, inspection: Inspection) -> list[list[int]]:
     """Which part of a translation comes from which part of its source; none for other tasks."""
     example, prediction = inspection.explanation.example, inspection.explanation.prediction
-    if model.task.name != "translation":
+    if model.task.languages is None:
         return []
     try:
         (links,) = align(cast(Translator, model), [example], [str(prediction["translation"])])

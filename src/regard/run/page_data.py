@@ -69,7 +69,7 @@ def beam_width(model: Model) -> int:
 def nbest_options(model: Model) -> JsonObject:
     """Options that give the best outputs and do not change the first one."""
     width = beam_width(model)
-    return {"nbest": min(width, SHOWN_HYPOTHESES)} if width > 1 and model.task.name == "translation" else {}
+    return {"nbest": min(width, SHOWN_HYPOTHESES)} if width > 1 and model.task.languages is not None else {}
 
 
 def prediction_json(model: Model, value: Input, chosen: int = 0) -> JsonObject:

@@ -33,7 +33,7 @@ from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
 from regard.tasks.base import AnyTask, ProgressCallback, Report
 from regard.tasks.operations import check_memory, facts, load_model, open_store, training_view
-from regard.tasks.registry import build_recipe, start_tasks, task_of
+from regard.tasks.registry import build_recipe, is_derived, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.progress import TrainingProgress
 
@@ -67,12 +67,14 @@ class Run:
     def open(cls, folder: str | Path, *tasks: str) -> "Run":
         """Open a folder that `create` made; a UserError if it is not a run, or of a task other than `tasks`.
 
+        A task that a plug-in derives from one of them counts as this one.
+
         The name of a run that comes with regard opens that one, if there is no such folder.
         """
         folder = find_run(folder)
         require_run(folder)
         recipe = read_recipe(folder)
-        if tasks and recipe.task not in tasks:
+        if tasks and not is_derived(recipe, tasks):
             raise UserError(
                 f"{folder} is a {recipe.task} run; this command needs {' or '.join(tasks)}",
                 "regard predict works with every run",

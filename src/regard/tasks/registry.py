@@ -100,6 +100,11 @@ def task_of(recipe: Recipe) -> type[AnyTask]:
     return all_tasks()[recipe.task]
 
 
+def is_derived(recipe: Recipe, names: Sequence[str]) -> bool:
+    """True if the task of a recipe is one of these tasks, or derived from one by a plug-in."""
+    return issubclass(task_of(recipe), tuple(TASKS[name] for name in names))
+
+
 def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False) -> Recipe:
     """Validate `values` as the recipe of their task; without a task they are of translation.
 
