@@ -141,24 +141,16 @@ def english(number: int) -> tuple[Segment, ...]:
 def english_hundreds(number: int, group: str) -> list[Segment]:
     """A number below a thousand, without spaces."""
     hundreds, remainder = divmod(number, 100)
+    tens, units = remainder // 10 * 10, remainder % 10
     segments: list[Segment] = []
     if hundreds:
         segments += [Segment(word(hundreds, "en"), f"hundreds of {group}"), Segment("hundred", f"hundred of {group}")]
-    if hundreds and remainder:
-        segments.append(Segment("and"))
-    tens, units = remainder // 10 * 10, remainder % 10
+        segments += [Segment("and")] if remainder else []
     if remainder > 20 and units:
-        return [
-            *segments,
-            Segment(word(tens, "en"), meaning_of(tens, group)),
-            Segment("-"),
-            Segment(word(units, "en"), meaning_of(units, group)),
-        ]
-    return (
-        [*segments, Segment(word(remainder, "en"), meaning_of(remainder, group))]
-        if remainder or not hundreds
-        else segments
-    )
+        segments += [number_word(tens, "en", group), Segment("-"), number_word(units, "en", group)]
+    elif remainder or not hundreds:
+        segments.append(number_word(remainder, "en", group))
+    return segments
 
 
 def german(number: int) -> tuple[Segment, ...]:
@@ -166,11 +158,8 @@ def german(number: int) -> tuple[Segment, ...]:
     thousands, ones = divmod(number, 1000)
     segments: list[Segment] = []
     if thousands:
-        first = (
-            [Segment(german_digit(1), meaning_of(1, "thousands"))]
-            if thousands == 1
-            else german_hundreds(thousands, "thousands")
-        )
+        one = Segment(german_digit(1), "units of thousands")
+        first = [one] if thousands == 1 else german_hundreds(thousands, "thousands")
         segments += [*first, Segment("tausend", "thousand")]
     if ones or not thousands:
         segments += german_hundreds(ones, "ones")
@@ -180,18 +169,15 @@ def german(number: int) -> tuple[Segment, ...]:
 def german_hundreds(number: int, group: str) -> list[Segment]:
     """A number below a thousand."""
     hundreds, remainder = divmod(number, 100)
+    tens, units = remainder // 10 * 10, remainder % 10
     segments: list[Segment] = []
     if hundreds:
         segments += [Segment(german_digit(hundreds), f"hundreds of {group}"), Segment("hundert", f"hundred of {group}")]
-    tens, units = remainder // 10 * 10, remainder % 10
     if remainder > 20 and units:
-        digit = Segment(german_digit(units), meaning_of(units, group))
-        return [*segments, digit, Segment("und"), Segment(word(tens, "de"), meaning_of(tens, group))]
-    return (
-        [*segments, Segment(word(remainder, "de"), meaning_of(remainder, group))]
-        if remainder or not hundreds
-        else segments
-    )
+        segments += [Segment(german_digit(units), f"units of {group}"), Segment("und"), number_word(tens, "de", group)]
+    elif remainder or not hundreds:
+        segments.append(number_word(remainder, "de", group))
+    return segments
 
 
 def german_digit(digit: int) -> str:
@@ -199,9 +185,9 @@ def german_digit(digit: int) -> str:
     return "ein" if digit == 1 else word(digit, "de")
 
 
-def meaning_of(number: int, group: str) -> str:
-    """The meaning of a word below a hundred in its group of three digits."""
-    return f"{'units' if number < 10 else 'tens'} of {group}"
+def number_word(number: int, language: str, group: str) -> Segment:
+    """A word below a hundred, and its meaning in its group of three digits."""
+    return Segment(word(number, language), f"{'units' if number < 10 else 'tens'} of {group}")
 
 
 @dataclass(frozen=True)
