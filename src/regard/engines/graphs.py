@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
-from regard.exchange.graph_files import EXTENSIONS, read_signatures
 from regard.exchange.graphs import (
     ATTENTION_MASK,
     BATCH,
+    EXTENSIONS,
     HYPOTHESES,
     INPUT_IDS,
     PAST,
@@ -25,6 +25,7 @@ from regard.exchange.graphs import (
     WORDS,
     Signature,
     Value,
+    read_signatures,
 )
 
 Runner = Callable[[Mapping[str, Tensor]], list[Tensor]]

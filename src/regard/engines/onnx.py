@@ -14,8 +14,7 @@ from regard.decoding.stepper import Symbols
 from regard.engines.graphs import GraphModel, GraphState, GraphStepper, Runner, open_graphs
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
-from regard.exchange.graph_files import missing_onnx
-from regard.exchange.graphs import Signature
+from regard.exchange.graphs import Signature, missing_onnx
 
 
 def open_onnx(folder: Path, threads: int | None = None) -> GraphStepper | GraphModel:

@@ -8,12 +8,11 @@
                                      classes: pre_classifier is the pooler, with relu
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 
-from regard.errors import UserError
 from regard.exchange import folders
 from regard.exchange.bert import POOLER_ACTIVATION
 from regard.exchange.folders import Config, Tensors
@@ -87,25 +86,10 @@ def read_distilbert(files: ModelFiles) -> ModelFiles:
     return replace(files, config=as_bert_config(config, "DistilBert", **values), tensors=tensors)
 
 
-ENCODERS: dict[str, Callable[[ModelFiles], ModelFiles]] = {
-    "bert": lambda files: files,
-    "roberta": read_roberta,
-    "distilbert": read_distilbert,
-}
-"""By model_type in config.json."""
-
-
 def as_bert(files: ModelFiles) -> ModelFiles:
     """The same model with the names of BERT."""
-    kind = str(files.config.get("model_type"))
-    if kind not in ENCODERS:
-        raise UserError(
-            f"{files.config_path}: model_type = {kind!r} is none of {', '.join(ENCODERS)}",
-            "this kind of model is not supported",
-            code="unsupported-model",
-            where=files.config_path,
-        )
-    return ENCODERS[kind](files)
+    readers = {"bert": lambda files: files, "roberta": read_roberta, "distilbert": read_distilbert}
+    return readers[files.config["model_type"]](files)
 
 
 def renamed(tensors: Tensors, modules: Mapping[str, str]) -> Tensors:

@@ -277,17 +277,12 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
     weights = folders.pop_tensors(tensors, layers(shapes(settings, 1, 1)), huggingface_name, path)
     for name in POSITION_TABLES:
         table = tensors.pop(name, None)
-        if table is not None and not is_sinusoidal(table):
+        if table is not None and not torch.allclose(table.float(), sinusoid_table(*table.shape), atol=2e-3):
             raise folders.unsupported(
                 f"{path}: the positions {name} are learned", f"{path}:{name}", "this model cannot be read"
             )
     folders.refuse_weights(tensors, path, "save the model again with save_pretrained")
     return {name: permute(name, tensor, order) for name, tensor in weights.items()}
-
-
-def is_sinusoidal(table: Tensor) -> bool:
-    """True if a table of positions (P, D) is the sinusoidal one of transformers."""
-    return torch.allclose(table.float(), sinusoid_table(*table.shape), atol=2e-3)
 
 
 def sinusoid_table(positions: int, d_model: int) -> Tensor:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from regard.exchange.folders import CONFIG, Config
-from regard.exchange.graph_files import GRAPHS, read_signatures
+from regard.exchange.graphs import GRAPHS, read_signatures
 from regard.export.target import Target
 from regard.reading import read_json
 from regard.tasks.base import Example

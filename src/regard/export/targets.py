@@ -12,10 +12,9 @@ from regard.engines.ctranslate2 import CTranslate2Engine
 from regard.engines.graphs import GraphModel, GraphStepper, open_graphs, torch_runner
 from regard.engines.onnx import open_onnx
 from regard.engines.stepper_engine import StepperEngine
-from regard.exchange import ctranslate2, graph_files
+from regard.exchange import ctranslate2, graphs
 from regard.exchange.ctranslate2 import write_ctranslate2
-from regard.exchange.graph_files import import_onnx, write_graphs
-from regard.exchange.graphs import graphs_of
+from regard.exchange.graphs import graphs_of, import_onnx, write_graphs
 from regard.export.huggingface import HuggingFace
 from regard.export.target import Pair, Target, Trained, count_weights
 from regard.models.transformer import Transformer
@@ -54,7 +53,7 @@ class Onnx(TorchExport):
 
     name = "onnx"
     packages = ("onnxruntime", "torch")
-    quantizations = graph_files.QUANTIZATIONS
+    quantizations = graphs.QUANTIZATIONS
 
     def __init__(self, trained: Trained, quantization: str | None = None) -> None:
         super().__init__(trained, quantization)
