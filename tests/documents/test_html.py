@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.documents.translators import anything, backwards, html, identity
 
 from regard.documents.document import SegmentTranslation, open_document
-from regard.documents.html_tokens import VOID, tokenize
+from regard.documents.markup import VOID, tokenize
 from regard.errors import UserError
 
 UNBOUND = ("code", "span")

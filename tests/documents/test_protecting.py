@@ -9,8 +9,7 @@ from tests.documents.translators import anything, backwards, html, text
 
 from regard.documents.document import SegmentTranslation, open_document
 from regard.documents.protecting import Glossary, Protected, capitalised, find_code, is_word_end
-from regard.documents.rewriting import Rewriting, remaining
-from regard.documents.sentences import WORD
+from regard.documents.sentences import WORD, Rewriting, remaining
 from regard.errors import UserError
 
 SYMBOLS = tuple(f"⦅{number}⦆" for number in range(3))

@@ -13,7 +13,7 @@ from tests.tiny import number_sentences, translate_words
 from regard.bundled.identification import Detected
 from regard.documents.segment import SegmentTranslation, join_steps
 from regard.run.model import Model, Translator
-from regard.run.translating import Search, cut_repetition
+from regard.run.translating import SearchStep, cut_repetition
 from regard.serve.errors import ServiceError
 from regard.serve.segments import SegmentTranslator
 from regard.serve.service import Service, TranslatedText, TranslateRequest
@@ -131,7 +131,7 @@ def test_what_no_run_can_do(service: Service, values: dict[str, Any], code: str)
 def test_a_translation_that_loops_is_searched_again_and_cut(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
-    async def looping(self: object, work: Search, events: object) -> list[Any]:
+    async def looping(self: object, work: SearchStep, events: object) -> list[Any]:
         asked.append(dict(work.options))
         text = "ha ha ha ha ha ha" if not work.options else "ja " * 20
         return [{"translation": text, "looped": True, "parts": 1, "hypotheses": []} for _ in work.examples]

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, stop
 
-from regard.serve.files import FileStore, safe_name, translated_name
+from regard.serve.libretranslate import FileStore, safe_name, translated_name
 
 PAIR = {"source": "en", "target": "de"}
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import chain
 
-from regard.documents.html_tokens import Token, collect, tokenize
-from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
+from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, tokenize
 from regard.documents.passage import ReadOptions
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.template import Slot, TemplateDocument, fill

@@ -13,8 +13,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from regard.documents.html_tokens import Token, collect, tokenize
-from regard.documents.inline import LETTER, Item, PassageBuilder, find_delimiters
+from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, tokenize
 from regard.documents.passage import Passage, ReadOptions
 from regard.documents.template import Markup, Slot, TemplateDocument
 from regard.errors import UserError

@@ -15,8 +15,7 @@ short texts   tags such as <i> and line breaks are taken out and put back by wor
 import re
 from collections.abc import Iterator
 
-from regard.documents.html_tokens import VOID, Token, read_markup
-from regard.documents.inline import Item, PassageBuilder, find_delimiters
+from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
 from regard.documents.passage import Passage, ReadOptions
 from regard.documents.template import Slot, TemplateDocument
 

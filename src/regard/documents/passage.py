@@ -17,9 +17,16 @@ from typing import Protocol
 from regard.documents.projecting import Element, Gap, make_units, pieces, project
 from regard.documents.protecting import Glossary, Protected, find_protected
 from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore
-from regard.documents.rewriting import is_replaced
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.sentences import Span, equal_words, is_wide, sentence_spans, without_blanks, word_spans
+from regard.documents.sentences import (
+    Span,
+    equal_words,
+    is_replaced,
+    is_wide,
+    sentence_spans,
+    without_blanks,
+    word_spans,
+)
 from regard.errors import UserError
 
 BLANK = re.compile(r"\s")

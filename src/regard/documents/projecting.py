@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from regard.documents.rewriting import remaining
 from regard.documents.segment import Link
-from regard.documents.sentences import Span, word_spans
+from regard.documents.sentences import Span, remaining, word_spans
 
 _VISIBLE = re.compile(r"\S")
 ELSEWHERE, UNLINKED = -1, -2

@@ -15,9 +15,8 @@ from difflib import SequenceMatcher
 
 from regard.documents.projecting import Node, TargetIndex, Unit, best_runs, count_links, make_units, target_spans
 from regard.documents.protecting import Protected
-from regard.documents.rewriting import Rewriting, is_replaced, remaining
 from regard.documents.segment import Link
-from regard.documents.sentences import IDEOGRAPH, Span, is_wide, word_spans
+from regard.documents.sentences import IDEOGRAPH, Rewriting, Span, is_replaced, is_wide, remaining, word_spans
 
 _IN_WORD = rf"[^\W{IDEOGRAPH}]"
 REMOVED = -1

@@ -37,7 +37,7 @@ Notify = Callable[[Numbers, str], None]
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchStep:
     """Sentences to translate with options of the task; the result is a prediction for each.
 
     `numbers` are the segments that each sentence stands for; () if nobody waits for these translations.
@@ -49,14 +49,14 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignmentStep:
     """Sentences and translations to link; the result is a tuple of links for each."""
 
     examples: Sequence[Example]
     translations: Sequence[str]
 
 
-Steps = Generator[Search | Alignment, list[Any], list[SegmentTranslation]]
+Steps = Generator[SearchStep | AlignmentStep, list[Any], list[SegmentTranslation]]
 
 
 class Cache(Protocol):
@@ -141,10 +141,10 @@ class SegmentTask:
         nbest, decoding = {"nbest": self.alternatives + 1} if self.alternatives else {}, self.task.decoding
         same_search = decoding.search == "beam" and decoding.beam > self.alternatives
         options = {**self.options, **nbest} if same_search else self.options
-        best = yield Search(examples, options, numbers if self.notify else ())
+        best = yield SearchStep(examples, options, numbers if self.notify else ())
         others = best
         if self.alternatives and not same_search:
-            others = yield Search(examples, {**self.options, **nbest})
+            others = yield SearchStep(examples, {**self.options, **nbest})
         texts = [other_texts(item, self.alternatives) for item in others]
         repaired = yield from self._repair_loops(examples, best)
         return [
@@ -153,12 +153,12 @@ class SegmentTask:
         ]
 
     def _repair_loops(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Steps:
-        """Search again for a translation that repeats itself endlessly, and cut it if it still does."""
+        """SearchStep again for a translation that repeats itself endlessly, and cut it if it still does."""
         repaired = list(predictions)
         looped = [number for number, prediction in enumerate(predictions) if prediction["looped"]]
         if looped and self.task.decoding.search in ("greedy", "beam"):
             options = {**self.options, "no_repeat_ngram": NO_REPEAT}
-            again = yield Search([examples[number] for number in looped], options)
+            again = yield SearchStep([examples[number] for number in looped], options)
             for number, prediction in zip(looped, again, strict=True):
                 repaired[number] = prediction
         for number in looped:
@@ -179,7 +179,7 @@ class SegmentTask:
                 waiting.setdefault((segment.text, item.text), []).append(number)
         if waiting:
             examples = [self.example(Segment(text), target) for text, _ in waiting]
-            found = yield Alignment(examples, [translation for _, translation in waiting])
+            found = yield AlignmentStep(examples, [translation for _, translation in waiting])
             for numbers, links in zip(waiting.values(), found, strict=True):
                 for number in numbers:
                     linked[number] = replace(linked[number], links=links)
@@ -206,9 +206,9 @@ def other_texts(prediction: Prediction, count: int) -> list[str]:
 # ---- with a model at hand --------------------------------------------------------------------------------------------
 
 
-def compute(model: "Translator", work: Search | Alignment) -> list[Any]:
+def compute(model: "Translator", work: SearchStep | AlignmentStep) -> list[Any]:
     """Do the work that a step asks for."""
-    if isinstance(work, Alignment):
+    if isinstance(work, AlignmentStep):
         return align(model, work.examples, work.translations)
     return model.predict(work.examples, **work.options)
 

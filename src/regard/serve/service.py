@@ -20,8 +20,7 @@ from regard.run.model import Input, Model
 from regard.run.translating import open_text
 from regard.serve.errors import ServiceError
 from regard.serve.languages import NamedDirection, ServedLanguages, parse_languages, without_tags
-from regard.serve.predicting import Predict
-from regard.serve.segments import OnSegment, SegmentTranslator, text_links
+from regard.serve.segments import OnSegment, Predict, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
