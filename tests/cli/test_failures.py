@@ -12,8 +12,7 @@ from tests.cli.command import ERROR, fails, regard
 from tests.system.helpers import ENVIRONMENT
 
 from regard.cli import main
-from regard.cli.failures import explain
-from regard.cli.screen import ProgressLine, in_colour, print_error, report
+from regard.cli.screen import ProgressLine, explain, in_colour, print_error, report
 from regard.errors import UserError
 from regard.run.run import Run
 

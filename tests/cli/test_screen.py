@@ -1,4 +1,4 @@
-"""cli/screen.py and cli/scores.py: what is printed where, tables, JSON, and the line of progress."""
+"""cli/screen.py: what is printed where, tables, JSON, and the line of progress."""
 
 import io
 import json
@@ -9,8 +9,18 @@ import pytest
 from tests.cli.command import Terminal
 
 from regard.cli import screen
-from regard.cli.scores import conclusion, print_comparison, print_scores
-from regard.cli.screen import ProgressLine, in_colour, print_json, print_result, print_table, report, to_json
+from regard.cli.screen import (
+    ProgressLine,
+    conclusion,
+    in_colour,
+    print_comparison,
+    print_json,
+    print_result,
+    print_scores,
+    print_table,
+    report,
+    to_json,
+)
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 

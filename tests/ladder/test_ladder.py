@@ -11,9 +11,8 @@ from regard.data.sources import Split
 from regard.errors import UserError
 from regard.files import Manifest, locked
 from regard.ladder import ladder
-from regard.ladder.cost import parameters_without_embeddings
 from regard.ladder.ladder import RESULT, Interrupted, Ladder, open_ladder, read_results, run_ladder
-from regard.ladder.measuring import Measurement
+from regard.ladder.measuring import Measurement, parameters_without_embeddings
 from regard.ladder.page import ladder_page
 from regard.run.run import Run
 from regard.tasks.variants import LANGUAGE_VARIANTS, TRANSLATION_VARIANTS

@@ -12,7 +12,7 @@ from tests.serve.make import Client, make_app, stop
 
 from regard.files import JsonObject
 from regard.run.model import Model
-from regard.viz.packing import unpack_array
+from regard.viz.document import unpack_array
 
 SENTENCE = "one two three"
 

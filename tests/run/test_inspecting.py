@@ -22,7 +22,7 @@ from regard.run.page_data import (
     texts_json,
 )
 from regard.run_files import METRICS
-from regard.viz.packing import pack_array, unpack_array
+from regard.viz.document import pack_array, unpack_array
 
 SENTENCE = "one two three"
 BEAM = {

@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     """Print a UserError or an error of the machine; raise any other."""
-    from regard.cli.failures import explain
-    from regard.cli.screen import LOST_PROCESS, print_error
+    from regard.cli.screen import LOST_PROCESS, explain, print_error
 
     explained = error if isinstance(error, UserError) else explain(error)
     if explained is None:

@@ -11,8 +11,16 @@ from typer import Argument, Option
 
 from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
-from regard.cli.scores import print_scores
-from regard.cli.screen import ProgressLine, in_colour, print_drawing, print_json, print_result, print_table, report
+from regard.cli.screen import (
+    ProgressLine,
+    in_colour,
+    print_drawing,
+    print_json,
+    print_result,
+    print_scores,
+    print_table,
+    report,
+)
 from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
-from regard.cli.scores import print_comparison, print_scores
-from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
+from regard.cli.screen import (
+    ProgressLine,
+    print_comparison,
+    print_json,
+    print_result,
+    print_scores,
+    print_table,
+    report,
+)
 
 if TYPE_CHECKING:
     from regard.data.sources import Source

@@ -1,4 +1,4 @@
-"""Output for people and scripts: progress and errors on stderr, results on stdout.
+"""Output for people and scripts: progress and errors on stderr, results, tables and scores on stdout.
 
 Text of users is printed literally: it is never read as markup, and control characters are replaced by visible signs.
 Colours are used on a terminal only. If nobody reads stderr any more, nothing is written there, and the work continues.
@@ -7,6 +7,7 @@ Colours are used on a terminal only. If nobody reads stderr any more, nothing is
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -14,16 +15,27 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from regard.errors import UserError
+from regard.files import explain_os_error
 from regard.viz.panel import CONTROL as CONTROL
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.metrics.score import Score
+    from regard.metrics.significance import Comparison
     from regard.viz.panel import Screen
 
 TABLE_WIDTH = 160
 """Columns of a table that is not printed on a terminal."""
 SECONDS_BETWEEN_UPDATES = 0.1
+MAX_WRITTEN_OUT = 1e8
+NO_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|bad_alloc|can't start new thread|failed to map segment",
+    re.I,
+)
+"""Texts of torch, Python and the loader of libraries."""
+OS_ERROR = re.compile(r"\(os error (\d+)\)")
+"""The number of an error of the operating system in the errors of libraries written in Rust."""
 LOST_PROCESS = "lost-process"
 """Code of the error that every process prints; all others are the same in every process."""
 
@@ -93,6 +105,21 @@ def _print_error(error: UserError) -> None:
         screen.print(Text(f"  {as_called(error.remedy).translate(CONTROL)}"), soft_wrap=True)
 
 
+def explain(error: Exception) -> UserError | None:
+    """Describe an error of the machine; None if the error is a bug in regard."""
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and NO_MEMORY.search(str(error))
+    ):
+        return UserError(
+            f"there is not enough memory: {str(error).partition(chr(10))[0] or 'an allocation failed'}",
+            "use smaller batches, shorter texts or a smaller model, or close other applications",
+            code="out-of-memory",
+        )
+    if not isinstance(error, OSError) and (match := OS_ERROR.search(str(error))):
+        error = OSError(int(match[1]), os.strerror(int(match[1])))
+    return explain_os_error(error) if isinstance(error, OSError) else None
+
+
 def console(stream: TextIO) -> "Console":
     """A rich console that does not interpret text."""
     from rich.console import Console
@@ -115,6 +142,46 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     for row in rows:
         table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
     console(sys.stdout).print(table)
+
+
+def print_scores(scores: "Sequence[Score]") -> None:
+    """One line per metric: its value and how it was computed."""
+    rows = [[score.name, format_score(score.value), score.signature] for score in scores]
+    print_table(("metric", "value", "computed as"), rows, right=("value",))
+
+
+def format_score(value: float) -> str:
+    """Two digits after the point; 5.2e+21 for a long number, as a perplexity per word can be."""
+    return f"{value:.2f}" if value < MAX_WRITTEN_OUT else f"{value:.1e}"
+
+
+def print_comparison(comparisons: "Sequence[Comparison]", base: str, run: str) -> None:
+    """One line per metric: both scores, their difference, its confidence interval and the p-value."""
+    rows = [
+        [
+            item.metric,
+            f"{item.base:.2f}",
+            f"{item.other:.2f}",
+            f"{item.delta:+.2f}",
+            f"{item.ci_low:+.2f} to {item.ci_high:+.2f}",
+            f"{item.p_value:.3f}",
+        ]
+        for item in comparisons
+    ]
+    columns = ("metric", base, run, "difference", "95% interval", "p")
+    print_table(columns, rows, right=columns[1:])
+    print_result(conclusion(comparisons))
+
+
+def conclusion(comparisons: "Sequence[Comparison]") -> str:
+    """Which differences are significant, in words."""
+    from regard.metrics.significance import SIGNIFICANCE_LEVEL
+
+    items = (
+        f"{item.metric}: {'significant' if item.p_value < SIGNIFICANCE_LEVEL else 'not significant'}"
+        for item in comparisons
+    )
+    return f"{'; '.join(items)} (paired bootstrap test, p < {SIGNIFICANCE_LEVEL})"
 
 
 def in_colour() -> bool:

@@ -8,7 +8,7 @@ Shapes: B sentences in the batch, W hypotheses a sentence, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
 
@@ -53,3 +53,39 @@ class Symbols:
     def never_produced(self) -> list[int]:
         """Ids that no search may generate: beginning and padding, except one that is also the end."""
         return sorted({self.bos, self.pad} - {self.eos})
+
+
+@dataclass(frozen=True)
+class NoBosState(Generic[S]):
+    """The state of the model; `started` is False before the first step."""
+
+    state: S
+    started: bool = False
+
+    def reorder(self, parents: Tensor) -> "NoBosState[S]":
+        """Rearrange the hypotheses."""
+        return NoBosState(self.state.reorder(parents), self.started)
+
+    def keep(self, sentences: Tensor) -> "NoBosState[S]":
+        """Keep only these sentences, in this order."""
+        return NoBosState(self.state.keep(sentences), self.started)
+
+
+class NoBosStepper(Generic[Source, S]):
+    """A stepper whose state does not contain the beginning symbol: texts begin with their first token, as in GPT-2.
+
+    A search gives the beginning symbol to the first step. Here that step predicts a token, but does not change the
+    state, so the first token of the prompt is at position 0.
+    """
+
+    def __init__(self, stepper: Stepper[Source, S]) -> None:
+        self.stepper = stepper
+
+    def start(self, source: Source) -> NoBosState[S]:
+        """The state before the beginning symbol."""
+        return NoBosState(self.stepper.start(source))
+
+    def step(self, tokens: Tensor, state: NoBosState[S]) -> tuple[Tensor, NoBosState[S]]:
+        """(B, W) -> logits (B, W, V) of the next token."""
+        logits, after = self.stepper.step(tokens, state.state)
+        return logits, NoBosState(after if state.started else state.state, True)

@@ -9,9 +9,8 @@ from torch import nn
 from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.no_bos import NoBosStepper
 from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import Symbols
+from regard.decoding.stepper import NoBosStepper, Symbols
 from regard.engines.mask_predict import MaskPredict
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError

@@ -16,7 +16,7 @@ from torch import nn
 from regard.data.examples import Example
 from regard.files import JsonObject
 from regard.ladder.alignment import evaluate_alignment, gold_alignments
-from regard.ladder.cost import model_flops, parameters_without_embeddings
+from regard.layers.embeddings import TokenEmbedding
 from regard.run.alignment import AlignmentHead
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
@@ -84,7 +84,7 @@ def training_facts(folder: Path) -> JsonObject:
 
 
 def training_flops(folder: Path, model: nn.Module, sides: int) -> float | None:
-    """6 N D of a training (cost.py); None for an n-gram model. `sides` is 2 if the tokens are of source and target."""
+    """The operations of a training; None for an n-gram model. `sides` is 2 if source and target tokens are counted."""
     tokens = training_facts(folder)["tokens"]
     return None if tokens is None else model_flops(parameters_without_embeddings(model), tokens / sides)
 
@@ -167,3 +167,20 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"CPU, {threads} thread{'s' * (threads > 1)}"
+
+
+def parameters_without_embeddings(model: nn.Module) -> int:
+    """N: the parameters of a model but those of embeddings and of output matrices of the vocabulary."""
+    embeddings = (module for module in model.modules() if isinstance(module, TokenEmbedding | nn.Embedding))
+    excluded = {id(parameter) for module in embeddings for parameter in module.parameters()}
+    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in excluded)
+
+
+def model_flops(parameters: int, tokens: float) -> float:
+    """C = 6 N D for N parameters without embeddings and D tokens (Kaplan et al. 2020, section 2.1).
+
+    A weight takes part in one multiplication and one addition for each token, and in twice as many in the backward
+    pass. Attention scores and the product with the output matrix, which is an embedding matrix, are left out. The
+    source tokens of a translation pass the encoder and the target tokens the decoder, so D is half of the sum of both.
+    """
+    return 6.0 * parameters * tokens

@@ -19,7 +19,7 @@ from regard.run.report import Record, checked_record, learning_rate, loss_curves
 from regard.run_files import METRICS
 from regard.tasks.operations import empty_prediction
 from regard.viz.content import block_json
-from regard.viz.packing import pack_array
+from regard.viz.document import pack_array
 from regard.viz.report import pack_map, points_json
 
 MAX_CURVE_BYTES = 4_000_000

@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.files import JsonObject
+
 STYLE = ("page.css",)
 SERVED_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -90,3 +95,14 @@ def asset(name: str) -> str:
 def _policy_hash(content: str) -> str:
     """Hash of an inline script or style for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
+
+
+def pack_array(values: ArrayLike) -> JsonObject:
+    """An array for the script of a page: its shape and its float32 numbers as base64, so that no digit is lost."""
+    array = np.ascontiguousarray(values, dtype="<f4")
+    return {"shape": list(array.shape), "floats": base64.b64encode(array.tobytes()).decode("ascii")}
+
+
+def unpack_array(packed: JsonObject) -> NDArray[np.float32]:
+    """The array that `pack_array` wrote."""
+    return np.frombuffer(base64.b64decode(packed["floats"]), dtype="<f4").reshape(packed["shape"])

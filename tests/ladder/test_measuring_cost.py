@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.ladder.cost import model_flops, parameters_without_embeddings
+from regard.ladder.measuring import model_flops, parameters_without_embeddings
 from regard.layers.meta import on_meta
 from regard.models.transformer import Transformer, TransformerSettings
 
