@@ -14,7 +14,7 @@ from regard.models.language_bidirectional import (
     WeightedLayers,
 )
 from regard.models.text_encoder import ElmoEncoder, ElmoEncoderSettings, EncoderWithHead
-from regard.tasks.likelihood import segment_loss
+from regard.tasks.language import segment_loss
 
 V, D, L, T = 11, 6, 2, 7
 IDS = torch.randint(1, V, (3, T + 1), generator=torch.Generator().manual_seed(0))

@@ -20,7 +20,7 @@ from regard.models.language_markov import MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageSettings
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.ngram import NGram
-from regard.tasks import likelihood
+from regard.tasks import language
 from regard.tasks.base import Prediction
 from regard.tasks.language import Language
 from regard.tasks.operations import open_store
@@ -92,7 +92,7 @@ def test_a_long_text_is_scored_in_columns(
 ) -> None:
     task, stream = text
     model = made(SMALL[0], task)
-    monkeypatch.setattr(likelihood, "STREAM_TOKENS", 40)
+    monkeypatch.setattr(language, "STREAM_TOKENS", 40)
     columns = len(stream) // 40
     assert columns > 1
     halves = np.split(stream.ids, [column * len(stream) // columns for column in range(1, columns)])

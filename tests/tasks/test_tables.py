@@ -8,7 +8,7 @@ import torch
 
 from regard.metrics.classification import Counts
 from regard.metrics.parsing import counts_by_label
-from regard.tasks.likelihood import token_bits
+from regard.tasks.language import token_bits
 from regard.tasks.tables import (
     MAX_ERRORS,
     MAX_MATRIX_LABELS,

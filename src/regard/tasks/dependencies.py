@@ -141,9 +141,8 @@ class Dependencies(Labelled[DependenciesRecipe]):
         search = options.pop("search", None)
         task = super().configure(**options)
         if search not in (None, "tree", "greedy"):
-            raise UserError(
-                f"--search {search} is for other tasks", "write tree or greedy", code="invalid-option", where="search"
-            )
+            problem = f"a dependency parser has no search {search!r}"
+            raise UserError(problem, "choose tree or greedy", code="invalid-option", where="search")
         return task if search is None else replace(task, greedy=search == "greedy")
 
     # ---- inputs and loss --------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +100,9 @@ def split_pair(line: str, where: str, pairs: bool | None) -> Example:
     return {"text": line} if pairs is False else split_columns(line, ("text", "pair"), 1, where, TEXT_FORM)
 
 
-def encoder_attention(encoder: Any, tokenizer: InputTokenizer, read: Input, per_token: bool) -> list[AttentionMap]:
+def encoder_attention(
+    encoder: TextEncoder, tokenizer: InputTokenizer, read: Input, per_token: bool
+) -> list[AttentionMap]:
     """Attention maps of a text encoder over the tokens of one input."""
     if len(read.ids) > MAX_TOKENS_DRAWN:
         raise UserError(

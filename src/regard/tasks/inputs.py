@@ -41,14 +41,14 @@ def parse_json_line(line: str, where: str) -> Example | str:
 
 
 def option_names(options: Iterable[str]) -> str:
-    """Options of a prediction as they are written on the command line."""
-    return ", ".join(f"--{name.replace('_', '-')}" for name in options)
+    """Prediction options, quoted."""
+    return ", ".join(f"`{name}`" for name in options)
 
 
 def check_count(name: str, value: object) -> int:
     """The value of an option that counts something; a UserError if it is less than 1."""
     if not isinstance(value, int) or value < 1:
-        raise UserError(f"{option_names([name])} is {value}", "write 1 or more", code="invalid-option", where=name)
+        raise UserError(f"{option_names([name])} is {value}", "choose 1 or more", code="invalid-option", where=name)
     return value
 
 

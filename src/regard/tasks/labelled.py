@@ -324,12 +324,12 @@ class Labelled(Task[L, Inputs]):
         examples: Sequence[Example] = getattr(self.splits, split)
         if not examples:
             other = {
-                "valid": ", or data.hold_out",
-                "test": ", or data.hold_out_test; or evaluate on other data (--on valid, --file FILE)",
+                "valid": ", or set `data.hold_out`",
+                "test": ", or set `data.hold_out_test`, or evaluate on other data (`--on valid`, `--file FILE`)",
             }.get(split, "")
             raise UserError(
                 f"the recipe names no {split} data",
-                f"write in the recipe data.{split}{other}",
+                f"add `data.{split}` to the recipe{other}",
                 code="no-data",
                 where=f"data.{split}",
             )

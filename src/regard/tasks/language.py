@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.config import SettingError, Unused, build, unless
 from regard.data.arrays import Array
 from regard.data.batch import Batch
-from regard.data.bptt import BPTTBatches, TokenizedText
+from regard.data.bptt import BPTTBatches, TokenizedText, contiguous_segments, sliding_windows
 from regard.data.digests import Digests
 from regard.data.encoders import LineEncoder
 from regard.data.fields import LINES, Fields
@@ -40,10 +40,12 @@ from regard.engines.choose import as_engine, prompt_engine
 from regard.errors import UserError
 from regard.files import JsonObject, checksum, write_text
 from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy, projected_loss
 from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
+from regard.models.language_bidirectional import BidirectionalLanguageModel, both_directions
 from regard.models.language_recurrent import RecurrentLanguageSettings
-from regard.models.ngram import NGramSettings
+from regard.models.ngram import NGram, NGramSettings
 from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
@@ -53,7 +55,6 @@ from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
-from regard.tasks.likelihood import segment_loss, text_likelihood, token_bits
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
@@ -74,6 +75,11 @@ SAMPLE_SEARCH_TOKENS, SAMPLE_TOKENS = 20_000, 40
 REPORT_LINES = 10
 FULL_BITS = 12.0
 """Lines in a report, and the information of a token in full colour."""
+# Scoring a text: maximum number of streams, and minimum tokens of each. A stream begins without context, so that
+# a few tokens in ten thousand are a little less probable than in one stream, which would take many times as long.
+MAX_STREAMS, STREAM_TOKENS = 16, 8192
+BATCH_TOKENS = 4096
+"""Tokens scored together."""
 
 
 class LanguageRecipe(Recipe):
@@ -413,9 +419,7 @@ def sample_continuations(task: Language, model: nn.Module, store: TokenizedText)
     ]
 
 
-def sampled_lines(
-    task: Language, model: nn.Module, store: TokenizedText
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def sampled_lines(task: Language, model: nn.Module, store: TokenizedText) -> Iterator[tuple[Example, Prediction]]:
     """Some lines as examples, with the tokens of the true line and the information of each, and continuations."""
     limit = min(MAX_TOKENS_DRAWN, task.recipe.model.length_limit or MAX_TOKENS_DRAWN) - 1
     rows = [row[:limit] for row in first_lines(store, REPORT_LINES)]
@@ -455,7 +459,7 @@ def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], fini
     if len(predicted) > MAX_TOKENS_DRAWN:
         raise UserError(
             f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn",
-            "write a shorter text, or a smaller --max-length",
+            "give a shorter text, or a smaller `max_length`",
             code="too-long",
             where="text",
         )
@@ -467,3 +471,51 @@ def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], fini
         return []
     names, (start,) = tokenizer.tokens(predicted), tokenizer.tokens([EOS])
     return attention_maps([], names, decoder=weights[0].float().cpu().numpy(), start=start)
+
+
+def segment_loss(
+    model: nn.Module, batch: Batch, state: dict[str, Tensor], smoothing: float, name: str = "cross_entropy"
+) -> tuple[Loss, dict[str, Tensor]]:
+    """Cross-entropy (or the loss `name`) of a segment, summed, given the state before it, and the state after it.
+
+    A bidirectional model adds the losses of both directions; the count and the likelihood are of the forward one.
+    """
+    if not isinstance(unwrap(model), BidirectionalLanguageModel):
+        projection, after = model(batch["source"], state)
+        return projected_loss(projection, batch.labels, smoothing, name), after
+    projection, after = model(batch["source"], state, batch.labels)
+    forward, backward = both_directions(projection)
+    loss = projected_loss(forward, batch.labels, smoothing, name)
+    return replace(loss, sum=loss.sum + projected_loss(backward, batch["source"], smoothing, name).sum), after
+
+
+@torch.no_grad()
+def text_likelihood(model: Any, ids: Array, context: int) -> float:
+    """-log p of a whole text (N,), in nats: with carried state, or with windows of `context` tokens that overlap."""
+    device = device_of(model)
+    if isinstance(model, NGram):
+        text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
+        return -float(model.log_probs(text.to(device))[1:].sum())
+    streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
+    if model.is_stateful:
+        segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
+    else:
+        segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
+    total, state = 0.0, None
+    for segment in segments:
+        segment = segment.to(device)
+        projection, state = model(segment["source"], state)
+        total += float(projected_cross_entropy(projection, segment.labels).nll)
+    return total
+
+
+@torch.no_grad()
+def token_bits(model: Any, tokens: Sequence[int]) -> list[float]:
+    """-log2 p of each token of a line, given those before it."""
+    ids = torch.tensor([EOS, *tokens], device=device_of(model))
+    if isinstance(model, NGram):
+        log_probs = model.log_probs(ids)[1:]
+    else:
+        logits = model(ids[None, :-1])[0].logits()[0].float()  # (T, V)
+        log_probs = logits.log_softmax(dim=-1).gather(1, ids[1:, None])[:, 0]
+    return [-value / math.log(2) for value in log_probs.double().tolist()]

@@ -123,7 +123,7 @@ def main_code(code: str) -> str:
     return next((main for main, others in OTHER_CODES.items() if code in others), code)
 
 
-def through_pivots(task: Any, engine: Any, examples: Iterable[Example], max_lines: int) -> Iterator[Example]:
+def through_pivots(task: Any, engine: object, examples: Iterable[Example], max_lines: int) -> Iterator[Example]:
     """The examples; those without a direct way as their translations into the pivot language."""
     for lines in chunk(examples, lambda example: len(example["src"]), max_lines):
         pivots = [task.languages.pivot_for(example) for example in lines]

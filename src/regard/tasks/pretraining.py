@@ -302,8 +302,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         if data.next_sentence and data.negatives == "random" and len(documents) < 2:
             raise UserError(
                 "the data is one document; next-sentence prediction with random texts needs two or more",
-                "set how documents are separated, as in data.train.boundary=blank, or write data.negatives=document or "
-                "data.next_sentence=false",
+                'set how documents are separated (e.g. `data.train.boundary = "blank"`), or set '
+                '`data.negatives = "document"` or `data.next_sentence = false`',
                 code="one-document",
                 where="data.next_sentence",
             )
@@ -445,7 +445,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         encoded = self.encode(example)
         read = Input(encoded.ids, encoded.segments, [IGNORE], encoded.truncated_tokens)
-        return encoder_attention(model.bert, self.tokenizer, read, per_token=False)
+        return encoder_attention(self.text_encoder.module(model), self.tokenizer, read, per_token=False)
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         test = "" if self.recipe.data.test else " --on valid"

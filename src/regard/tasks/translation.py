@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
+from torch import nn
+
+from regard.decoding.engine import Engine
 from regard.metrics.score import Score, exact_match
 from regard.metrics.significance import Comparison, compare
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
@@ -50,7 +52,7 @@ class Translation(Seq2Seq[TranslationRecipe]):
         own = (self.source_language, self.target_language)
         return Languages(data.directions, tokenizer.language_tags, tokenizer.placeholders, *own)
 
-    def predict(self, engine: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
+    def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         if len(self.languages.directions) > 1:
             examples = through_pivots(self, engine, examples, CHUNK_LINES)
         return super().predict(engine, examples)

@@ -58,7 +58,7 @@ class VariantSet:
         if unknown:
             raise UserError(
                 f"the ladder has no variant {', '.join(unknown)}",
-                f"write some of {','.join([*self.groups, *by_name])}",
+                f"choose from {','.join([*self.groups, *by_name])}",
                 code="unknown-variant",
                 where=", ".join(unknown),
             )
