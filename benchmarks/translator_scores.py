@@ -66,8 +66,8 @@ def score_run(name: str, translator: Translator | None, sets: Sequence[TestSet])
         if translator is None:
             outputs = part.sources
         elif part.direction in translator.task.languages.directions:
-            options = {"to": target} if translator.task.src_tokenizer.language_tags else {}
-            outputs = [prediction["translation"] for prediction in translator.predict(part.sources, **options)]
+            examples = [{"src": text, "to": target if translator.task.languages.tags else ""} for text in part.sources]
+            outputs = [prediction["translation"] for prediction in translator.predict(examples)]
         else:
             continue
         direction = f"{source}-{target}"

@@ -28,7 +28,7 @@ def translator() -> Translator:
 def test_every_direction(translator: Translator) -> None:
     assert set(translator.task.languages.directions) == SENTENCES.keys()
     for (_, target), (source, expected) in SENTENCES.items():
-        assert translator.translate(source, to=target) == expected
+        assert translator.translate(source, target=target) == expected
 
 
 def test_technical_text_and_words_as_people_type_them(translator: Translator) -> None:
@@ -38,14 +38,14 @@ def test_technical_text_and_words_as_people_type_them(translator: Translator) ->
         "house": "Haus",
         "THIS IS A DOG": "DAS IST EIN HUND",
     }
-    assert translator.translate(list(german), to="de") == list(german.values())
+    assert translator.translate(list(german), target="de") == list(german.values())
 
 
 def test_placeholders_are_copied(translator: Translator) -> None:
     assert translator.task.languages.placeholders
     first, second = translator.task.languages.placeholders[:2]
     for target in ("de", "fr", "es", "zh"):
-        output = translator.translate(f"The value {first} is greater than {second}.", to=target)
+        output = translator.translate(f"The value {first} is greater than {second}.", target=target)
         assert output.count(first) == output.count(second) == 1
 
 

@@ -74,7 +74,7 @@ def test_options_of_the_search_are_named_as_they_are_written(trained: Path, lang
         with pytest.raises(UserError) as error:
             model.predict("one", beam=0, length_candidates=2)
         assert error.value.where.split(", ")[0] == "beam"
-        assert error.value.problem.startswith("--beam, --length-candidates")
+        assert error.value.problem.startswith("`beam`, `length_candidates`")
 
 
 def test_nbest_in_plain_text(trained: Path) -> None:

@@ -208,20 +208,20 @@ def test_one_model_translates_in_every_direction(translator: Translator) -> None
     for source, target in DIRECTIONS:
         texts = [sentence(row, source) for row in rows]
         expected = [sentence(row, target) for row in rows]
-        assert translator.translate(texts, to=target) == expected
+        assert translator.translate(texts, target=target) == expected
         examples = [{"src": text, "to": target} for text in texts]
         assert [item["translation"] for item in translator.predict(examples)] == expected
     for options in ({}, {"to": "it"}):
         with pytest.raises(UserError) as error:
-            translator.translate("one", **options)
+            translator.translate("one", **options)  # type: ignore[call-overload]
         assert error.value.code == "unknown-language"
 
 
 def test_a_direction_without_data_goes_through_a_third_language(translator: Translator) -> None:
     texts = [sentence(row, "de") for row in ([0, 1, 2], [3, 3])]
-    expected = translator.translate(translator.translate(texts, to="en"), to="fr")
+    expected = translator.translate(translator.translate(texts, target="en"), target="fr")
     assert expected == [sentence(row, "fr") for row in ([0, 1, 2], [3, 3])]
-    assert translator.translate(texts, to="fr", **{"from": "de"}) == expected
+    assert translator.translate(texts, source="de", target="fr") == expected
     mixed = [{"src": "one two", "to": "fr"}, {"src": texts[0], "from": "de", "to": "fr"}]
     assert [item["translation"] for item in translator.predict(mixed)] == ["un deux", expected[0]]
 
@@ -262,7 +262,7 @@ def test_the_third_language() -> None:
 
 
 def test_attention_is_that_of_the_translation_with_its_tag(translator: Translator) -> None:
-    maps = translator.explain("one two", to="fr").maps
+    maps = translator.explain("one two", target="fr").maps
     assert {language_tag("fr"), "one"} <= {token for item in maps for token in item.columns}
 
 

@@ -97,7 +97,7 @@ def embed_input(model: "Model", features: "Features", text: str | None, name: st
         where, values = f"{name}, record", texts
     groups = ([value] for value in values) if interactive else [values]
     for group in groups:
-        yield from model.embed(group, features, where=where)
+        yield from model.stream_embeddings(group, features, where=where)
 
 
 def select_format(requested: str | None, output: str, pool: str) -> str:

@@ -182,7 +182,7 @@ def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
     if language not in tags:
         raise UserError(
             "the target language is not given" if not language else f"the model has no target language {language!r}",
-            f"give one of {', '.join(tags)}: --to on the command line, to=... in Python, "
+            f"give one of {', '.join(tags)}: --to on the command line, target=... in Python, "
             '"to" in an example {"src": "...", "to": "..."}, tgt_lang in a source of data',
             code="unknown-language",
             where="to",

@@ -1,7 +1,7 @@
 """Settings of decoding: which search, how wide, how long, and its constraints."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from pydantic import model_validator
 
@@ -94,6 +94,26 @@ class DecodingSettings(Settings):
         """(B,) source lengths -> (B,) maximum number of generated tokens (at least one), on the same device."""
         max_new_tokens = (source_lengths + self.extra_length).clamp(min=1)
         return max_new_tokens if self.max_length is None else max_new_tokens.clamp(max=self.max_length)
+
+
+class DecodingOptions(TypedDict, total=False):
+    """Options of a search in Python, the settings above: beam=8, nbest=4, ..."""
+
+    search: Literal["greedy", "beam", "sample", "mask_predict"]
+    beam: int
+    alpha: float
+    nbest: int
+    extra_length: int
+    max_length: int | None
+    temperature: float
+    top_k: int
+    top_p: float
+    iterations: int
+    length_candidates: int
+    no_repeat_ngram: int
+    loop_guard: bool
+    batch_tokens: int
+    seed: int
 
 
 def change_search(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def export_run(
     quantization: str | None = None,
     *,
     bounds: ChangeBounds | None = None,
-    sentences: Path | None = None,
+    sentences: str | Path | None = None,
     limit: int = LIMIT,
     report: Report = no_report,
 ) -> Exported:
@@ -87,7 +87,7 @@ def export_run(
             code="not-finite",
             where=run.folder,
         )
-    examples = comparison_examples(ours.task, sentences, limit)
+    examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
     with replacing(folder, folder=True) as path:
         report(f"writing the model for {to} ({target.quantization})")
         weights = target.write(path)
@@ -104,7 +104,7 @@ def check_export(
     run: Run | None = None,
     *,
     bounds: ChangeBounds | None = None,
-    sentences: Path | None = None,
+    sentences: str | Path | None = None,
     limit: int = LIMIT,
     report: Report = no_report,
 ) -> Certificate:
@@ -121,7 +121,7 @@ def check_export(
         )
     ours = Model([run], written.checkpoint, device="cpu")
     target = target_of(ours, written.to, written.quantization)
-    examples = comparison_examples(ours.task, sentences, limit)
+    examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
     report(COMPARING.format(len(examples.examples)))
     certificate = certify(ours, target, folder, examples, bounds, written.run)
     certificate.require(folder)

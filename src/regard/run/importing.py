@@ -68,12 +68,13 @@ class RunContent:
     labels: tuple[str, ...] = ()
 
 
-def import_model(source: Path, folder: Path, allow_pickle: bool = False) -> Imported:
+def import_model(source: str | Path, folder: str | Path, allow_pickle: bool = False) -> Imported:
     """Make the run `folder` from the model in `source`, completely or not at all.
 
     `source` is a folder, or the file of weights in it. With `allow_pickle` the tensors of a pytorch_model.bin are read
     if there are no others.
     """
+    source, folder = Path(source), Path(folder)
     require_new_folder(folder)
     if not source.exists():
         raise UserError(

@@ -5,7 +5,7 @@ Everything is computed beside the prediction and changes none of it: attention i
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
-from regard.run.model import Explanation, Input, Model
+from regard.run.model import Explanation, Input, Model, PredictOptions
+from regard.run.results import Prediction as ShownPrediction
 from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.operations import decoding_engine, empty_prediction, force_decode, pivot_example
 from regard.text.symbols import EOS
@@ -91,7 +92,12 @@ def inspect_attention(
     task = model.task.configure(**options)
     example = task.parse(value, "the text")
     example = pivot_example(task, model.engine, example) if target is None else example
-    prediction = model.predict(example, **options) if target is None else force_decode(task, example, target)
+    predicted = (
+        next(model.stream([example], **cast(PredictOptions, options)))
+        if target is None
+        else force_decode(task, example, target)
+    )
+    prediction = ShownPrediction(predicted, example, task)
     maps: list[AttentionMap] = []
     calls: list[Call] = []
     if task.recipe.has_attention and empty_prediction(task, example) is None:

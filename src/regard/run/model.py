@@ -11,11 +11,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 import torch
 from torch import nn
@@ -23,17 +23,24 @@ from torch import nn
 from regard.config import build
 from regard.data.sources import Source
 from regard.decoding.engine import Engine
+from regard.decoding.settings import DecodingOptions
+from regard.documents.protecting import Glossary
 from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
-from regard.files import JsonObject
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.recording import Heads, Layers, Recording, record, without
+from regard.run.results import Evaluation as Evaluation
+from regard.run.results import Explanation as Explanation
+from regard.run.results import Frame, Prediction, Predictions, frame_examples, is_frame, parse_input
+from regard.run.results import Input as Input
 from regard.run.run import Run
+from regard.run_files import TRANSLATOR, shown_name
 from regard.runtime import RuntimeSettings, open_world
-from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback
+from regard.tasks.base import AnyTask, Example, ProgressCallback
+from regard.tasks.base import Prediction as PlainPrediction
 from regard.tasks.operations import (
     call_model,
     check_outputs,
@@ -41,59 +48,49 @@ from regard.tasks.operations import (
     empty_prediction,
     engine_names,
     force_decode,
+    model_on_meta,
     open_store,
+    output_columns,
     pivot_example,
 )
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
 from regard.training.progress import RANDOM_WEIGHTS
-from regard.viz.report import AttentionMap
+from regard.training.weights import count_parameters
 
 PROGRESS_EVERY = 100
 
-Input = str | Mapping[str, object]
+
+FrameType = TypeVar("FrameType", bound=Frame)
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a run on a data set, with every example and prediction, so that another run can be compared."""
+class TranslateOptions(DecodingOptions, total=False):
+    """Options of a translation: languages, the form of the texts, and those of the search."""
 
-    run: str
-    checkpoint: str
-    data: str
-    options: JsonObject
-    scores: list[Score]
-    seconds: float
-    examples: list[Example] = field(repr=False)
-    predictions: list[Prediction] = field(repr=False)
-    task: AnyTask = field(repr=False)
-    """The task, configured by `options`."""
-    samples: list[tuple[Example, Prediction]] = field(default_factory=list, repr=False)
-    """Some examples of a task without scores by examples, for a report."""
-
-    @property
-    def pairs(self) -> list[tuple[Example, Prediction]]:
-        """Each example with its prediction."""
-        return list(zip(self.examples, self.predictions, strict=True)) or self.samples
-
-    def to_json(self, texts: bool = True) -> JsonObject:
-        """Plain values; without `texts`, the number of examples in place of examples and predictions."""
-        values = {name: getattr(self, name) for name in ("run", "checkpoint", "data", "options", "seconds")}
-        values["scores"] = [asdict(score) for score in self.scores]
-        if not texts:
-            return {**values, "examples": len(self.examples)}
-        pairs = zip(self.examples, map(self.task.output, self.predictions), strict=True)
-        return {**values, "examples": [{**example, "prediction": prediction} for example, prediction in pairs]}
+    source: str
+    """The source language; needed if the model has several and the pivot depends on it."""
+    target: str
+    """The target language."""
+    format: str
+    """text, or html."""
+    glossary: Mapping[str, str] | Glossary
+    """Terms of the texts and their translations."""
+    split: bool
+    """False: each line is one sentence, also if it looks like several."""
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """One example, its prediction, and the attention weights of every layer and head."""
+class PredictOptions(DecodingOptions, total=False):
+    """Options of a prediction: those of the search, the languages of a translation, and of single tasks."""
 
-    example: Example
-    prediction: Prediction
-    maps: list[AttentionMap]
+    source: str
+    """The source language."""
+    target: str
+    """The target language."""
+    top: int
+    """Classification: the number of classes to show."""
+    tokenize: str
+    """Translation: the tokenizer of BLEU."""
 
 
 class Model:
@@ -115,18 +112,23 @@ class Model:
         check_engine(len(runs), precision, engine, quantization, device)
         device = "cpu" if engine in EXPORTED_ENGINES and device == "auto" else device
         self.world = open_world(
-            build(RuntimeSettings, {"device": device, "precision": precision}, "--device, --precision"), alone=True
+            build(RuntimeSettings, {"device": device, "precision": precision}, "device, precision"), alone=True
         )
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
         self.task: AnyTask = replace(ensemble([run.task for run in runs]), random_weights=self.random_weights)
         if engine not in engine_names(self.task):
             raise UserError(
                 f"the task {self.task.name} does not support the engine {engine}",
-                "leave --engine out",
+                "leave `engine` out",
                 code="unsupported-option",
                 where="engine",
             )
         self._engine_name, self._quantization = engine, quantization
+
+    def __repr__(self) -> str:
+        runs, task = " + ".join(shown_name(run.folder) for run in self.runs), self.task
+        parameters = count_parameters(model_on_meta(task))
+        return f"{type(self).__name__}({runs}: {task.name}, {task.recipe.model.summary}, {parameters:,} parameters)"
 
     @classmethod
     def load(
@@ -139,6 +141,8 @@ class Model:
         quantization: str | None = None,
     ) -> Self:
         """Open one run folder, or several as an ensemble."""
+        if not runs:
+            raise UserError("no run is given", 'name its folder, for example "runs/dates"', code="missing-run")
         return cls([Run.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
 
     @cached_property
@@ -174,22 +178,47 @@ class Model:
     # ---- predict ----------------------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, inputs: Input, **options: Any) -> Prediction: ...
+    def predict(  # type: ignore[overload-overlap]
+        self, inputs: Input, **options: Unpack[PredictOptions]
+    ) -> Prediction: ...
 
     @overload
-    def predict(self, inputs: Iterable[Input], **options: Any) -> list[Prediction]: ...
+    def predict(self, inputs: FrameType, **options: Unpack[PredictOptions]) -> FrameType: ...
 
-    def predict(self, inputs: Input | Iterable[Input], **options: Any) -> Prediction | list[Prediction]:
+    @overload
+    def predict(self, inputs: Iterable[Input], **options: Unpack[PredictOptions]) -> Predictions: ...
+
+    def predict(
+        self, inputs: Input | Iterable[Input] | Frame, **options: Unpack[PredictOptions]
+    ) -> Prediction | Predictions | Frame:
         """The prediction for one input (a text or a dictionary), or a list of predictions for several inputs.
 
+        For a pandas DataFrame, the same frame with columns `predicted_...`, as in the tables of `regard predict`.
         Options are those of the task: beam=8, nbest=5, ... An input without text has an empty prediction: None in place
         of a class.
         """
-        if isinstance(inputs, str | Mapping):
-            return next(self.stream([inputs], **options))
-        return list(self.stream(inputs, **options))
+        task, one = self._configured(options), isinstance(inputs, str | Mapping)
+        if is_frame(inputs):
+            pairs = self._stream(task, (parse_input(task, *row) for row in self._rows(inputs)))
+            columns = [output_columns(task, prediction) for _, prediction in pairs]
+            return inputs.assign(**{name: [row[name] for row in columns] for name in columns[0]}) if columns else inputs
+        pairs = self.stream_pairs([inputs] if one else inputs, **options)  # type: ignore[list-item, arg-type]
+        predictions = Predictions(Prediction(prediction, example, task) for example, prediction in pairs)
+        return predictions[0] if one else predictions
 
-    def stream(self, inputs: Iterable[Input], *, where: str = "example", **options: Any) -> Iterator[Prediction]:
+    def _rows(self, frame: Frame) -> Iterator[tuple[Example, str]]:
+        """The rows of a frame as inputs, each with its name in errors."""
+        return ((row, f"row {number}") for number, row in enumerate(frame_examples(frame, self.task)))
+
+    def _configured(self, options: Mapping[str, object]) -> AnyTask:
+        """The task with options of prediction, ready to predict."""
+        task = self.task.configure(**options)
+        check_outputs(task)
+        return task
+
+    def stream(
+        self, inputs: Iterable[Input], *, where: str = "example", **options: Unpack[PredictOptions]
+    ) -> Iterator[PlainPrediction]:
         """A prediction for each input, any number of them, in order and in bounded memory.
 
         An input is a dictionary or plain text (see `Task.parse`). Errors name the input as "`where` N".
@@ -197,17 +226,16 @@ class Model:
         return (prediction for _, prediction in self.stream_pairs(inputs, where=where, **options))
 
     def stream_pairs(
-        self, inputs: Iterable[Input], *, where: str = "example", **options: Any
-    ) -> Iterator[tuple[Example, Prediction]]:
+        self, inputs: Iterable[Input], *, where: str = "example", **options: Unpack[PredictOptions]
+    ) -> Iterator[tuple[Example, PlainPrediction]]:
         """Predictions as in `stream`, each with its example."""
-        task = self.task.configure(**options)
-        check_outputs(task)
-        examples = (task.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
+        task = self._configured(options)
+        examples = (parse_input(task, value, f"{where} {number}") for number, value in enumerate(inputs, 1))
         return self._stream(task, examples)
 
-    def _stream(self, task: AnyTask, examples: Iterable[Example]) -> Iterator[tuple[Example, Prediction]]:
+    def _stream(self, task: AnyTask, examples: Iterable[Example]) -> Iterator[tuple[Example, PlainPrediction]]:
         """Each example with its prediction, in order; the model does not read examples without text."""
-        waiting: deque[tuple[Example, Prediction | None]] = deque()
+        waiting: deque[tuple[Example, PlainPrediction | None]] = deque()
 
         def with_text() -> Iterator[Example]:
             for example in examples:
@@ -225,20 +253,24 @@ class Model:
 
     def evaluate(
         self,
-        split: str = "test",
+        split: str | Iterable[Example] | Frame = "test",
         sources: Sequence[Source] | None = None,
         *,
         name: str = "",
-        examples: Sequence[Example] | None = None,
+        examples: Iterable[Example] | Frame | None = None,
         progress: ProgressCallback | None = None,
         with_samples: bool = False,
-        **options: object,
+        **options: Unpack[PredictOptions],
     ) -> Evaluation:
         """Scores on a split of the recipe, on other `sources`, or on `examples`; nothing is left out.
 
+        Examples are dictionaries with targets, or a pandas DataFrame; they may be the first argument.
         `with_samples` adds some examples if the scores of the task are not computed by examples, for a report.
         """
         started, task = time.perf_counter(), self.task.configure(**options)
+        given = examples if isinstance(split, str) else split
+        split, name = (split, name) if isinstance(split, str) else ("test", name or "examples")
+        examples = frame_examples(given, task, targets=True) if is_frame(given) else given
         if options and not task.scored_by_examples:
             raise UserError(
                 f"{', '.join(options)}: the scores of task {task.name} are computed without a search",
@@ -248,10 +280,10 @@ class Model:
             )
         scores: list[Score] = []
         read: list[Example] = []
-        predictions: list[Prediction] = []
-        samples: list[tuple[Example, Prediction]] = []
+        predictions: list[PlainPrediction] = []
+        samples: list[tuple[Example, PlainPrediction]] = []
         if task.scored_by_examples:
-            read = list(examples if examples is not None else list(task.read(split, sources)))
+            read = list(cast(Iterable[Example], examples) if examples is not None else task.read(split, sources))
             for prediction in task.predict(self.engine, read):
                 predictions.append(prediction)
                 if progress is not None and len(predictions) % PROGRESS_EVERY == 0:
@@ -266,7 +298,7 @@ class Model:
             run=str(self.run.folder),
             checkpoint=self.checkpoint,
             data=name or split,
-            options=options,
+            options=dict(options),
             scores=scores,
             seconds=round(time.perf_counter() - started, 2),
             examples=read,
@@ -281,27 +313,28 @@ class Model:
 
     # ---- explain and embed ------------------------------------------------------------------------------------------
 
-    def explain(self, value: Input, target: str | None = None, **options: object) -> Explanation:
-        """A prediction and the attention weights behind it; with `target`, those of this output instead."""
-        task = self.task.configure(**options)
-        example = task.parse(value, "the text")
-        if empty_prediction(task, example) is not None:
-            raise UserError("the text is blank", "give a text", code="blank-input", where="text")
-        example = pivot_example(task, self.engine, example) if target is None else example
-        predicted = task.predict(self.engine, [example])
-        prediction = next(iter(predicted)) if target is None else force_decode(task, example, target)
-        return Explanation(example, prediction, task.attention(self.model, example, prediction))
+    def explain(self, value: Input, output: str | None = None, **options: Unpack[PredictOptions]) -> Explanation:
+        """A prediction and the attention weights behind it; with `output`, those of this output instead."""
+        prediction = self._predict_one(value, output, options)
+        maps = prediction.task.attention(self.model, prediction.example, prediction)
+        return Explanation(prediction.example, prediction, maps)
 
-    def record(self, value: Input, target: str | None = None, **options: object) -> Recording:
-        """Every activation of the model for one input, by name (run/recording.py); with `target`, for this output."""
-        task = self.task.configure(**options)
-        example = task.parse(value, "the text")
+    def record(self, value: Input, output: str | None = None, **options: Unpack[PredictOptions]) -> Recording:
+        """Every activation of the model for one input, by name (run/recording.py); with `output`, for this output."""
+        prediction = self._predict_one(value, output, options)
+        task, example = prediction.task, prediction.example
+        return record(self.model, lambda: call_model(task, self.model, example, prediction), prediction)
+
+    def _predict_one(self, value: Input, output: str | None, options: Mapping[str, object]) -> Prediction:
+        """The prediction for a text that is not blank, or the given output, with the example that the model reads."""
+        task = self._configured(options)
+        example = parse_input(task, value, "the text")
         if empty_prediction(task, example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
-        prediction = (
-            next(iter(task.predict(self.engine, [example]))) if target is None else force_decode(task, example, target)
-        )
-        return record(self.model, lambda: call_model(task, self.model, example, prediction), prediction)
+        if output is not None:
+            return Prediction(force_decode(task, example, output), example, task)
+        example = pivot_example(task, self.engine, example)
+        return Prediction(next(iter(task.predict(self.engine, [example]))), example, task)
 
     @contextmanager
     def without(self, heads: Heads = (), layers: Layers = ()) -> Iterator[Self]:
@@ -333,21 +366,24 @@ class Model:
     def embed(self, inputs: Input, features: Features | None = None, **options: Any) -> Embedding: ...
 
     @overload
-    def embed(
-        self, inputs: Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
-    ) -> Iterator[Embedding]: ...
+    def embed(self, inputs: Iterable[Input], features: Features | None = None, **options: Any) -> list[Embedding]: ...
 
     def embed(
-        self, inputs: Input | Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
-    ) -> Embedding | Iterator[Embedding]:
-        """The vector of one input (a text, or a dictionary with a pair of texts), or of each of several, one by one.
+        self, inputs: Input | Iterable[Input], features: Features | None = None, **options: Any
+    ) -> Embedding | list[Embedding]:
+        """The vector of one input (a text, or a dictionary with a pair of texts), or a list for several.
 
         Options are those of run/embedding.py: layers="-4:", pool="mean", ...
         """
-        features = features or Features(**options)
         if isinstance(inputs, str | Mapping):
-            return next(embed(self, [inputs], features, where))
-        return embed(self, inputs, features, where)
+            return next(self.stream_embeddings([inputs], features, **options))
+        return list(self.stream_embeddings(inputs, features, **options))
+
+    def stream_embeddings(
+        self, inputs: Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
+    ) -> Iterator[Embedding]:
+        """The vectors of any number of inputs, in order and in bounded memory. Errors name an input as "`where` N"."""
+        return embed(self, inputs, features or Features(**options), where)
 
 
 class Translator(Model):
@@ -356,29 +392,62 @@ class Translator(Model):
     task: Translation
 
     @classmethod
-    def load(cls, *runs: str | Path, **options: Any) -> Self:
-        """Open one run folder, or several as an ensemble."""
-        return cls([Run.open(run, "translation") for run in runs], **options)
+    def load(
+        cls,
+        *runs: str | Path,
+        checkpoint: str = "best",
+        device: str = "auto",
+        precision: str = "fp32",
+        engine: str = "torch",
+        quantization: str | None = None,
+    ) -> Self:
+        """Open one run folder, or several as an ensemble; without one, the bundled translator."""
+        opened = [Run.open(run, "translation") for run in runs or (TRANSLATOR,)]
+        return cls(opened, checkpoint, device, precision, engine, quantization)
 
     @overload
-    def translate(self, sentences: str, **options: Any) -> str: ...
+    def translate(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[TranslateOptions]
+    ) -> str: ...
 
     @overload
-    def translate(self, sentences: Sequence[str], **options: Any) -> list[str]: ...
+    def translate(self, texts: Iterable[str], **options: Unpack[TranslateOptions]) -> list[str]: ...
 
-    def translate(self, sentences: str | Sequence[str], **options: Any) -> str | list[str]:
+    def translate(self, texts: str | Iterable[str], **options: Unpack[TranslateOptions]) -> str | list[str]:
         """The best translation of a text (a string for a string) or of each of several (a list for a list).
 
-        Options are `source` and `target` (language codes), those of `translating.predict_texts`, and of the search.
+        `source` and `target` are language codes; further options are those of the search: beam=8, ...
         """
-        names = {"from": "source", "to": "target"}
-        options = {names.get(name, name): value for name, value in options.items()}
-        if isinstance(sentences, str):
-            return next(translating.translate_texts(self, [sentences], **options))
-        return list(translating.translate_texts(self, sentences, **options))
+        given: dict[str, Any] = {**options}
+        given |= {new: given.pop(old) for old, new in (("from", "source"), ("to", "target")) if old in given}
+        if isinstance(texts, str):
+            return next(translating.translate_texts(self, [texts], **given))
+        return list(translating.translate_texts(self, texts, **given))
 
 
-def pop_empty(waiting: "deque[tuple[Example, Prediction | None]]") -> Iterator[tuple[Example, Prediction]]:
+@overload
+def translate(texts: str, **options: Unpack[TranslateOptions]) -> str: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def translate(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> list[str]: ...
+
+
+def translate(texts: str | Iterable[str], **options: Unpack[TranslateOptions]) -> str | list[str]:
+    """Translate a text, or each of several, with the bundled translator: translate("Hello", target="de").
+
+    Options are those of `Translator.translate`. The translator stays in memory for the next call.
+    """
+    return bundled_translator().translate(texts, **options)
+
+
+@cache
+def bundled_translator() -> Translator:
+    """The bundled translator, loaded at the first call."""
+    return Translator.load()
+
+
+def pop_empty(waiting: "deque[tuple[Example, PlainPrediction | None]]") -> Iterator[tuple[Example, PlainPrediction]]:
     """The examples at the front that have a prediction already."""
     while waiting and (prediction := waiting[0][1]) is not None:
         yield waiting.popleft()[0], prediction
@@ -398,7 +467,7 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
     if engine not in EXPORTED_ENGINES and quantization is not None:
         raise UserError(
             f"quantization {quantization} has no effect with the engine {engine}",
-            f"add --engine {' or '.join(EXPORTED_ENGINES)}, or leave it out",
+            f"choose the engine {' or '.join(EXPORTED_ENGINES)}, or leave `quantization` out",
             code="unsupported-option",
             where="quantization",
         )
@@ -412,14 +481,14 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
     if engine == "onnx" and device not in ("auto", "cpu"):
         raise UserError(
             f"the engine onnx computes on a CPU, not on {device}",
-            "leave --device out, or use the engine torch or ctranslate2",
+            "leave `device` out, or use the engine torch or ctranslate2",
             code="unsupported-option",
             where="device",
         )
     if engine in EXPORTED_ENGINES and precision == "bf16":
         raise UserError(
             "precision bf16 is for the engine torch",
-            "write --quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16",
+            "choose the quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16",
             code="unsupported-option",
             where="precision",
         )

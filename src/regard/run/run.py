@@ -54,9 +54,9 @@ class Run:
     recipe: Recipe
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe) -> "Run":
+    def create(cls, folder: str | Path, recipe: Recipe) -> "Run":
         """Make the folder, or write another recipe into it. Paths are made absolute, so that it works from anywhere."""
-        recipe = absolutize(recipe)
+        folder, recipe = Path(folder), absolutize(recipe)
         with io_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / RECIPE, recipe.to_toml() + "\n")
@@ -76,7 +76,7 @@ class Run:
         recipe = read_recipe(folder)
         if tasks and not is_derived(recipe, tasks):
             raise UserError(
-                f"{folder} is a {recipe.task} run; this command needs {' or '.join(tasks)}",
+                f"{folder} is a {recipe.task} run, not a run of task {' or '.join(tasks)}",
                 "regard predict works with every run",
                 code="wrong-task",
                 where=folder,

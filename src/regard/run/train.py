@@ -52,7 +52,7 @@ class Trained:
 
 def train(
     recipe: Recipe,
-    folder: Path,
+    folder: str | Path,
     *,
     resume: bool = False,
     report: Report = print,
@@ -60,6 +60,7 @@ def train(
     log: Log | None = None,
 ) -> Trained:
     """Train a recipe in `folder`; with `resume`, continue the run in that folder from its newest checkpoint."""
+    folder = Path(folder)
     world = open_world(recipe.runtime)  # sets the seed and the device, joins the process group
     with ExitStack() as stack:
         stack.callback(close_world)

@@ -43,7 +43,7 @@ class Predict:
         """Equal for equal options."""
 
     def __call__(self, model: Model, examples: list[Any]) -> list[Prediction]:
-        return model.predict(examples, **self.options)
+        return list(model.stream(examples, **self.options))
 
     def start(self, model: Model) -> "ContinuousPredictions | None":
         """A continuous batch, if the engine accepts new sentences while it decodes others."""

@@ -106,6 +106,7 @@ class Answering(Labelled[AnsweringRecipe]):
     name = "answering"
     exchange = Exchange("logits", "question-answering", QUESTION_ANSWERING)
     title = "the words of a text that answer a question"
+    options = ("nbest",)
     recipe_type = AnsweringRecipe
     comparable = True
     pooled = False

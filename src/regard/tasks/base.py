@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.config import SettingsTable
+from regard.config import SettingsTable, nearest
 from regard.data.batch import Batch, BatchSource, Share
 from regard.data.digests import Digests
 from regard.data.examples import Example as Example
@@ -205,6 +205,9 @@ class Task(ABC, Generic[R, D]):
 
     # ---- preparation ------------------------------------------------------------------------------------------------
 
+    options: ClassVar[tuple[str, ...]] = ()
+    """The names of the options that `configure` takes."""
+
     @classmethod
     def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
         """Learn tokenizers and labels from the training data and write them to `folder`, unless they are there.
@@ -277,8 +280,12 @@ class Task(ABC, Generic[R, D]):
     def configure(self, **options: object) -> Self:
         """The task with options of prediction changed (for example beam=8); a UserError for an unknown option."""
         for name in options:
+            close = nearest(name, self.options)
             raise UserError(
-                f"task {self.name} has no option {name!r}", "leave it out", code="unsupported-option", where=name
+                f"`{name}` is not an option of task {self.name}",
+                f"did you mean `{close}`?" if close else "leave it out",
+                code="unsupported-option",
+                where=name,
             )
         return self
 

@@ -110,6 +110,7 @@ class Classification(Labelled[ClassificationRecipe]):
     name = "classification"
     exchange = Exchange("logits", "text-classification", SEQUENCE_CLASSIFICATION)
     title = "the class of a text, or of a pair of texts"
+    options = ("top",)
     recipe_type = ClassificationRecipe
     checks = LabelledTextChecks["Classification"]()
     comparable = True

@@ -124,6 +124,7 @@ class Dependencies(Labelled[DependenciesRecipe]):
     name = "dependencies"
     exchange = Exchange("parse")
     title = "the head of each word and its relation to it"
+    options = ("search",)
     recipe_type = DependenciesRecipe
     pooled = False
     per_token = True

@@ -217,6 +217,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     recipe_type = LanguageRecipe
     starts = StartRules(check=check_start)
     one_shape = True
+    options = tuple(DecodingSettings.model_fields)
     scored_by_examples = False
     scored_by_store = True
 

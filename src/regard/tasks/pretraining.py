@@ -255,6 +255,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     name = "pretraining"
     exchange = Exchange("logits", "fill-mask")
     title = "masked words (BERT pretraining)"
+    options = ("nbest",)
     recipe_type = PretrainingRecipe
     scored_by_examples = False
     scored_by_store = True

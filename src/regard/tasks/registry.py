@@ -4,7 +4,7 @@ A task of your own is a subclass of `Task` with the decorator `@register`, in a 
 (plugins.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -184,7 +184,9 @@ def start_tasks(task: type[AnyTask]) -> tuple[str, ...]:
     return task.starts.tasks or (task.name,)
 
 
-def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe from a file, or by its name from those that come with regard."""
+def load_recipe(source: str | Path | Mapping[str, object], overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe from a file, a bundled one by its name, or a dictionary with the same groups of settings."""
+    if isinstance(source, Mapping):
+        return build_recipe(apply_overrides(dict(source), overrides), "the recipe")
     path = find_recipe(source)
     return build_recipe(apply_overrides(read_toml(path), overrides), str(path))

@@ -203,6 +203,7 @@ class Seq2Seq(Task[R, Pairs]):
     """The source language of examples that name none; it is needed for a direction through a pivot language."""
 
     checks: ClassVar[DoctorHooks[Any, Pairs]] = Seq2SeqChecks()
+    options = ("source", "target", "tokenize", *DecodingSettings.model_fields)
     scored_by_store = True
     target_text: ClassVar[TextSettings | None] = None
     """Settings of the target tokenizer; None if they are those of the recipe."""
@@ -352,8 +353,9 @@ class Seq2Seq(Task[R, Pairs]):
         if tokenizer is not None:
             bleu_metric(str(tokenizer))  # an unknown tokenizer is an error now, not after decoding
             task = replace(task, bleu_tokenizer=str(tokenizer))
-        if options.keys() & {"from", "to"} and self.languages is not None:
-            source, target = (str(options.pop(name, None) or "") or None for name in ("from", "to"))
+        if options.keys() & {"from", "to", "source", "target"} and self.languages is not None:
+            given = {name: str(options.pop(name, None) or "") for name in ("from", "to", "source", "target")}
+            source, target = given["source"] or given["from"] or None, given["target"] or given["to"] or None
             source, target = self.languages.choose(source, target) if target else (source, None)
             task = replace(
                 task,

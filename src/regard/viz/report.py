@@ -134,9 +134,9 @@ def render(report: Report) -> str:
     return document(report.title, SECTIONS, PROGRAM, json.loads(asset("words.json")), page_data(report))
 
 
-def write_report(path: Path, report: Report) -> None:
+def write_report(path: str | Path, report: Report) -> None:
     """Write the page to `path` atomically."""
-    write_text(path, render(report))
+    write_text(Path(path), render(report))
 
 
 def page_data(report: Report) -> JsonObject:
