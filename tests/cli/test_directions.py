@@ -4,7 +4,7 @@ import pytest
 
 from regard.bundled import identification
 from regard.bundled.identification import Detected
-from regard.cli.directions import detect_source
+from regard.cli.documents import detect_source
 from regard.cli.options import DataOptions, data_of_recipe
 from regard.errors import UserError
 from regard.tasks.languages import Languages

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from regard.cli.directions import target_option
+from regard.cli.documents import target_option
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called

@@ -1,4 +1,4 @@
-"""Documents on the command line: HTML, subtitles, messages, Word files and running text, with a glossary."""
+"""Documents and languages on the command line: HTML, subtitles, messages, Word files, text; glossaries, detection."""
 
 import csv
 import sys
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.directions import detect_source
 from regard.cli.options import OptionGroup, Options
-from regard.cli.screen import ProgressLine
+from regard.cli.screen import ProgressLine, report
 from regard.cli.streams import STDIO
 from regard.errors import UserError
 
@@ -18,9 +17,13 @@ if TYPE_CHECKING:
     from regard.documents.document import FileDocument
     from regard.run.model import Translator
     from regard.run.translating import Direction
+    from regard.tasks.base import AnyTask
+    from regard.tasks.languages import Languages
 
 FORMATS = {"lines": "", "text": ".txt", "html": ".html", "srt": ".srt", "po": ".po", "docx": ".docx"}
-"""The values of --format, and the ending of files of this format."""
+"""The values of --format, and the extension of such files."""
+CERTAIN = 0.9
+"""The least confidence with which a detected language is used."""
 
 
 @dataclass(frozen=True)
@@ -167,3 +170,25 @@ def read_glossary(path: Path) -> dict[str, str]:
             )
         terms[cells[0]] = cells[1]
     return terms
+
+
+def target_option(task: "AnyTask") -> str:
+    """The option --to in a command for a run of several languages, as an example; "" for other runs."""
+    return f" --to {next(iter(task.languages.tags))}" if task.languages and task.languages.tags else ""
+
+
+def detect_source(languages: "Languages", target: str | None, text: str) -> str | None:
+    """The language of a text, if the run translates from it through a pivot language only; otherwise None.
+
+    A model reads no source language, so the language of a text with a direct translation does not matter.
+    """
+    if not any(to == target and languages.pivot(source, to) for source, to in languages.pairs):
+        return None
+    from regard.bundled.identification import identify
+
+    for detected in identify([text], top=1)[0]:
+        pivot = languages.pivot(detected.language, target)
+        if pivot and detected.confidence >= CERTAIN:
+            report(f"note: the text seems to be in {detected.language}; it is translated to {pivot} first (see --from)")
+            return detected.language
+    return None

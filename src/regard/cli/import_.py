@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.directions import target_option
+from regard.cli.documents import target_option
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called

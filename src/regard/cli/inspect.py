@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from regard.cli.attention import draw_map, map_svg, map_values
-from regard.cli.directions import detect_source
+from regard.cli.documents import detect_source
 from regard.cli.options import (
     AsJson,
     Head,

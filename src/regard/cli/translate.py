@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.directions import detect_source
-from regard.cli.documents import DocumentOptions
+from regard.cli.documents import DocumentOptions, detect_source
 from regard.cli.options import (
     AsJson,
     InputFile,
